@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from ..executors.dialects.dlrover.conf import ANEW, LABEL_IN_SIGNATURE, OWN_MODEL_DIR, TRAINED
+from ..executors.dialects.dlrover.conf import HAS_TRAINED, LABEL_IN_SIGNATURE, RESTART_DATA, USE_CONF_MODEL_DIR
 from ..executors.distributed.tf_config import task_from_environment
 from ..executors.errors import InputError, did_you_mean
 from ..executors.fn_args import FnArgs
@@ -95,9 +95,9 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
         model_run_dir=model_run,
         custom_config={
             **(parse_custom_config(custom_config) or {}),
-            OWN_MODEL_DIR: True,
-            ANEW: flags["restart_data"],
-            TRAINED: broke_off and run_record.has_trained(model_run),
+            USE_CONF_MODEL_DIR: True,
+            RESTART_DATA: flags["restart_data"],
+            HAS_TRAINED: broke_off and run_record.has_trained(model_run),
             LABEL_IN_SIGNATURE: flags["label_in_signature"],
         },
         seed=options.seed,

@@ -62,37 +62,45 @@ def init(directory: str, data: str, label: str, task: str, dialect: str, force: 
     """  # noqa: D301 (click's mark of lines to keep)
     known = installed()
     if dialect not in known:
-        raise InputError(f"--dialect {dialect}: there are {', '.join(sorted(known))}.{did_you_mean(dialect, known)}")
+        raise InputError(
+            f"--dialect {dialect} is not installed; there are {', '.join(sorted(known))}.{did_you_mean(dialect, known)}"
+        )
     if reason := known[dialect].no_scaffold:
         raise InputError(
-            f"--dialect {dialect}: no new module is written in it: {reason}. Those that there are run "
-            "as they are. Leave --dialect out for a module with a run_fn."
+            f"--dialect {dialect}: init generates no modules for it: {reason}. Existing modules run unchanged. "
+            "Leave --dialect out for a module with a run_fn."
         )
-    from ..pipelines.scaffold.labels import require_there
-    from ..pipelines.scaffold.looking import look_at
-    from ..pipelines.scaffold.planning import plan_for
-    from ..pipelines.scaffold.project import project_for, sample_of
+    from ..pipelines.scaffold.column_statistics import analyze_columns
+    from ..pipelines.scaffold.labels import require_column
+    from ..pipelines.scaffold.planning import make_plan
+    from ..pipelines.scaffold.project import make_project, make_sample
     from ..pipelines.scaffold.reading import read_data
-    from ..pipelines.scaffold.writing import copied_files, files_of, require_room, scratch_beside, write_project
+    from ..pipelines.scaffold.writing import (
+        converted_files,
+        render_files,
+        require_empty_folder,
+        scratch_folder_near,
+        write_project,
+    )
 
-    require_room(directory, force)
-    with scratch_beside(directory) as scratch:
+    require_empty_folder(directory, force)
+    with scratch_folder_near(directory) as scratch:
         plain, changes = plain_data(data, os.path.join(scratch, PLAIN_DATA))
         for change in changes:
             click.echo(printable(change))
         raw = dataclasses.replace(read_data(plain), path=data)
-        require_there(label, raw)
+        require_column(label, raw)
         amount = f"{raw.size:,} rows"
         if not raw.is_whole:
             amount = f"the first {raw.size:,} rows (the pipeline reads all of them)"
         click.echo(printable(f"{raw.path}: {amount}, {len(raw.columns)} columns"))
-        plan = plan_for(raw, look_at(raw), label, task)
+        plan = make_plan(raw, analyze_columns(raw), label, task)
         copy = os.path.join(directory, os.path.relpath(plain, scratch)) if changes else ""
-        project = project_for(directory, plan, copy or data)
+        project = make_project(directory, plan, copy or data)
         files: dict[str, bytes | Path] = {
-            **files_of(project, plan),
-            **copied_files(scratch),
-            project.sample: sample_of(plan),
+            **render_files(project, plan),
+            **converted_files(scratch),
+            project.sample: make_sample(plan),
             LAUNCH_FILE: _launch_file(directory, project.module),
         }
         _show(plan)
@@ -107,14 +115,14 @@ def _show(plan: Plan) -> None:
 
     label = plan.label
     numbers = (Column("Missing", justify="right"), Column("Values", justify="right"))
-    table = Table("Column", "Type", *numbers, "What becomes of it", box=None, pad_edge=False)
+    table = Table("Column", "Type", *numbers, "Preprocessing", box=None, pad_edge=False)
     for role in plan.roles:
         column = role.column
         gaps = f"{column.missing:,}" if column.missing else ""
         distinct = f"{column.distinct:,}" if column.distinct else ""
         table.add_row(*_texts(column.name, column.kind, gaps, distinct, role.why))
-    what = f"the label ({label.why})" if label.why else "the label"
-    table.add_row(*_texts(label.column.name, label.column.kind, "", f"{label.column.distinct:,}", what))
+    description = f"label ({label.why})" if label.why else "label"
+    table.add_row(*_texts(label.column.name, label.column.kind, "", f"{label.column.distinct:,}", description))
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDTH, highlight=False)
     with console.capture() as printed:
         console.print(table)
@@ -136,7 +144,7 @@ def _task(label: Label) -> str:
     if not label.classes:
         return "regression"
     names = ", ".join(map(str, label.classes[:10])) + (", …" if len(label.classes) > 10 else "")
-    positive = f"; {label.classes[1]} is the positive one" if label.task == "binary" else ""
+    positive = f"; {label.classes[1]} is the positive class" if label.task == "binary" else ""
     return f"{label.task} classification: {names}{positive}"
 
 

@@ -70,7 +70,7 @@ class ClickAdaptor(tf.estimator.Estimator):
     ) -> tf.estimator.EstimatorSpec:
         """Builds the canned Estimator's graph for a mode, and in EVAL mode adds the metric."""
         wide, deep = make_columns(params["embedding_width"])
-        ready_made = tf.estimator.DNNLinearCombinedClassifier(
+        canned = tf.estimator.DNNLinearCombinedClassifier(
             linear_feature_columns=wide,
             linear_optimizer=lambda: tf.keras.optimizers.legacy.Ftrl(params["learning_rate"]),
             dnn_feature_columns=deep,
@@ -78,7 +78,7 @@ class ClickAdaptor(tf.estimator.Estimator):
             dnn_hidden_units=[16],
             config=config,
         )
-        spec = ready_made.model_fn(features, labels, mode, config)
+        spec = canned.model_fn(features, labels, mode, config)
         if mode != tf.estimator.ModeKeys.EVAL:
             return spec
         metric = normalized_entropy(labels, spec.predictions["logistic"])
@@ -115,7 +115,7 @@ def trainer_fn(fn_args: FnArgs, schema: schema_pb2.Schema | None) -> dict[str, A
     del schema
     params = {**DEFAULTS, **(fn_args.custom_config or {})}
 
-    def read(patterns: list[str], **options: Any) -> tf.data.Dataset:
+    def make_dataset(patterns: list[str], **options: Any) -> tf.data.Dataset:
         return fn_args.data_accessor.tf_dataset_factory(
             patterns, TensorFlowDatasetOptions(params["batch_size"], label_key=LABEL, **options), make_schema()
         )
@@ -124,16 +124,16 @@ def trainer_fn(fn_args: FnArgs, schema: schema_pb2.Schema | None) -> dict[str, A
     serving_spec = tf.feature_column.make_parse_example_spec([*wide, *deep])
     receiver_fn = tf.estimator.export.build_parsing_serving_input_receiver_fn(serving_spec)
     run_config = tf.estimator.RunConfig(model_dir=fn_args.serving_model_dir, tf_random_seed=fn_args.seed)
-    # With a number of steps the examples repeat indefinitely; otherwise training ends with the data.
+    # With `train_steps` the examples repeat indefinitely; otherwise training ends with the data.
     epochs = None if fn_args.train_steps else EPOCHS
     return {
         "estimator": ClickAdaptor(run_config, params),
         "train_spec": tf.estimator.TrainSpec(
-            lambda: read(fn_args.train_files, num_epochs=epochs, shuffle_seed=fn_args.seed),
+            lambda: make_dataset(fn_args.train_files, num_epochs=epochs, shuffle_seed=fn_args.seed),
             max_steps=fn_args.train_steps,
         ),
         "eval_spec": tf.estimator.EvalSpec(
-            lambda: read(fn_args.eval_files, num_epochs=1, shuffle=False),
+            lambda: make_dataset(fn_args.eval_files, num_epochs=1, shuffle=False),
             steps=fn_args.eval_steps,
             exporters=tf.estimator.FinalExporter("ctr", receiver_fn),
         ),

@@ -27,15 +27,15 @@ from dlrover.trainer.tensorflow.util.column_info import Column
 LABEL = "I0"
 COUNTS = [f"I{number}" for number in range(1, 14)]
 WORDS = [f"C{number}" for number in range(1, 27)]
-MANY_WORDS = WORDS[-1]
-BETWEEN_WORDS = "\x01"
-DIFFERENT_WORDS = 30  # per column
-MISSING = 0.1
-CLICKS = -1.5  # bias of the logit; gives a click rate of about a quarter
+MULTI_WORD_COLUMN = WORDS[-1]
+WORD_SEPARATOR = "\x01"
+VOCABULARY_SIZE = 30  # per column
+MISSING_RATE = 0.1
+CLICK_BIAS = -1.5  # gives a click rate of about a quarter
 
-_truth = np.random.default_rng(0)
-COUNT_WEIGHTS = _truth.normal(0, 0.4, len(COUNTS))
-WORD_WEIGHTS = _truth.normal(0, 0.4, [len(WORDS), DIFFERENT_WORDS])
+_generator = np.random.default_rng(0)
+COUNT_WEIGHTS = _generator.normal(0, 0.4, len(COUNTS))
+WORD_WEIGHTS = _generator.normal(0, 0.4, [len(WORDS), VOCABULARY_SIZE])
 
 BUCKETS = 1000  # hash buckets per column
 DEFAULTS = {"learning_rate": 0.2, "embedding_width": 4, "hidden_units": [64, 32]}
@@ -67,17 +67,19 @@ class AdReader(ElasticReader):
 
 def make_row(random: np.random.Generator) -> str:
     """Returns a random row: label, counts and words, separated by commas."""
-    sizes = random.normal(size=len(COUNTS))
-    drawn = random.integers(DIFFERENT_WORDS, size=len(WORDS) - 1 + random.integers(1, 4))
-    columns = np.minimum(np.arange(len(drawn)), len(WORDS) - 1)  # surplus words go into the last column
-    logit = CLICKS + sizes @ COUNT_WEIGHTS + WORD_WEIGHTS[columns, drawn].sum()
+    log_counts = random.normal(size=len(COUNTS))
+    word_ids = random.integers(VOCABULARY_SIZE, size=len(WORDS) - 1 + random.integers(1, 4))
+    columns = np.minimum(np.arange(len(word_ids)), len(WORDS) - 1)  # surplus words go into the last column
+    logit = CLICK_BIAS + log_counts @ COUNT_WEIGHTS + WORD_WEIGHTS[columns, word_ids].sum()
 
-    words = [f"{column + 1:02x}{word:06x}" for column, word in zip(columns, drawn, strict=True)]
-    words[len(WORDS) - 1 :] = [BETWEEN_WORDS.join(words[len(WORDS) - 1 :])]
-    fields = [f"{count:.0f}" for count in np.exp(2 + sizes)] + words
-    known = random.random(len(fields)) >= MISSING
+    words = [f"{column + 1:02x}{word:06x}" for column, word in zip(columns, word_ids, strict=True)]
+    words[len(WORDS) - 1 :] = [WORD_SEPARATOR.join(words[len(WORDS) - 1 :])]
+    fields = [f"{count:.0f}" for count in np.exp(2 + log_counts)] + words
+    is_present = random.random(len(fields)) >= MISSING_RATE
     clicked = random.logistic() < logit
-    return ",".join([f"{clicked:d}", *(field if there else "" for field, there in zip(fields, known, strict=True))])
+    return ",".join(
+        [f"{clicked:d}", *(field if present else "" for field, present in zip(fields, is_present, strict=True))]
+    )
 
 
 def make_columns(embedding_width: int) -> tuple[list[Any], list[Any]]:
@@ -85,8 +87,10 @@ def make_columns(embedding_width: int) -> tuple[list[Any], list[Any]]:
     counts = [tf.feature_column.numeric_column(name, normalizer_fn=tf.math.log1p) for name in COUNTS]
     words = [tf.feature_column.categorical_column_with_hash_bucket(name, BUCKETS) for name in WORDS]
     # Small initial values, because DeepFM multiplies embeddings with each other.
-    start = tf.compat.v1.truncated_normal_initializer(stddev=0.02)
-    embedded = [tf.feature_column.embedding_column(column, embedding_width, initializer=start) for column in words]
+    initializer = tf.compat.v1.truncated_normal_initializer(stddev=0.02)
+    embedded = [
+        tf.feature_column.embedding_column(column, embedding_width, initializer=initializer) for column in words
+    ]
     return [*counts, *words], [*counts, *embedded]
 
 
@@ -133,7 +137,7 @@ class WideAndDeepAdaptor(tf.estimator.Estimator):
 COLUMNS = (
     Column.create(name=LABEL, dtype="int32", is_label=True),
     *(Column.create(name=name, dtype="float32", is_label=False) for name in COUNTS),
-    *(Column.create(name=name, dtype="string", is_label=False, is_sparse=name == MANY_WORDS) for name in WORDS),
+    *(Column.create(name=name, dtype="string", is_label=False, is_sparse=name == MULTI_WORD_COLUMN) for name in WORDS),
 )
 
 

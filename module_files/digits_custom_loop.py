@@ -67,7 +67,7 @@ def make_state() -> tf.train.Checkpoint:
     return tf.train.Checkpoint(weights=weights, velocity=velocity, step=tf.Variable(0, dtype=tf.int64))
 
 
-def logits(weights: Weights, images: tf.Tensor) -> tf.Tensor:
+def compute_logits(weights: Weights, images: tf.Tensor) -> tf.Tensor:
     """Computes logits of shape [batch, 10] from images of shape [batch, 64]."""
     hidden = tf.nn.relu(images / WHITE @ weights["hidden"] + weights["hidden_bias"])
     return hidden @ weights["output"] + weights["output_bias"]
@@ -75,7 +75,7 @@ def logits(weights: Weights, images: tf.Tensor) -> tf.Tensor:
 
 def mean_loss(weights: Weights, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """Computes the mean cross entropy of a batch."""
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels[:, 0], logits(weights, images))
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels[:, 0], compute_logits(weights, images))
     return tf.reduce_mean(losses)
 
 
@@ -101,10 +101,10 @@ def validate(weights: Weights, dataset: tf.data.Dataset) -> dict[str, float]:
     """Computes `loss` and `accuracy` over all examples of a dataset."""
     count, loss, correct = 0, 0.0, 0
     for features, labels in dataset:
-        guesses = tf.argmax(logits(weights, features["image"]), axis=1)
+        predictions = tf.argmax(compute_logits(weights, features["image"]), axis=1)
         count += len(labels)
         loss += len(labels) * float(mean_loss(weights, features["image"], labels))
-        correct += int(tf.math.count_nonzero(guesses == labels[:, 0]))
+        correct += int(tf.math.count_nonzero(predictions == labels[:, 0]))
     return {"loss": loss / count, "accuracy": correct / count}
 
 
@@ -157,7 +157,7 @@ def export(weights: Weights, serving_model_dir: str) -> None:
 
     def serve(examples: tf.Tensor) -> dict[str, tf.Tensor]:
         images = tf.io.parse_example(examples, spec)["image"]
-        return {"probabilities": tf.nn.softmax(logits(weights, images))}
+        return {"probabilities": tf.nn.softmax(compute_logits(weights, images))}
 
     module = tf.Module()
     module.weights = weights  # a SavedModel contains the variables reachable from its root object
@@ -173,21 +173,21 @@ def run_fn(fn_args: FnArgs) -> None:
     tf.random.set_seed(seed)
     schema = text_format.Parse(SCHEMA, schema_pb2.Schema())
 
-    def read(patterns: list[str], **options: Any) -> tf.data.Dataset:
+    def make_dataset(patterns: list[str], **options: Any) -> tf.data.Dataset:
         return fn_args.data_accessor.tf_dataset_factory(
             patterns, TensorFlowDatasetOptions(BATCH_SIZE, label_key="label", **options), schema
         )
 
-    # With a number of steps the examples repeat indefinitely; otherwise they are read `epochs` times.
+    # With `train_steps` the examples repeat indefinitely; otherwise they are read `epochs` times.
     epochs = None if fn_args.train_steps else config.get("epochs", EPOCHS)
-    train_data = read(fn_args.train_files, num_epochs=epochs, shuffle_seed=seed)
+    train_data = make_dataset(fn_args.train_files, num_epochs=epochs, shuffle_seed=seed)
     train_data = train_data.take(fn_args.train_steps or -1)
-    validation_data = read(fn_args.eval_files, num_epochs=1, shuffle=False).take(fn_args.eval_steps or -1)
+    validation_data = make_dataset(fn_args.eval_files, num_epochs=1, shuffle=False).take(fn_args.eval_steps or -1)
 
     state = make_state()
     train_step = make_train_step(state, config.get("learning_rate", LEARNING_RATE))
     with AsyncCheckpoints(state, fn_args.checkpoint_dir, max_to_keep=2) as checkpoints:
         if latest := checkpoints.restore():
-            logging.info("Going on from %s at step %d.", latest, state.step.numpy())
+            logging.info("Resuming from %s at step %d.", latest, state.step.numpy())
         train(state, checkpoints, train_step, train_data, validation_data, fn_args.model_run_dir)
     export(state.weights, fn_args.serving_model_dir)

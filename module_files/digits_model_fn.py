@@ -61,7 +61,7 @@ def input_fn(fn_args: FnArgs, mode: str, batch_size: int) -> tf.data.Dataset:
     return fn_args.data_accessor.tf_dataset_factory(files, options, text_format.Parse(SCHEMA, schema_pb2.Schema()))
 
 
-def logits(images: tf.Tensor, dropout: float, training: bool) -> tf.Tensor:
+def compute_logits(images: tf.Tensor, dropout: float, training: bool) -> tf.Tensor:
     """Computes logits of shape [batch, 10] from images of shape [batch, 64]."""
     hidden = tf.reshape(images / WHITE, [-1, 8, 8, 1])
     for filters in (16, 32):
@@ -83,21 +83,21 @@ def model_fn(
         params: `learning_rate` and `dropout`.
         config: The RunConfig, with the model folder.
     """
-    scores = logits(features["image"], params["dropout"], mode == Modes.TRAIN)
-    predictions = {"classes": tf.argmax(scores, axis=1), "probabilities": tf.nn.softmax(scores)}
+    logits = compute_logits(features["image"], params["dropout"], mode == Modes.TRAIN)
+    predictions = {"classes": tf.argmax(logits, axis=1), "probabilities": tf.nn.softmax(logits)}
     if mode == Modes.PREDICT:
         outputs = {"serving_default": tf.estimator.export.PredictOutput(predictions)}
         return tf.estimator.EstimatorSpec(mode, predictions=predictions, export_outputs=outputs)
 
-    loss = v1.losses.sparse_softmax_cross_entropy(labels, scores)
+    loss = v1.losses.sparse_softmax_cross_entropy(labels, logits)
     if mode == Modes.EVAL:
         metrics = {"accuracy": v1.metrics.accuracy(labels, predictions["classes"][:, tf.newaxis])}
         return tf.estimator.EstimatorSpec(
             mode, loss=loss, eval_metric_ops=metrics, evaluation_hooks=[confidence_hook(predictions, config)]
         )
 
-    hits = tf.cast(tf.equal(labels[:, 0], predictions["classes"]), tf.float32)
-    tf.reduce_mean(hits, name="batch_accuracy")  # logged by the hook above, by this name
+    is_correct = tf.cast(tf.equal(labels[:, 0], predictions["classes"]), tf.float32)
+    tf.reduce_mean(is_correct, name="batch_accuracy")  # logged by the hook above, by this name
     optimizer = v1.train.AdamOptimizer(params["learning_rate"])
     train_op = optimizer.minimize(loss, global_step=v1.train.get_global_step())
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)

@@ -67,9 +67,9 @@ def build_model() -> keras.Model:
 def make_train_step(model: keras.Model, optimizer: keras.Optimizer, distribution: tf.distribute.Strategy) -> Any:
     """Compiles a step, which takes a distributed global batch and returns its mean loss."""
 
-    def on_one_worker(features: dict[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
-        replicas = tf.distribute.get_replica_context()
-        examples = replicas.all_reduce("SUM", tf.cast(tf.shape(labels)[0], tf.float32))
+    def replica_step(features: dict[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
+        context = tf.distribute.get_replica_context()
+        examples = context.all_reduce("SUM", tf.cast(tf.shape(labels)[0], tf.float32))
         with tf.GradientTape() as tape:
             logits = model(features["image"], training=True)
             loss = tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(labels[:, 0], logits)) / examples
@@ -79,7 +79,7 @@ def make_train_step(model: keras.Model, optimizer: keras.Optimizer, distribution
 
     @tf.function
     def train_step(batch: Any) -> tf.Tensor:
-        return distribution.reduce("SUM", distribution.run(on_one_worker, args=batch), axis=None)
+        return distribution.reduce("SUM", distribution.run(replica_step, args=batch), axis=None)
 
     return train_step
 
@@ -88,8 +88,8 @@ def validate(model: keras.Model, dataset: tf.data.Dataset) -> float:
     """Computes the accuracy over all examples of a dataset, independently on each worker."""
     correct = count = 0
     for features, labels in dataset:
-        guesses = tf.argmax(model(features["image"]), axis=1)
-        correct += int(tf.math.count_nonzero(guesses == labels[:, 0]))
+        predictions = tf.argmax(model(features["image"]), axis=1)
+        correct += int(tf.math.count_nonzero(predictions == labels[:, 0]))
         count += len(labels)
     return correct / count
 
@@ -112,7 +112,7 @@ def run_fn(fn_args: FnArgs) -> dict[str, float]:
     keras.utils.set_random_seed(seed)  # the same initial weights on all workers
     schema = text_format.Parse(SCHEMA, schema_pb2.Schema())
 
-    def read(patterns: list[str], **options: Any) -> tf.data.Dataset:
+    def make_dataset(patterns: list[str], **options: Any) -> tf.data.Dataset:
         return fn_args.data_accessor.tf_dataset_factory(
             patterns, TensorFlowDatasetOptions(BATCH_SIZE, label_key="label", **options), schema
         )
@@ -128,11 +128,11 @@ def run_fn(fn_args: FnArgs) -> dict[str, float]:
 
     with AsyncCheckpoints(state, fn_args.checkpoint_dir, max_to_keep=2) as checkpoints:
         if latest := checkpoints.restore():
-            logging.info("Going on from %s.", latest)
-        begin, loss = int(step.numpy()), tf.constant(float("nan"))
-        report_progress(begin)
-        batches = read(fn_args.train_files, shuffle_seed=seed).take(steps).skip(begin)
-        for number, batch in enumerate(distribution.experimental_distribute_dataset(batches), begin + 1):
+            logging.info("Resuming from %s.", latest)
+        first_step, loss = int(step.numpy()), tf.constant(float("nan"))
+        report_progress(first_step)
+        batches = make_dataset(fn_args.train_files, shuffle_seed=seed).take(steps).skip(first_step)
+        for number, batch in enumerate(distribution.experimental_distribute_dataset(batches), first_step + 1):
             loss = train_step(batch)
             step.assign(number)
             report_progress(number, examples=BATCH_SIZE / fn_args.num_workers)
@@ -140,7 +140,7 @@ def run_fn(fn_args: FnArgs) -> dict[str, float]:
                 logging.info("Step %d: loss %.4f", number, loss)
                 checkpoints.save(number)
 
-    accuracy = validate(model, read(fn_args.eval_files, num_epochs=1, shuffle=False))
+    accuracy = validate(model, make_dataset(fn_args.eval_files, num_epochs=1, shuffle=False))
     logging.info("Accuracy of the evaluation: %.4f", accuracy)
     export(model, fn_args.serving_model_dir)
     return {"loss": float(loss), "eval_accuracy": accuracy}

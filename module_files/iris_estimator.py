@@ -77,7 +77,7 @@ def trainer_fn(fn_args: FnArgs, schema: schema_pb2.Schema | None) -> dict[str, A
     if fn_args.seed is not None:
         tf.keras.utils.set_random_seed(fn_args.seed)  # the model's weights are initialized here, not by the Estimator
 
-    def read(patterns: list[str], **options: Any) -> tf.data.Dataset:
+    def make_dataset(patterns: list[str], **options: Any) -> tf.data.Dataset:
         return fn_args.data_accessor.tf_dataset_factory(
             patterns, TensorFlowDatasetOptions(batch_size, label_key=LABEL, **options), make_schema()
         )
@@ -86,16 +86,16 @@ def trainer_fn(fn_args: FnArgs, schema: schema_pb2.Schema | None) -> dict[str, A
         keras_model=build_model(config.get("learning_rate", LEARNING_RATE)),
         config=tf.estimator.RunConfig(model_dir=fn_args.serving_model_dir, tf_random_seed=fn_args.seed),
     )
-    # With a number of steps the examples repeat indefinitely; otherwise training ends with the data.
+    # With `train_steps` the examples repeat indefinitely; otherwise training ends with the data.
     epochs = None if fn_args.train_steps else config.get("epochs", EPOCHS)
     return {
         "estimator": estimator,
         "train_spec": tf.estimator.TrainSpec(
-            lambda: read(fn_args.train_files, num_epochs=epochs, shuffle_seed=fn_args.seed),
+            lambda: make_dataset(fn_args.train_files, num_epochs=epochs, shuffle_seed=fn_args.seed),
             max_steps=fn_args.train_steps,
         ),
         "eval_spec": tf.estimator.EvalSpec(
-            lambda: read(fn_args.eval_files, num_epochs=1, shuffle=False),
+            lambda: make_dataset(fn_args.eval_files, num_epochs=1, shuffle=False),
             steps=fn_args.eval_steps,
             exporters=tf.estimator.FinalExporter("iris", serving_input_receiver_fn),
         ),

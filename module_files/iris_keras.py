@@ -47,7 +47,7 @@ def make_schema() -> schema_pb2.Schema:
     return text_format.Parse("\n".join(columns), schema_pb2.Schema())
 
 
-def read(fn_args: FnArgs, patterns: list[str], **options: Any) -> tf.data.Dataset:
+def make_dataset(fn_args: FnArgs, patterns: list[str], **options: Any) -> tf.data.Dataset:
     """Reads batches of examples: (features by name, label)."""
     batch_size = (fn_args.custom_config or {}).get("batch_size", BATCH_SIZE)
     return fn_args.data_accessor.tf_dataset_factory(
@@ -85,10 +85,10 @@ def export(model: keras.Model, serving_model_dir: str) -> None:
 
 def fit_arguments(fn_args: FnArgs) -> dict[str, Any]:
     """Returns the arguments of `fit`: training data, number of epochs and steps, and validation data."""
-    # With a number of steps the examples repeat indefinitely; otherwise an epoch is one pass over them.
+    # With `train_steps` the examples repeat indefinitely; otherwise an epoch is one pass over them.
     steps = fn_args.train_steps
-    train = read(fn_args, fn_args.train_files, num_epochs=None if steps else 1, shuffle_seed=fn_args.seed)
-    validation = read(fn_args, fn_args.eval_files, num_epochs=1, shuffle=False).take(fn_args.eval_steps or -1)
+    train = make_dataset(fn_args, fn_args.train_files, num_epochs=None if steps else 1, shuffle_seed=fn_args.seed)
+    validation = make_dataset(fn_args, fn_args.eval_files, num_epochs=1, shuffle=False).take(fn_args.eval_steps or -1)
     epochs = 1 if steps else (fn_args.custom_config or {}).get("epochs", EPOCHS)
     return {"x": train, "epochs": epochs, "steps_per_epoch": steps, "validation_data": validation}
 

@@ -23,7 +23,7 @@ from dlrover.trainer.tensorflow.util.column_info import Column
 v1 = tf.compat.v1
 Modes = tf.estimator.ModeKeys
 
-LARGEST = 1000
+MAX_X = 1000
 
 
 class LineReader(ElasticReader):
@@ -50,7 +50,7 @@ class LineReader(ElasticReader):
         rows = []
         for index in range(start_index, end_index):
             random = np.random.default_rng([self.seed, index])
-            x = random.integers(1, LARGEST)
+            x = random.integers(1, MAX_X)
             y = 2 * x + random.integers(1, 5)
             rows.append(f"{x},{y}")
         return rows
@@ -83,14 +83,14 @@ class LineEstimator(tf.estimator.Estimator):
             params: `learning_rate`.
         """
         # Scaled to -1 to 1, so that one learning rate suits both the slope and the bias.
-        x = tf.reshape(features["x"], [-1, 1]) / (LARGEST / 2) - 1
+        x = tf.reshape(features["x"], [-1, 1]) / (MAX_X / 2) - 1
         scaled = v1.layers.dense(x, 1)
-        predictions = scaled[:, 0] * LARGEST
+        predictions = scaled[:, 0] * MAX_X
         if mode == Modes.PREDICT:
             return tf.estimator.EstimatorSpec(mode, predictions=predictions)
 
         labels = tf.reshape(labels, [-1])
-        loss = v1.losses.mean_squared_error(labels / LARGEST, scaled[:, 0])
+        loss = v1.losses.mean_squared_error(labels / MAX_X, scaled[:, 0])
         if mode == Modes.EVAL:
             # The lower bound is the standard deviation of the noise, about 1.12.
             metrics = {"rmse": v1.metrics.root_mean_squared_error(labels, predictions)}

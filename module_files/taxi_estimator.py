@@ -58,7 +58,7 @@ EPOCHS = 5
 Tensors = dict[str, tf.Tensor]
 
 
-def dense(column: Any) -> tf.Tensor:
+def to_dense(column: Any) -> tf.Tensor:
     """Converts a column to a dense tensor of shape [batch, 1], with 0 or '' for missing values."""
     if not isinstance(column, tf.SparseTensor):
         return column
@@ -80,17 +80,17 @@ def preprocessing_fn(inputs: dict[str, Any]) -> Tensors:
     outputs = {}
     for name in SCALED:
         # Distances, times and fares have long tails, which the logarithm reduces.
-        logarithm = tf.math.log1p(tf.cast(dense(inputs[name]), tf.float32))
+        logarithm = tf.math.log1p(tf.cast(to_dense(inputs[name]), tf.float32))
         outputs[f"{name}_scaled"] = tft.scale_to_z_score(logarithm)
     for name in (*SCALED, *COORDINATES):
-        outputs[f"{name}_bucket"] = tft.bucketize(dense(inputs[name]), BUCKETS)
+        outputs[f"{name}_bucket"] = tft.bucketize(to_dense(inputs[name]), BUCKETS)
     for name, size in VOCABULARIES.items():
         outputs[f"{name}_id"] = tft.compute_and_apply_vocabulary(
-            dense(inputs[name]), top_k=size, num_oov_buckets=1, vocab_filename=name
+            to_dense(inputs[name]), top_k=size, num_oov_buckets=1, vocab_filename=name
         )
     for name, size in CATEGORIES.items():
-        outputs[f"{name}_id"] = tf.clip_by_value(dense(inputs[name]), 0, size - 1)
-    is_big = dense(inputs[RAW_LABEL]) > BIG_TIP_SHARE * dense(inputs["fare"])
+        outputs[f"{name}_id"] = tf.clip_by_value(to_dense(inputs[name]), 0, size - 1)
+    is_big = to_dense(inputs[RAW_LABEL]) > BIG_TIP_SHARE * to_dense(inputs["fare"])
     outputs[LABEL] = tf.cast(is_big, tf.int64)
     return outputs
 
@@ -168,14 +168,14 @@ def trainer_fn(fn_args: FnArgs, schema: schema_pb2.Schema) -> dict[str, Any]:
     config = fn_args.custom_config or {}
     tft_output = tft.TFTransformOutput(fn_args.transform_graph_path)
 
-    def read(patterns: list[str], **options: Any) -> tf.data.Dataset:
+    def make_dataset(patterns: list[str], **options: Any) -> tf.data.Dataset:
         return fn_args.data_accessor.tf_dataset_factory(
             patterns,
             TensorFlowDatasetOptions(config.get("batch_size", BATCH_SIZE), label_key=LABEL, **options),
             tft_output.transformed_metadata.schema,
         )
 
-    # With a number of steps the examples repeat indefinitely; otherwise training ends with the data.
+    # With `train_steps` the examples repeat indefinitely; otherwise training ends with the data.
     epochs = None if fn_args.train_steps else config.get("epochs", EPOCHS)
     run_config = tf.estimator.RunConfig(
         model_dir=fn_args.serving_model_dir, tf_random_seed=fn_args.seed, save_checkpoints_steps=1000
@@ -183,11 +183,11 @@ def trainer_fn(fn_args: FnArgs, schema: schema_pb2.Schema) -> dict[str, Any]:
     return {
         "estimator": build_estimator(run_config, fn_args.base_model),
         "train_spec": tf.estimator.TrainSpec(
-            lambda: read(fn_args.train_files, num_epochs=epochs, shuffle_seed=fn_args.seed),
+            lambda: make_dataset(fn_args.train_files, num_epochs=epochs, shuffle_seed=fn_args.seed),
             max_steps=fn_args.train_steps,
         ),
         "eval_spec": tf.estimator.EvalSpec(
-            lambda: read(fn_args.eval_files, num_epochs=1, shuffle=False),
+            lambda: make_dataset(fn_args.eval_files, num_epochs=1, shuffle=False),
             steps=fn_args.eval_steps,
             exporters=tf.estimator.FinalExporter("taxi", make_serving_input_receiver_fn(tft_output)),
         ),

@@ -50,7 +50,7 @@ EPOCHS = 5
 Tensors = dict[str, tf.Tensor]
 
 
-def dense(column: Any) -> tf.Tensor:
+def to_dense(column: Any) -> tf.Tensor:
     """Converts a column to a dense tensor of shape [batch, 1], with 0 or '' for missing values."""
     if not isinstance(column, tf.SparseTensor):
         return column
@@ -72,19 +72,19 @@ def preprocessing_fn(inputs: dict[str, Any]) -> Tensors:
     outputs = {}
     for name in SCALED:
         # Distances, times and fares have long tails, which the logarithm reduces.
-        logarithm = tf.math.log1p(tf.cast(dense(inputs[name]), tf.float32))
+        logarithm = tf.math.log1p(tf.cast(to_dense(inputs[name]), tf.float32))
         outputs[f"{name}_scaled"] = tft.scale_to_z_score(logarithm)
     for name, buckets in BUCKETIZED.items():
-        outputs[f"{name}_bucket"] = tft.bucketize(dense(inputs[name]), buckets)
+        outputs[f"{name}_bucket"] = tft.bucketize(to_dense(inputs[name]), buckets)
     for name, size in VOCABULARIES.items():
         outputs[f"{name}_id"] = tft.compute_and_apply_vocabulary(
-            dense(inputs[name]), top_k=size, num_oov_buckets=1, vocab_filename=name
+            to_dense(inputs[name]), top_k=size, num_oov_buckets=1, vocab_filename=name
         )
     for name, size in CATEGORIES.items():
         # An ID beyond the embedding's last row would be an error in serving.
-        outputs[f"{name}_id"] = tf.clip_by_value(dense(inputs[name]), 0, size - 1)
+        outputs[f"{name}_id"] = tf.clip_by_value(to_dense(inputs[name]), 0, size - 1)
     # The tip is used for the label only: it is not known at serving time.
-    is_big = dense(inputs["tips"]) > BIG_TIP_SHARE * dense(inputs["fare"])
+    is_big = to_dense(inputs["tips"]) > BIG_TIP_SHARE * to_dense(inputs["fare"])
     outputs[LABEL] = tf.cast(is_big, tf.int64)
     return outputs
 
@@ -125,7 +125,7 @@ def warm_start(model: tf.keras.Model, base_model: str) -> None:
     if [w.shape for w in weights] == [w.shape for w in model.get_weights()]:
         model.set_weights(weights)
     else:
-        logging.warning("%s has other weight shapes than this model: training starts afresh.", base_model)
+        logging.warning("%s has other weight shapes than this model: training starts with random weights.", base_model)
 
 
 def make_signatures(
@@ -161,6 +161,11 @@ def make_signatures(
     }
 
 
+def count_epochs(steps: int, max_epochs: int) -> int:
+    """Returns the largest number of epochs, at most `max_epochs`, into which the steps can be divided evenly."""
+    return max(epochs for epochs in range(1, max_epochs + 1) if steps % epochs == 0)
+
+
 def run_fn(fn_args: FnArgs) -> None:
     """Trains the model, logs to TensorBoard and exports to `fn_args.serving_model_dir`."""
     distribution = strategy(fn_args)  # must be created before other TensorFlow operations
@@ -170,7 +175,7 @@ def run_fn(fn_args: FnArgs) -> None:
         tf.keras.utils.set_random_seed(fn_args.seed)
     tft_output = tft.TFTransformOutput(fn_args.transform_graph_path)
 
-    def read(patterns: list[str], **options: Any) -> tf.data.Dataset:
+    def make_dataset(patterns: list[str], **options: Any) -> tf.data.Dataset:
         return fn_args.data_accessor.tf_dataset_factory(
             patterns,
             TensorFlowDatasetOptions(batch_size, label_key=LABEL, **options),
@@ -179,11 +184,10 @@ def run_fn(fn_args: FnArgs) -> None:
 
     steps, epochs = fn_args.train_steps, config.get("epochs", EPOCHS)
     if steps:
-        # Each epoch ends with a validation and a point in TensorBoard; all epochs must have the same steps.
-        epochs = next(count for count in range(epochs, 0, -1) if steps % count == 0)
-    train = read(fn_args.train_files, num_epochs=None if steps else 1, shuffle_seed=fn_args.seed)
+        epochs = count_epochs(steps, epochs)
+    train = make_dataset(fn_args.train_files, num_epochs=None if steps else 1, shuffle_seed=fn_args.seed)
     # One pass in a fixed order, so that every validation uses the same examples.
-    validation = read(fn_args.eval_files, num_epochs=1, shuffle=False).take(fn_args.eval_steps or -1)
+    validation = make_dataset(fn_args.eval_files, num_epochs=1, shuffle=False).take(fn_args.eval_steps or -1)
 
     with distribution.scope():
         model = build_model(config.get("learning_rate", LEARNING_RATE))
@@ -194,7 +198,7 @@ def run_fn(fn_args: FnArgs) -> None:
         epochs=epochs,
         steps_per_epoch=steps // epochs if steps else None,
         validation_data=validation,
-        # Checkpoints to resume in the middle of an epoch, TensorBoard logs, and progress lines.
+        # Checkpoints to resume an interrupted training, and TensorBoard logs.
         callbacks=callbacks(fn_args, endless_data=bool(steps)),
         verbose=2,
     )

@@ -28,7 +28,7 @@ from ..modules.archive import archive_in
 from ..modules.source import find_source
 from ..runtime.files import file_io
 from ..runtime.files.file_io import whole_file
-from .registry import ask_dialect, installed
+from .registry import call_dialect, installed
 from .signatures import parameters_of
 
 _RUN_FN = '''
@@ -73,7 +73,7 @@ class Conversion:
                     file.write(self.after)
                 os.chmod(part, stat.S_IMODE(os.stat(self.path).st_mode))
         except OSError as error:
-            raise InputError(f"{self.path}: cannot write it ({error.strerror}).") from error
+            raise InputError(f"{self.path}: cannot be written ({error.strerror}).") from error
 
 
 def convert(reference: str, function: str | None = None) -> Conversion:
@@ -93,21 +93,21 @@ def convert(reference: str, function: str | None = None) -> Conversion:
     with tempfile.TemporaryDirectory() as scratch:
         source = find_source(reference, scratch)
     before = file_io.read_bytes(source.path)
-    there = {name: node for node in _parsed(source.path, before) for name in _names(node)}
-    if "run_fn" in there:
-        raise InputError(f"{source.path}, line {there['run_fn'].lineno}: it has a run_fn already.")
-    chosen, dialect = _entry_point(source.path, there, function or source.function)
-    return Conversion(source.path, before, before + _addition(before, chosen, dialect))
+    definitions = {name: node for node in _top_level_statements(source.path, before) for name in _defined_names(node)}
+    if "run_fn" in definitions:
+        raise InputError(f"{source.path}, line {definitions['run_fn'].lineno}: it already has a run_fn.")
+    chosen, dialect = _entry_point(source.path, definitions, function or source.function)
+    return Conversion(source.path, before, before + _make_run_fn(before, chosen, dialect))
 
 
-def _parsed(path: str, content: bytes) -> Iterable[ast.stmt]:
+def _top_level_statements(path: str, content: bytes) -> Iterable[ast.stmt]:
     """Returns a module's top-level statements, including those inside `if`, `try` and `with` blocks."""
     try:
         pending: list[ast.AST] = list(ast.parse(content).body)
     except (SyntaxError, ValueError) as error:
         number = getattr(error, "lineno", None)
         line = f", line {number}" if number else ""
-        raise InputError(f"{path}{line}: this is not Python {_version()}: {error}.") from error
+        raise InputError(f"{path}{line}: this is not Python {_python_version()}: {error}.") from error
     found = []
     for node in pending:
         if isinstance(node, (ast.If, ast.Try, ast.With, ast.ExceptHandler)):
@@ -117,7 +117,7 @@ def _parsed(path: str, content: bytes) -> Iterable[ast.stmt]:
     return found
 
 
-def _names(statement: ast.stmt) -> Iterator[str]:
+def _defined_names(statement: ast.stmt) -> Iterator[str]:
     """Yields the names that a statement defines, imports or assigns."""
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield statement.name
@@ -128,7 +128,7 @@ def _names(statement: ast.stmt) -> Iterator[str]:
         yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
-def _entry_point(path: str, there: Mapping[str, ast.stmt], function: str | None) -> tuple[str, str]:
+def _entry_point(path: str, definitions: Mapping[str, ast.stmt], function: str | None) -> tuple[str, str]:
     """Returns the name of the definition to train with, and its dialect.
 
     Raises:
@@ -138,7 +138,7 @@ def _entry_point(path: str, there: Mapping[str, ast.stmt], function: str | None)
     found = [
         (one, name)
         for name, dialect in dialects.items()
-        for one in ask_dialect(dialect, "convertible", there, function)
+        for one in call_dialect(dialect, "convertible", definitions, function)
     ]
     # Secondary candidates of dialects that yield, such as the helper `build_estimator`, are a fallback.
     certain = [
@@ -149,25 +149,25 @@ def _entry_point(path: str, there: Mapping[str, ast.stmt], function: str | None)
         return found[0]
     if found:
         names = " and ".join(one for one, _ in found)
-        raise InputError(f"{path} has both {names}. Say which one trains it with --function.")
+        raise InputError(f"{path} defines {names}. Choose one with --function.")
     if function is None:
         known = [name for dialect in dialects.values() for name in dialect.entry_points]
-        near = next((hint for name in known if (hint := did_you_mean(name, there))), "")
+        near = next((hint for name in known if (hint := did_you_mean(name, definitions))), "")
         forms = " nor ".join(dialect.converts_from for dialect in dialects.values() if dialect.converts_from)
         raise InputError(
-            f"{path} has neither {forms}, so there is nothing to make a run_fn from.{near} A function with a name of "
-            "its own is named with --function."
+            f"{path} has neither {forms}, so no run_fn can be generated.{near} Set --function for a function with "
+            "another name."
         )
-    if function not in there:
-        raise InputError(f"{path} has no function {function!r}.{did_you_mean(function, there)}")
-    forms = " nor like ".join(dialect.form for dialect in dialects.values() if dialect.form)
+    if function not in definitions:
+        raise InputError(f"{path} has no function {function!r}.{did_you_mean(function, definitions)}")
+    forms = " or ".join(dialect.form for dialect in dialects.values() if dialect.form)
     raise InputError(
-        f"{path}, line {there[function].lineno}: {function} is neither like {forms}; its parameters are "
-        f"({', '.join(parameters_of(there[function]))})."
+        f"{path}, line {definitions[function].lineno}: {function} does not have the form {forms}; its parameters are "
+        f"({', '.join(parameters_of(definitions[function]))})."
     )
 
 
-def _addition(before: bytes, function: str, dialect: str) -> bytes:
+def _make_run_fn(before: bytes, function: str, dialect: str) -> bytes:
     """Returns the bytes to append.
 
     They are preceded by two blank lines, use the file's line endings, and end with a newline only if the file does.
@@ -180,5 +180,5 @@ def _addition(before: bytes, function: str, dialect: str) -> bytes:
     return text.replace("\n", "\r\n" if is_crlf else "\n").encode("ascii")
 
 
-def _version() -> str:
+def _python_version() -> str:
     return ".".join(platform.python_version_tuple()[:2])

@@ -21,7 +21,7 @@ from ..modules.keras_version import KerasChoice, KerasSign
 from ..modules.pipeline_modules import PipelineModules
 from ..modules.source import ModuleSource
 from ..options import TrainingOptions
-from .registry import ask_dialect, installed
+from .registry import call_dialect, installed
 
 
 def choose_keras(
@@ -33,17 +33,17 @@ def choose_keras(
     """
     dialects = installed().values()
 
-    def signs(path: str) -> Iterator[KerasSign]:
+    def find_signs(path: str) -> Iterator[KerasSign]:
         for dialect in dialects:
-            if (found := ask_dialect(dialect, "detect", path)) and found.keras:
+            if (found := call_dialect(dialect, "detect", path)) and found.keras:
                 yield KerasSign(found.line, found.keras, found.text, True)
 
-    return keras_version.choose(option, files, beside=beside, distributed=distributed, more_signs=signs)
+    return keras_version.choose(option, files, beside=beside, distributed=distributed, more_signs=find_signs)
 
 
 def uses_estimators(files: Sequence[str]) -> bool:
     """Whether a module's files train an Estimator, according to the evidence that dialects find in their source."""
-    found = (ask_dialect(dialect, "detect", path) for dialect in installed().values() for path in files)
+    found = (call_dialect(dialect, "detect", path) for dialect in installed().values() for path in files)
     return any(evidence is not None and evidence.uses_estimators for evidence in found)
 
 
@@ -91,7 +91,7 @@ def loaded(source: ModuleSource, dialect: str = "auto") -> Iterator[ModuleType]:
     with restored_on_use():
         try:
             for one in installed().values():
-                ask_dialect(one, "prepare", source.files)
+                call_dialect(one, "prepare", source.files)
             imports = dialect not in installed() or installed()[dialect].imports_module
             with loader.loaded(source, executed=imports) as module:
                 yield module

@@ -6,6 +6,7 @@ import ast
 import difflib
 import functools
 import importlib.metadata
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from types import ModuleType
@@ -62,7 +63,7 @@ class BrokenDialect(Dialect):
         self._problem = f"{entry.value} of {package} cannot be imported ({type(error).__name__}: {error})"
         self.needs = f"its own package, but {self._problem}"  # type: ignore[misc]
         self.no_scaffold = self._problem  # type: ignore[misc]
-        logging.warning("The dialect %s is left out: %s.", entry.name, self._problem)
+        logging.warning("Skipping the dialect %s: %s.", entry.name, self._problem)
 
     def matches(self, module: ModuleType, function: str | None) -> str:
         """Returns "", since the dialect matches no module."""
@@ -78,7 +79,7 @@ def installed() -> dict[str, Dialect]:
     return {entry.name: _load(entry) for entry in importlib.metadata.entry_points(group=GROUP)}
 
 
-def read_by_dialects() -> list[str]:
+def functions_that_read_examples() -> list[str]:
     """Returns the entry-point functions of the dialects that parse tf.Examples with the run's schema."""
     return [name for dialect in installed().values() if dialect.reads_examples for name in dialect.entry_points]
 
@@ -95,24 +96,24 @@ def _load(entry: importlib.metadata.EntryPoint) -> Dialect:
 
 
 @overload
-def ask_dialect(dialect: Dialect, question: Literal["detect"], path: str, /) -> Evidence | None: ...
+def call_dialect(dialect: Dialect, method: Literal["detect"], path: str, /) -> Evidence | None: ...
 
 
 @overload
-def ask_dialect(dialect: Dialect, question: Literal["prepare"], files: Sequence[str], /) -> None: ...
+def call_dialect(dialect: Dialect, method: Literal["prepare"], files: Sequence[str], /) -> None: ...
 
 
 @overload
-def ask_dialect(dialect: Dialect, question: Literal["matches"], module: ModuleType, function: str | None, /) -> str: ...
+def call_dialect(dialect: Dialect, method: Literal["matches"], module: ModuleType, function: str | None, /) -> str: ...
 
 
 @overload
-def ask_dialect(
-    dialect: Dialect, question: Literal["convertible"], definitions: Mapping[str, ast.stmt], function: str | None, /
+def call_dialect(
+    dialect: Dialect, method: Literal["convertible"], definitions: Mapping[str, ast.stmt], function: str | None, /
 ) -> list[str]: ...
 
 
-def ask_dialect(dialect: Dialect, question: str, *arguments: object) -> object:
+def call_dialect(dialect: Dialect, method: str, *arguments: object) -> object:
     """Calls `detect`, `prepare`, `matches` or `convertible` of a dialect and contains its errors.
 
     These methods are called for modules of every dialect. An exception in a dialect of another package is therefore
@@ -121,28 +122,28 @@ def ask_dialect(dialect: Dialect, question: str, *arguments: object) -> object:
 
     Args:
       dialect: The dialect to call.
-      question: The method's name.
+      method: The method's name.
       *arguments: The method's positional arguments.
 
     Returns:
       The method's result. After an exception: the result of the default method of `Dialect`, or "" for `matches`.
     """
     try:
-        return getattr(dialect, question)(*arguments)
+        return getattr(dialect, method)(*arguments)
     except Exception as error:
         is_own = type(dialect).__module__.partition(".")[0] == __name__.partition(".")[0]
         if is_own and not isinstance(dialect, FunctionsDialect):
             raise
-        _warn_of(dialect, question, f"{type(error).__name__}: {error}")
-        return "" if question == "matches" else getattr(Dialect, question)(dialect, *arguments)
+        _warn_of_failure(dialect, method, f"{type(error).__name__}: {error}")
+        return "" if method == "matches" else getattr(Dialect, method)(dialect, *arguments)
 
 
 @functools.cache  # log once for each dialect, method and failure
-def _warn_of(dialect: Dialect, question: str, failure: str) -> None:
+def _warn_of_failure(dialect: Dialect, method: str, failure: str) -> None:
     name = next((name for name, one in installed().items() if one is dialect), type(dialect).__name__)
     logging.warning(
-        "The dialect %s of another package failed in %s (%s); this module is trained without it.",
-        name, question, failure,
+        "The dialect %s of another package failed in %s (%s); it is skipped for this module.",
+        name, method, failure,
     )  # fmt: skip
 
 
@@ -163,12 +164,12 @@ def choose(
     """
     if options.dialect != "auto":
         _require_installed(options.dialect, dialects)
-        return options.dialect, f"dialect={options.dialect!r} was asked for"
-    found = {name: ask_dialect(dialect, "matches", module, function) for name, dialect in dialects.items()}
+        return options.dialect, f"dialect={options.dialect!r} was requested"
+    found = {name: call_dialect(dialect, "matches", module, function) for name, dialect in dialects.items()}
     evidence = {name: reason for name, reason in found.items() if reason}
     first = {name: reason for name, reason in evidence.items() if not dialects[name].yields(function)} or evidence
     if len(first) != 1:
-        raise ModuleError(_explain(module, function, first, dialects))
+        raise ModuleError(_explain_no_match(module, function, first, dialects))
     [choice] = first.items()
     return choice
 
@@ -210,24 +211,26 @@ def _require_installed(name: str, dialects: Mapping[str, Dialect]) -> None:
         raise InputError(f"dialect={name!r} is not installed; there are auto, {known}.{did_you_mean(name, dialects)}")
 
 
-def _explain(
+def _explain_no_match(
     module: ModuleType, function: str | None, evidence: Mapping[str, str], dialects: Mapping[str, Dialect]
 ) -> str:
     where = f"Training module {module.__file__}"
     if evidence:
         reasons = "; ".join(f"{name} ({reason})" for name, reason in sorted(evidence.items()))
-        return f"{where} fits more than one dialect: {reasons}. Choose with the option dialect."
+        return f"{where} matches more than one dialect: {reasons}. Choose one with the option dialect."
     own = sorted(name for name, value in vars(module).items() if callable(value) and not name.startswith("__"))
-    near = did_you_mean(function or "run_fn", own) or _misspelled(own, dialects)
+    hint = did_you_mean(function or "run_fn", own) or _misspelled(own, dialects)
     needs = "; ".join(f"{name} needs {dialect.needs}" for name, dialect in sorted(dialects.items()))
     if _has_main(str(module.__file__)):
-        near += " Its code under if __name__ == '__main__' does not run here; `generic-trainer script` runs it."
-    asked = f"no function {function!r}" if function else "no entry point of a known dialect"
-    return f"{where} has {asked}.{near} It defines {', '.join(own) or 'nothing callable'}. {needs}."
+        hint += " Its code under if __name__ == '__main__' does not run here; `generic-trainer script` runs it."
+    problem = f"no function {function!r}" if function else "no entry point of a known dialect"
+    return f"{where} has {problem}.{hint} It defines {', '.join(own) or 'no functions or classes'}. {needs}."
 
 
 def _has_main(path: str) -> bool:
     """Returns whether a file has code that runs only if it is executed as a script."""
+    if not os.path.exists(path):
+        return False
     tests = (node.test for node in parsed(path).body if isinstance(node, ast.If))
     return any("__name__" in ast.unparse(test) and "__main__" in ast.unparse(test) for test in tests)
 

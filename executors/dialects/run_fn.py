@@ -23,7 +23,7 @@ class RunFnDialect(Dialect):
         name = function or "run_fn"
         if not callable(getattr(module, name, None)):
             return ""
-        return f"it defines {name}" if function is None else f"the function {name} was named"
+        return f"it defines {name}" if function is None else f"the function {name} was requested"
 
     def yields(self, function: str | None) -> bool:
         """Whether a function was requested; it may be a renamed `trainer_fn` or `model_fn` of another dialect."""

@@ -109,8 +109,8 @@ def call_by_name(function: Callable[..., Result], known: Mapping[str, object], w
         variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         if parameter.default is parameter.empty and not variadic and name not in known:
             raise ModuleError(
-                f"{where} has the parameter {name!r}, for which there is nothing to give. It may have "
-                f"{', '.join(known)}, and others that have defaults."
+                f"{where} has the unknown parameter {name!r}. Allowed are "
+                f"{', '.join(known)}, and parameters with defaults."
             )
     return function(**{name: known[name] for name in parameter_names(function) if name in known})
 
@@ -142,8 +142,8 @@ def require_call(
         signature.bind(*[object()] * count, **more)
     except TypeError as error:
         raise ModuleError(
-            f"{module.__file__}: {name}{shown_signature(function)} cannot be called as it will be ({error}). "
-            f"Write it as def {form}."
+            f"{module.__file__}: {name}{shown_signature(function)} cannot be called with the required arguments "
+            f"({error}). Write it as def {form}."
         ) from None
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 from google.protobuf.message import DecodeError
 
 from ..dialects.loading import loaded
-from ..dialects.registry import read_by_dialects
+from ..dialects.registry import functions_that_read_examples
 from ..errors import InputError
 from ..evaluation.labels import label_problem
 from ..evaluation.overrides import overrides_of, parse_labels
@@ -271,7 +271,11 @@ class _Examination:
             f"{'all ' if sample.whole else ''}{sample.count:,} of {split}" for split, sample in samples.items()
         )
         misnamed = next((sample.misnamed for sample in samples.values() if sample.misnamed), "")
-        problems = [_misnamed(misnamed)] if misnamed and self._mentions("data_accessor", *read_by_dialects()) else []
+        problems = (
+            [_misnamed(misnamed)]
+            if misnamed and self._mentions("data_accessor", *functions_that_read_examples())
+            else []
+        )
         records = [record for sample in samples.values() for record in sample.records]
         kinds = {sample.kind for sample in samples.values()}
         if self._fn_args.examples_format.payload not in (TF_EXAMPLE,) or kinds != {TF_RECORD}:
@@ -289,7 +293,7 @@ class _Examination:
         wrong, odd = self._by_schema(facts)
         wrong += apart
         odd += strange
-        if not self._mentions(*_SCHEMA_WORDS, *read_by_dialects()):  # it may parse by its own feature spec
+        if not self._mentions(*_SCHEMA_WORDS, *functions_that_read_examples()):  # it may parse by its own feature spec
             self._hints += wrong
             wrong, odd = [], [*wrong, *odd]
         kind = TRANSFORMED if self._reads_transformed() else RAW

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from ...executors.errors import InputError, did_you_mean
 from ...executors.inputs.example_files import CSV
 from ...executors.inputs.shown import few
-from .looking import FLOAT, INT, NOTHING, SEVERAL, TEXT, Column
+from .column_statistics import FLOAT, INT, NOTHING, SEVERAL, TEXT, Column
 from .reading import RawData
-from .roles import DATE, LEFT_OUT, MILLISECONDS, SECONDS, WORDS, role_of
+from .roles import DATE, LEFT_OUT, MILLISECONDS, SECONDS, WORDS, choose_role
 
 AUTO, BINARY, MULTICLASS, REGRESSION = TASKS = ("auto", "binary", "multiclass", "regression")
-_USUAL = ("label", "labels", "target", "class", "y", "outcome", "response")
+_COMMON_NAMES = ("label", "labels", "target", "class", "y", "outcome", "response")
 _POSITIVE = ("1", "1.0", "yes", "y", "true", "t", "positive", "pos", "malignant", "spam", "fraud", "churn", "churned")
-_MOST_CLASSES = 200
-_FEW_NUMBERS = 20  # maximum of distinct integers that are treated as classes
-_IMBALANCED = 0.8
+_MAX_CLASSES = 200
+_MAX_INTEGER_CLASSES = 20  # maximum of distinct integers that are treated as classes
+_IMBALANCED_SHARE = 0.8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Label:
         return self.column.kind == INT and self.classes == tuple(range(len(self.classes)))
 
 
-def label_of(raw: RawData, columns: Sequence[Column], name: str = "", task: str = AUTO) -> Label:
+def choose_label(raw: RawData, columns: Sequence[Column], name: str = "", task: str = AUTO) -> Label:
     """Returns the label: the named column, or one found by common label names; for CSV also the last column.
 
     Args:
@@ -58,11 +58,11 @@ def label_of(raw: RawData, columns: Sequence[Column], name: str = "", task: str 
       InputError: When there is no such column, no label is found, its values cannot be learned, or they do not fit
         the task.
     """
-    require_there(name, raw)
+    require_column(name, raw)
     by_name = {column.name: column for column in columns}
-    column, why = (by_name[name], "") if name else _found(raw, columns)
+    column, why = (by_name[name], "") if name else _find_label(raw, columns)
     _require_values(column, raw)
-    task = _task_of(column) if task == AUTO else task
+    task = _infer_task(column) if task == AUTO else task
     if task == REGRESSION:
         if column.kind == TEXT:
             raise InputError(f"--task regression: the label {column.name!r} is text, such as {column.values[0]!r}.")
@@ -70,11 +70,11 @@ def label_of(raw: RawData, columns: Sequence[Column], name: str = "", task: str 
     classes = _classes(column, task)
     most, count = column.frequent[0]
     share = count / column.rows
-    warning = f"{share:.0%} of the rows are {most!r}: an accuracy of {share:.2f} is no achievement."
-    return Label(column, task, why, classes, warning if share >= _IMBALANCED else "")
+    warning = f"{share:.0%} of the rows are {most!r}: always predicting it gives an accuracy of {share:.2f}."
+    return Label(column, task, why, classes, warning if share >= _IMBALANCED_SHARE else "")
 
 
-def require_there(name: str, raw: RawData) -> None:
+def require_column(name: str, raw: RawData) -> None:
     """Checks that a named label is in the data; "" passes.
 
     Raises:
@@ -85,27 +85,27 @@ def require_there(name: str, raw: RawData) -> None:
         raise InputError(f"--label {name!r} is not in {raw.path}: {few(known, near=name)}.{did_you_mean(name, known)}")
 
 
-def _found(raw: RawData, columns: Sequence[Column]) -> tuple[Column, str]:
-    for usual in _USUAL:
+def _find_label(raw: RawData, columns: Sequence[Column]) -> tuple[Column, str]:
+    for usual in _COMMON_NAMES:
         for column in columns:
             if column.name.strip().lower() == usual:
                 return column, "by its name"
     last = columns[-1]
     candidates = [column.name for column in columns if _may_be_label(column)]
     if raw.kind == CSV and last.name in candidates:
-        return last, f"the last column, since none is called {', '.join(_USUAL[:3])} or the like; else give --label"
-    what = (
-        f"the last column, {last.name!r}, is none to learn" if raw.kind == CSV else "tf.Examples have no last feature"
+        return last, f"last column; none is named {', '.join(_COMMON_NAMES[:3])} or similar; change it with --label"
+    reason = (
+        f"the last column, {last.name!r}, cannot be a label" if raw.kind == CSV else "tf.Examples have no last column"
     )
     raise InputError(
-        f"--label: none of the columns of {raw.path} is called {', '.join(_USUAL)}, and {what}. "
-        f"Say which one it is: {_listed(candidates) or 'none of them seems to be one'}."
+        f"--label: no column of {raw.path} is named {', '.join(_COMMON_NAMES)}, and {reason}. "
+        f"Set --label; suitable columns: {_join_names(candidates) or 'none'}."
     )
 
 
 def _may_be_label(column: Column) -> bool:
-    unfit = (LEFT_OUT, DATE, SECONDS, MILLISECONDS, WORDS)
-    return not column.missing and role_of(column).kind not in unfit
+    unsuitable = (LEFT_OUT, DATE, SECONDS, MILLISECONDS, WORDS)
+    return not column.missing and choose_role(column).kind not in unsuitable
 
 
 def _require_values(column: Column, raw: RawData) -> None:
@@ -114,29 +114,31 @@ def _require_values(column: Column, raw: RawData) -> None:
     if column.missing:
         raise InputError(
             f"The label {column.name!r} is missing in {column.missing:,} of {column.rows:,} rows, first in row "
-            f"{column.first_missing:,} of {raw.path}. Leave these rows out of the data, or choose another --label."
+            f"{column.first_missing:,} of {raw.path}. Remove these rows, or choose another --label."
         )
     if column.distinct == 1:
         raise InputError(f"The label {column.name!r} is {column.values[0]!r} in every row: there is nothing to learn.")
 
 
-def _task_of(column: Column) -> str:
+def _infer_task(column: Column) -> str:
     whole = column.kind != FLOAT or all(float(value).is_integer() for value in column.values)
     if whole and column.distinct == 2:
         return BINARY
-    if column.kind == TEXT or (column.kind == INT and column.distinct <= _FEW_NUMBERS):
+    if column.kind == TEXT or (column.kind == INT and column.distinct <= _MAX_INTEGER_CLASSES):
         return MULTICLASS
     return REGRESSION
 
 
 def _classes(column: Column, task: str) -> tuple[str | float, ...]:
-    if column.distinct > _MOST_CLASSES:
+    if column.distinct > _MAX_CLASSES:
         raise InputError(
             f"The label {column.name!r} has {column.distinct:,} different values, such as {column.values[0]!r}: too "
             "many for classes. Choose another --label" + (", or --task regression." if column.kind != TEXT else ".")
         )
     if task == BINARY and column.distinct != 2:
-        raise InputError(f"--task binary: the label {column.name!r} has {column.distinct} values; use multiclass.")
+        raise InputError(
+            f"--task binary: the label {column.name!r} has {column.distinct} values; use --task multiclass."
+        )
     classes = sorted(column.values)
     if task == BINARY:
         rarer = column.values[1]
@@ -145,5 +147,5 @@ def _classes(column: Column, task: str) -> tuple[str | float, ...]:
     return tuple(classes)
 
 
-def _listed(names: Sequence[str], most: int = 20) -> str:
+def _join_names(names: Sequence[str], most: int = 20) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...executors.errors import InputError
-from .labels import AUTO, REGRESSION, Label, label_of
-from .looking import INT, TEXT, Column
+from .column_statistics import INT, TEXT, Column
+from .labels import AUTO, REGRESSION, Label, choose_label
 from .reading import RawData
 from .roles import (
     CATEGORY,
@@ -21,11 +21,11 @@ from .roles import (
     SECONDS,
     WORDS,
     Role,
-    role_of,
+    choose_role,
 )
 
-_ROWS_FOR_BUCKETS = 1000
-_LONG_TAIL = 5.0  # a long tail: the maximum exceeds the mean by more standard deviations than this
+_MIN_ROWS_FOR_BUCKETS = 1000
+_LONG_TAIL_DEVIATIONS = 5.0  # a long tail: the maximum exceeds the mean by more standard deviations than this
 # (maximum of rows, batch size, maximum of epochs); early stopping usually ends training before.
 _SIZES = ((500, 16, 200), (5_000, 32, 60), (50_000, 64, 20), (math.inf, 256, 10))
 
@@ -72,8 +72,8 @@ class Plan:
         return {
             "label": self.label.column.name,
             "label_is_text": self.label.column.kind == TEXT,
-            "label_mean": _short(numbers.mean) if numbers else 0.0,
-            "label_std": _short(numbers.std) if numbers else 1.0,
+            "label_mean": _round(numbers.mean) if numbers else 0.0,
+            "label_std": _round(numbers.std) if numbers else 1.0,
             "task": self.label.task,
             "classes": self.label.classes,
             "warning": self.label.warning,
@@ -81,8 +81,10 @@ class Plan:
             "integers": tuple(role.column.name for role in self.used if role.column.kind == INT),
             "numbers": self.names(NUMBER),
             "parsed": self.names(PARSED),
-            "long_tailed": tuple(role.column.name for role in self.roles if role.kind == NUMBER and _has_tail(role)),
-            "buckets": 10 if rows >= _ROWS_FOR_BUCKETS else 0,
+            "long_tailed": tuple(
+                role.column.name for role in self.roles if role.kind == NUMBER and _has_long_tail(role)
+            ),
+            "buckets": 10 if rows >= _MIN_ROWS_FOR_BUCKETS else 0,
             "categories": {role.column.name: role.size for role in self.roles if role.kind == CATEGORY},
             "texts": self.names(WORDS),
             "dates": self.names(DATE),
@@ -92,7 +94,7 @@ class Plan:
         }
 
 
-def plan_for(raw: RawData, columns: Sequence[Column], label: str = "", task: str = AUTO) -> Plan:
+def make_plan(raw: RawData, columns: Sequence[Column], label: str = "", task: str = AUTO) -> Plan:
     """Selects the label, the task and the role of each column.
 
     Args:
@@ -104,20 +106,20 @@ def plan_for(raw: RawData, columns: Sequence[Column], label: str = "", task: str
     Raises:
       InputError: When no usable label is found, or no column is left as a feature.
     """
-    found = label_of(raw, columns, label, task)
-    roles = tuple(role_of(column) for column in columns if column.name != found.column.name)
+    found = choose_label(raw, columns, label, task)
+    roles = tuple(choose_role(column) for column in columns if column.name != found.column.name)
     plan = Plan(raw, found, roles)
     if not plan.used:
         reasons = "; ".join(f"{role.column.name} is {role.why}" for role in roles[:10])
-        raise InputError(f"--data {raw.path}: nothing is left to predict {found.column.name!r} from. {reasons}.")
+        raise InputError(f"--data {raw.path}: no columns are left to predict {found.column.name!r} from. {reasons}.")
     return plan
 
 
-def _has_tail(role: Role) -> bool:
+def _has_long_tail(role: Role) -> bool:
     numbers = role.column.numbers
     assert numbers is not None
-    return numbers.smallest >= 0 and numbers.largest > numbers.mean + _LONG_TAIL * numbers.std
+    return numbers.smallest >= 0 and numbers.largest > numbers.mean + _LONG_TAIL_DEVIATIONS * numbers.std
 
 
-def _short(number: float) -> float:
+def _round(number: float) -> float:
     return float(f"{number:.6g}")

@@ -42,7 +42,7 @@ class Project:
         return dataclasses.asdict(self)
 
 
-def project_for(folder: str, plan: Plan, data: str) -> Project:
+def make_project(folder: str, plan: Plan, data: str) -> Project:
     """Returns the project for a folder, a plan and the path or URI of the data."""
     if "://" not in data:
         data = os.path.relpath(os.path.abspath(data), os.path.abspath(folder))
@@ -61,7 +61,7 @@ def module_name(folder: str) -> str:
     return name
 
 
-def sample_of(plan: Plan) -> bytes:
+def make_sample(plan: Plan) -> bytes:
     """Returns the content of a file with up to 1,000 random examples, with a fixed seed and in the data's order."""
     raw = plan.raw
     chosen = sorted(random.Random(_SEED).sample(range(raw.size), min(raw.size, _SAMPLE_ROWS)))  # noqa: S311
@@ -71,14 +71,14 @@ def sample_of(plan: Plan) -> bytes:
 def _csv_sample(plan: Plan, chosen: list[int]) -> bytes:
     """Returns the header row and the chosen lines as they are in the files, with line feeds as line endings."""
     lines: list[bytes] = []
-    wanted, number = set(chosen), 0
+    selected, number = set(chosen), 0
     for file in plan.raw.files:
         with file_io.file_system(file.path).open(file.path, mode="rb") as opened:
             header = opened.readline()
             lines = lines or [header]
             for line in opened:
                 if line.strip():
-                    if number in wanted:
+                    if number in selected:
                         lines.append(line)
                     number += 1
     return b"".join(line.rstrip(b"\r\n") + b"\n" for line in lines)
@@ -87,11 +87,11 @@ def _csv_sample(plan: Plan, chosen: list[int]) -> bytes:
 def _record_sample(plan: Plan, chosen: list[int]) -> bytes:
     import tensorflow as tf
 
-    wanted = set(chosen)
+    selected = set(chosen)
     records = (record for file in plan.raw.files for batch in batches(file, 4096) for record in batch.records)
     with tempfile.NamedTemporaryFile(suffix=".tfrecord") as file:
         with tf.io.TFRecordWriter(file.name) as writer:
             for number, record in zip(range(chosen[-1] + 1), records, strict=False):
-                if number in wanted:
+                if number in selected:
                     writer.write(record)
         return file.read()

@@ -22,8 +22,8 @@ from ...executors.inputs.shown import listed
 from ...executors.runtime.files import file_io
 
 ROWS = 100_000  # maximum of rows to read; the pipeline later processes all rows
-_BATCH = 4096
-_OTHERS = tuple(
+_BATCH_ROWS = 4096
+_UNSUPPORTED_ENDINGS = tuple(
     f".{name}"
     for name in ["tsv", "txt", "json", "jsonl", "parquet", "xlsx", "xls", "gz", "zip", "npz", "npy", "avro", "pkl"]
 )
@@ -63,56 +63,56 @@ def read_data(path: str, rows: int = ROWS) -> RawData:
       InputError: When there are no files or rows that a pipeline can read, or only one column; the message describes
         the files.
     """
-    files = _files(path)
+    files = _find_files(path)
     kind = files[0].kind
     read = _csv_rows if kind == CSV else _record_rows
     columns, size, is_whole = read(files, rows)
     if not size:
-        raise InputError(f"--data {path}: there are no rows in it{' below the header' * (kind == CSV)}.")
+        raise InputError(f"--data {path} has no rows{' below the header' * (kind == CSV)}.")
     if len(columns) == 1:
         hint = "; are the columns separated by commas?" if kind == CSV else "."
         raise InputError(
-            f"--data {path}: there is one column only, {next(iter(columns))!r}. A label and something to predict it "
-            f"from are two{hint}"
+            f"--data {path} has only one column, {next(iter(columns))!r}. At least a label and one other column are "
+            f"required{hint}"
         )
     return RawData(path, kind, files, columns, size, is_whole)
 
 
-def _files(path: str) -> list[ExampleFile]:
+def _find_files(path: str) -> list[ExampleFile]:
     if not file_io.exists(path):
         raise InputError(f"--data {path} does not exist.")
-    paths = _listed(path) if file_io.isdir(path) else [path]
+    paths = _list_files(path) if file_io.isdir(path) else [path]
     found = find_example_files(paths)
     for file in found:
         _require_readable(file)
     return found
 
 
-def _listed(folder: str) -> list[str]:
+def _list_files(folder: str) -> list[str]:
     """Returns the files that `example_gen_for` would select; those of `train` if the folder has splits."""
     names = sorted(name for name in file_io.listdir(folder) if not name.startswith((".", "_")))
     tables = [name for name in names if name.endswith(".csv")]
     if not tables and {"train", "eval"} <= set(names):
-        return _listed(os.path.join(folder, "train"))
+        return _list_files(os.path.join(folder, "train"))
     files = tables or [name for name in names if not file_io.isdir(os.path.join(folder, name))]
     if not files:
-        raise InputError(f"--data {folder} holds no CSV file, no TFRecord file, and no folders train/ and eval/.")
+        raise InputError(f"--data {folder} contains no CSV file, no TFRecord file, and no folders train/ and eval/.")
     return [os.path.join(folder, name) for name in files]
 
 
 def _require_readable(file: ExampleFile) -> None:
     """Raises InputError for files that ExampleGen cannot read or would misread."""
     name = os.path.basename(file.path)
-    what = "a pipeline reads CSV files, whose names end in .csv, and TFRecord files of tf.Examples"
+    supported = "a pipeline reads CSV files with names that end in .csv, and TFRecord files of tf.Examples"
     with file_io.file_system(file.path).open(file.path, mode="rb") as opened:
         head = opened.read(4096)
     if not head:
         raise InputError(f"--data {file.path} is empty.")
     if file.kind == CSV and (file.gzipped or b"\0" in head or not name.endswith(".csv")):
-        raise InputError(f"--data {file.path} is no CSV: {what}.")
+        raise InputError(f"--data {file.path} is not a CSV file: {supported}.")
     ending = os.path.splitext(name)[1].lower()
-    if file.kind not in (CSV, TF_RECORD) or (not file.gzipped and ending in _OTHERS):
-        raise InputError(f"--data {file.path}: {what}.")
+    if file.kind not in (CSV, TF_RECORD) or (not file.gzipped and ending in _UNSUPPORTED_ENDINGS):
+        raise InputError(f"--data {file.path}: {supported}.")
 
 
 def _csv_rows(files: list[ExampleFile], rows: int) -> tuple[dict[str, pa.Array], int, bool]:
@@ -140,7 +140,7 @@ def _record_rows(files: list[ExampleFile], rows: int) -> tuple[dict[str, pa.Arra
             columns[name] if name in columns else pa.nulls(batch.size)
             for batch, columns in zip(read, decoded, strict=True)
         ]
-        merged[name] = _joined(parts, kinds.get(name, pa.null()), files[0].path, name)
+        merged[name] = _concat(parts, kinds.get(name, pa.null()), files[0].path, name)
     return merged, size, is_whole
 
 
@@ -148,7 +148,7 @@ def _first_rows(files: list[ExampleFile], rows: int) -> tuple[list[Batch], bool]
     """Returns batches with at least the given number of rows, and whether these are all rows."""
     read: list[Batch] = []
     size = 0
-    for batch in (batch for file in files for batch in batches(file, _BATCH)):
+    for batch in (batch for file in files for batch in batches(file, _BATCH_ROWS)):
         if size >= rows:
             return read, False
         read.append(batch)
@@ -159,23 +159,23 @@ def _first_rows(files: list[ExampleFile], rows: int) -> tuple[list[Batch], bool]
 def _require_same_columns(batch: Batch, names: list[str], first: str) -> None:
     if list(batch.columns) != names:
         raise InputError(
-            f"{batch.file.path} has other columns than {first}: {listed(batch.columns)}. ExampleGen wants the same "
-            "ones, in one order, in all files."
+            f"{batch.file.path} has different columns from {first}: {listed(batch.columns)}. ExampleGen requires "
+            "the same columns in the same order in all files."
         )
 
 
 def _column(values: list[str | None]) -> pa.Array:
     """Returns cells as an Arrow array of lists, with the type that ExampleGen infers for the column."""
-    kind, read = _read({value for value in values if value is not None})
+    kind, read = _parse_column({value for value in values if value is not None})
     if kind is None:
         return pa.nulls(len(values))
     flat = pa.array([read[value] for value in values if value is not None], kind)
-    is_there = np.array([value is not None for value in values])
-    offsets = np.concatenate([[0], np.cumsum(is_there)])
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32(), mask=np.append(~is_there, False)), flat)
+    is_present = np.array([value is not None for value in values])
+    offsets = np.concatenate([[0], np.cumsum(is_present)])
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32(), mask=np.append(~is_present, False)), flat)
 
 
-def _read(values: set[str]) -> tuple[pa.DataType | None, dict[str, bytes | float]]:
+def _parse_column(values: set[str]) -> tuple[pa.DataType | None, dict[str, bytes | float]]:
     """Returns the type that ExampleGen infers for a column (None without values), and {text: parsed value}."""
     if not values:
         return None, {}
@@ -204,7 +204,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _joined(parts: list[pa.Array], kind: pa.DataType, path: str, name: str) -> pa.Array:
+def _concat(parts: list[pa.Array], kind: pa.DataType, path: str, name: str) -> pa.Array:
     try:
         return pa.concat_arrays([part.cast(kind) for part in parts])
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

@@ -17,12 +17,12 @@ from ..definition.pipeline_root import PLAIN_DATA
 from .literals import assignment, literal
 from .planning import Plan
 from .project import Project
-from .wording import words_of
+from .template_values import template_values
 
 _MODULES = {True: "transform.py.j2", False: "numbers.py.j2"}
 
 
-def files_of(project: Project, plan: Plan) -> dict[str, bytes]:
+def render_files(project: Project, plan: Plan) -> dict[str, bytes]:
     """Renders the templates; returns {path in the project: content}.
 
     Args:
@@ -41,7 +41,7 @@ def files_of(project: Project, plan: Plan) -> dict[str, bytes]:
     environment.filters["literal"] = literal
     environment.filters["yaml_line"] = _yaml_line
     environment.globals["assignment"] = assignment
-    values = {**plan.constants(), **words_of(plan), **project.names()}
+    values = {**plan.constants(), **template_values(plan), **project.names()}
     templates = {
         f"{project.module}.py": _MODULES[plan.transforms],
         f"test_{project.module}.py": "test.py.j2",
@@ -56,7 +56,7 @@ def _yaml_line(entry: dict[str, str]) -> str:
     return str(yaml.safe_dump(entry, allow_unicode=True, width=10**6)).strip()
 
 
-def require_room(folder: str, force: bool) -> None:
+def require_empty_folder(folder: str, force: bool) -> None:
     """Checks that a project can be written to a folder without overwriting the user's files.
 
     Raises:
@@ -64,13 +64,13 @@ def require_room(folder: str, force: bool) -> None:
     """
     target = Path(folder)
     if target.exists() and not target.is_dir():
-        raise InputError(f"{folder} is a file. Name a folder.")
+        raise InputError(f"{folder} is a file. Choose a folder.")
     if not force and target.exists() and any(target.iterdir()):
-        raise InputError(f"{folder} is not empty. Name another folder, or give --force to write over its files.")
+        raise InputError(f"{folder} is not empty. Choose another folder, or overwrite its files with --force.")
 
 
 @contextlib.contextmanager
-def scratch_beside(folder: str) -> Iterator[str]:
+def scratch_folder_near(folder: str) -> Iterator[str]:
     """Creates a temporary folder for the duration of the block, on the same file system as the project's folder.
 
     Raises:
@@ -82,12 +82,12 @@ def scratch_beside(folder: str) -> Iterator[str]:
     try:
         scratch = tempfile.TemporaryDirectory(prefix=".generic-trainer-", dir=there)
     except OSError as error:
-        raise InputError(f"{folder}: cannot write there ({error.strerror}). Name another folder.") from error
+        raise InputError(f"{folder}: cannot write there ({error.strerror}). Choose another folder.") from error
     with scratch as name:
         yield name
 
 
-def copied_files(scratch: str) -> dict[str, Path]:
+def converted_files(scratch: str) -> dict[str, Path]:
     """Returns {path in the project: file} for the converted CSV files in a scratch folder."""
     return {f"{PLAIN_DATA}/{path.name}": path for path in Path(scratch, PLAIN_DATA).glob("[!.]*")}
 
@@ -105,7 +105,7 @@ def write_project(folder: str, files: Mapping[str, bytes | Path], *, force: bool
     Raises:
       InputError: When the folder is not empty and `force` is not set, or it cannot be written.
     """
-    require_room(folder, force)
+    require_empty_folder(folder, force)
     target = Path(folder).absolute()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -120,16 +120,16 @@ def write_project(folder: str, files: Mapping[str, bytes | Path], *, force: bool
             _move(Path(scratch, "project"), target)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise InputError(f"{folder}: cannot write there ({reason}). Name another folder.") from error
+        raise InputError(f"{folder}: cannot write there ({reason}). Choose another folder.") from error
 
 
-def _move(made: Path, target: Path) -> None:
+def _move(source: Path, target: Path) -> None:
     """Renames the whole folder, or file by file if the target exists."""
     if not target.exists():
-        made.rename(target)
+        source.rename(target)
         return
-    for folder, _, names in os.walk(made):
-        there = target / Path(folder).relative_to(made)
+    for folder, _, names in os.walk(source):
+        there = target / Path(folder).relative_to(source)
         there.mkdir(parents=True, exist_ok=True)
         for name in names:
             Path(folder, name).replace(there / name)

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from generic_trainer.cli.convert import convert as convert_command
 from generic_trainer.executors.dialects.conversion import convert
-from generic_trainer.executors.dialects.estimators.detection import estimator_use
+from generic_trainer.executors.dialects.estimators.detection import find_estimator_use
 from generic_trainer.executors.errors import InputError, ModuleError
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -76,9 +76,9 @@ def test_it_writes_what_it_showed_once(file: File, tmp_path: pathlib.Path) -> No
     assert written.stderr == f"Wrote {path}.\n"
     assert path.stat().st_mode & 0o777 == 0o640
     assert list(tmp_path.iterdir()) == [path]
-    assert estimator_use(str(path))[1] == "def trainer_fn"  # so the runtime of Estimators is still restored
+    assert find_estimator_use(str(path))[1] == "def trainer_fn"  # so the runtime of Estimators is still restored
     once = path.read_text()
-    with pytest.raises(InputError, match=r"m.py, line 5: it has a run_fn already"):
+    with pytest.raises(InputError, match=r"m.py, line 5: it already has a run_fn"):
         raise run(path, "--write").exception
     assert path.read_text() == once
 
@@ -132,15 +132,23 @@ def test_the_function_may_be_named(file: File, source: str, arguments: list[str]
 @pytest.mark.parametrize(
     ("source", "arguments", "message"),
     [
-        ("x = 1", [], "m.py has neither trainer_fn nor model_fn nor a conf of DLRover's, so there is nothing"),
+        ("x = 1", [], "m.py has neither trainer_fn nor model_fn nor a DLRover conf, so no run_fn can be generated"),
         ("def trainr_fn(a, b): 1", [], "Did you mean 'trainr_fn'?"),
         ("class A:\n    def trainer_fn(a, b): 1", [], "has neither trainer_fn nor model_fn"),
-        (f"{CONF}{CONF.replace('TrainConf', 'Other')}", [], "m.py has both TrainConf and Other. Say which one"),
-        ("def trainer_fn(): 1\ndef model_fn(): 1", [], "has both trainer_fn and model_fn. Say which one"),
+        (
+            f"{CONF}{CONF.replace('TrainConf', 'Other')}",
+            [],
+            "m.py defines TrainConf and Other. Choose one with --function",
+        ),
+        ("def trainer_fn(): 1\ndef model_fn(): 1", [], "defines trainer_fn and model_fn. Choose one with --function"),
         ("def trainer_fn(): 1", ["--function", "trainer"], "has no function 'trainer'. Did you mean 'trainer_fn'?"),
-        ("def f(a, b, c): 1", ["--function", "f"], "m.py, line 1: f is neither like trainer_fn(fn_args, schema) nor"),
-        ("if 1:\n    run_fn = 1\ndef trainer_fn(): 1", [], "m.py, line 2: it has a run_fn already"),
-        ("from x import y as run_fn, trainer_fn", [], "m.py, line 1: it has a run_fn already"),
+        (
+            "def f(a, b, c): 1",
+            ["--function", "f"],
+            "m.py, line 1: f does not have the form trainer_fn(fn_args, schema) or",
+        ),
+        ("if 1:\n    run_fn = 1\ndef trainer_fn(): 1", [], "m.py, line 2: it already has a run_fn"),
+        ("from x import y as run_fn, trainer_fn", [], "m.py, line 1: it already has a run_fn"),
         ("def trainer_fn(:\n", [], "m.py, line 1: this is not Python 3."),
         ("x = 1\0", [], "m.py, line 1: a NUL byte. This is not Python source."),
     ],

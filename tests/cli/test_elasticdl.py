@@ -500,17 +500,17 @@ def test_parameter_servers_need_a_chief_a_worker_and_a_model_made_for_them(tmp_p
 
     from generic_trainer import FnArgs, InputError, ModuleError
     from generic_trainer.executors.dialects.elasticdl.options import ElasticDLOptions
-    from generic_trainer.executors.dialects.elasticdl.parameter_servers import served_strategy
+    from generic_trainer.executors.dialects.elasticdl.parameter_servers import make_server_strategy
     from generic_trainer.executors.dialects.elasticdl.parts import Parts
     from generic_trainer.executors.distributed.tf_config import ClusterTask
 
     task = ClusterTask("chief", 0, {"chief": ("a:1",), "ps": ("b:1",)})
     with pytest.raises(InputError, match="The cluster has 1 chief, 1 ps: with parameter servers it needs"):
-        served_strategy(FnArgs(), task)
+        make_server_strategy(FnArgs(), task)
     module = ModuleType("job")
     module.__file__ = "job.py"
     module.model, module.optimizer = object(), dict  # type: ignore[attr-defined]
-    with pytest.raises(ModuleError, match=r"job\.py: model is made while the file is imported\. Why\. Write"):
+    with pytest.raises(ModuleError, match=r"job\.py: model is created when the file is imported\. Why\. Write"):
         Parts(module, None, ElasticDLOptions()).require_functions("Why.")
 
 

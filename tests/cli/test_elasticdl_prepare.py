@@ -12,7 +12,7 @@ import pytest
 
 from generic_trainer.executors.dialects.elasticdl.prepare.command import PreparationJob
 from generic_trainer.executors.dialects.elasticdl.prepare.manifest import Group, GroupResult, Manifest
-from generic_trainer.executors.dialects.elasticdl.prepare.shards import preparation_of, write_group
+from generic_trainer.executors.dialects.elasticdl.prepare.shards import find_prepare_function, write_group
 from generic_trainer.executors.errors import InputError, ModuleError
 from generic_trainer.executors.inputs.readers.open_records import open_records
 
@@ -165,7 +165,7 @@ def test_an_interrupted_job_goes_on_with_the_same_groups(tmp_path: pathlib.Path)
 
 def test_an_output_is_not_gone_on_with_in_another_format(tmp_path: pathlib.Path) -> None:
     Manifest(str(tmp_path)).plan(["a"], 1, {"format": "tfrecord"})
-    with pytest.raises(InputError, match=r"made with format='tfrecord', not 'recordio'.*another --output"):
+    with pytest.raises(InputError, match=r"prepared with format='tfrecord', not 'recordio'.*another --output"):
         Manifest(str(tmp_path)).plan(["a"], 1, {"format": "recordio"})
 
 
@@ -184,7 +184,7 @@ def test_a_worker_gives_up_when_too_many_files_are_bad(lines: pathlib.Path, tmp_
         raise ValueError("no label")
 
     job = PreparationJob("mine.py", str(lines), str(tmp_path / "out"))
-    result = write_group(preparation_of(_Module(fail)), Group(0, ("a", "b", "c")), job, allowed_bad=1)
+    result = write_group(find_prepare_function(_Module(fail)), Group(0, ("a", "b", "c")), job, allowed_bad=1)
 
     assert not result.finished
     assert [bad["file"] for bad in result.bad] == ["a", "c"]
@@ -193,13 +193,13 @@ def test_a_worker_gives_up_when_too_many_files_are_bad(lines: pathlib.Path, tmp_
 
 def test_text_instead_of_bytes_makes_a_file_bad(lines: pathlib.Path, tmp_path: pathlib.Path) -> None:
     job = PreparationJob("mine.py", str(lines), str(tmp_path / "out"))
-    result = write_group(preparation_of(_Module(lambda filename: "text")), Group(0, ("a",)), job, allowed_bad=1)
-    assert "must return bytes, or several of them; it returned 'text'" in result.bad[0]["error"]
+    result = write_group(find_prepare_function(_Module(lambda filename: "text")), Group(0, ("a",)), job, allowed_bad=1)
+    assert "must return bytes, or an iterable of bytes; it returned 'text'" in result.bad[0]["error"]
 
 
 def test_a_module_without_the_function_is_told_what_to_write() -> None:
     with pytest.raises(ModuleError, match=r"write def prepare_data_for_a_single_file\(filename\)"):
-        preparation_of(_Module())
+        find_prepare_function(_Module())
 
 
 @pytest.mark.parametrize(

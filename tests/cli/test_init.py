@@ -39,17 +39,17 @@ def test_it_says_what_it_found_what_it_does_with_it_and_what_is_next(shop: tuple
     assert lines[0] == "sales.csv: 300 rows, 6 columns"
     columns = {line.split()[0]: " ".join(line.split()) for line in lines[2:8]}
     assert columns == {
-        "id": "id text 300 left out: an identifier, by its name and values",
+        "id": "id text 300 left out: identifier, by name and values",
         "price": columns["price"],
-        "city": "city text 2 a category of 2 values: an embedding",
-        "paid_at": "paid_at text 28 a date: hour, day of the week, month and trend",
-        "[bold]note": "[bold]note no values 300 left out: it has no values",
+        "city": "city text 2 category with 2 values: embedding",
+        "paid_at": "paid_at text 28 date: hour, weekday, month and trend",
+        "[bold]note": "[bold]note no values 300 left out: no values",
         "sold": columns["sold"],
     }
     assert columns["price"].startswith("price numbers 38 ")  # every eighth of 300 is missing
-    assert columns["sold"].startswith("sold text 2 the label (the last column, since none is called label")
-    assert "Task: binary classification: no, yes; yes is the positive one" in lines
-    assert "89% of the rows are 'no': an accuracy of 0.89 is no achievement." in lines
+    assert columns["sold"].startswith("sold text 2 label (last column; none is named label")
+    assert "Task: binary classification: no, yes; yes is the positive class" in lines
+    assert "89% of the rows are 'no': always predicting it gives an accuracy of 0.89." in lines
     assert lines[-4:] == [
         "  cd shop",
         "  generic-trainer check --config pipeline.yaml",
@@ -102,7 +102,7 @@ def test_there_is_nothing_but_what_it_lists_and_each_file_says_what_it_should(sh
     }
     readme = (folder / "shop" / "README.md").read_text()
     assert "generic-trainer run --config pipeline.yaml" in readme
-    assert "| `price` | a number: scaled |" in readme
+    assert "| `price` | number: scaled |" in readme
 
 
 @pytest.mark.thorough
@@ -125,7 +125,7 @@ def test_a_second_time_needs_force_and_keeps_what_is_not_its_own(
     refused = command(*arguments, cwd=tmp_path)
     assert refused.returncode == 2
     assert refused.stderr.splitlines()[-1] == (
-        "generic-trainer: . is not empty. Name another folder, or give --force to write over its files."
+        "generic-trainer: . is not empty. Choose another folder, or overwrite its files with --force."
     )
     assert [path.name for path in tmp_path.iterdir()] == [".vscode"]
     done = command(*arguments, "--force", cwd=tmp_path)

@@ -33,7 +33,7 @@ class Columns:
       field_delim: The separator between a row's fields.
       value_delim: The separator between the values of a sparse column.
       row: The fields of a row of text in the order of its header row; () if they are the same as `fields`.
-      kinds: The types of the columns in tf.Examples, as returned by `examples.kinds_in`.
+      kinds: The types of the columns in tf.Examples, as returned by `examples.infer_kinds`.
     """
 
     fields: tuple[Field, ...]
@@ -66,7 +66,7 @@ class Columns:
         labels = [column for column in data.columns if column.is_label is True]
         if len(labels) != 1:
             found = " and ".join(repr(column.name) for column in labels) or f"none of {', '.join(map(str, names))}"
-            raise InputError(f"{where} needs one column with is_label=True; {found} is.")
+            raise InputError(f"{where} must have exactly one column with is_label=True; it has {found}.")
         if labels[0].is_sparse:
             raise InputError(f"{where}: the label {labels[0].name!r} cannot be sparse.")
         try:  # the label is required: an empty one would be trained as 0
@@ -89,9 +89,9 @@ class Columns:
 
     def decode(self, rows: tf.Tensor) -> FeaturesAndLabel:
         """Decodes delimited rows, a string vector [batch], to features and label, each [batch] or sparse."""
-        return self.chosen(decode(rows, self.row_fields, self.field_delim, self.value_delim))
+        return self.select(decode(rows, self.row_fields, self.field_delim, self.value_delim))
 
-    def chosen(self, decoded: Mapping[str, tf.Tensor | tf.SparseTensor]) -> FeaturesAndLabel:
+    def select(self, decoded: Mapping[str, tf.Tensor | tf.SparseTensor]) -> FeaturesAndLabel:
         """Returns the features and the label from the decoded fields of rows."""
         return self._split({field.name: decoded[field.name] for field in self.fields})
 
@@ -99,7 +99,7 @@ class Columns:
         """Parses serialized tf.Examples, a string vector [batch], to features and label, each [batch] or sparse."""
         return self._split(parse_examples(examples, self.fields, self.kinds, self.value_delim))
 
-    def under(self, header: Sequence[str]) -> Columns:
+    def with_header(self, header: Sequence[str]) -> Columns:
         """Returns the columns for rows whose fields are in the order of a header row.
 
         Args:
@@ -114,11 +114,11 @@ class Columns:
         """
         known = {field.name: field for field in self.fields}
         counts = collections.Counter(header)
-        if odd := [name for name in known if counts[name] != 1]:
-            if 2 * len(odd) > len(known):
+        if invalid := [name for name in known if counts[name] != 1]:
+            if 2 * len(invalid) > len(known):
                 return self
-            what = "names the column {} twice" if counts[odd[0]] else "lacks the column {}"
-            raise InputError(f"the header {what.format(shown(odd[0]))}; it has {listed(header)}.")
+            what = "names the column {} twice" if counts[invalid[0]] else "lacks the column {}"
+            raise InputError(f"the header {what.format(shown(invalid[0]))}; it has {listed(header)}.")
         row = tuple(known.get(name) or Field(f"{name} ({place})", "string") for place, name in enumerate(header))
         return dataclasses.replace(self, row=row)
 

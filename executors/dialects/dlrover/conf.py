@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 # Keys of custom_config that are not attributes of a conf; see `run.train`.
-OWN_MODEL_DIR = "use_conf_model_dir"
-ANEW = "train_data_anew"
-TRAINED = "has_trained"
+USE_CONF_MODEL_DIR = "use_conf_model_dir"
+RESTART_DATA = "train_data_anew"
+HAS_TRAINED = "has_trained"
 LABEL_IN_SIGNATURE = "label_in_signature"
 
-_ESSENTIAL = ("classifier_class", "train_set")
-_OF_DEEPREC = ("enable_incr_saved_model", "checkpoint_incremental_save_secs")
+_REQUIRED = ("classifier_class", "train_set")
+_DEEPREC_OPTIONS = ("enable_incr_saved_model", "checkpoint_incremental_save_secs")
 _BATCH_SIZE = 64
 _EPOCHS = 10
-_NUMBERS = ("max_steps", "eval_steps", "log_steps", "save_steps", "save_secs", "keep_checkpoint_max")
+_NUMERIC_OPTIONS = ("max_steps", "eval_steps", "log_steps", "save_steps", "save_secs", "keep_checkpoint_max")
 
 
 class ConfColumn(Protocol):
@@ -124,7 +124,7 @@ def conf_classes(module: ModuleType) -> list[str]:
     found = {
         name: value
         for name, value in vars(module).items()
-        if inspect.isclass(value) and all(hasattr(value, attribute) for attribute in _ESSENTIAL)
+        if inspect.isclass(value) and all(hasattr(value, attribute) for attribute in _REQUIRED)
     }
     own = [name for name, value in found.items() if value.__module__ == module.__name__]
     return own or list(found)
@@ -144,18 +144,20 @@ def find_conf(module: ModuleType, name: str | None) -> tuple[type, str]:
     if name is None and len(names) == 1:
         [name] = names
     if name is None:
-        what = f"holds several conf classes: {', '.join(names)}. Name one" if names else "holds no conf class"
+        what = f"contains several conf classes: {', '.join(names)}" if names else "contains no conf class"
         raise ModuleError(
-            f"{module.__file__} {what}. A conf is a class with {' and '.join(_ESSENTIAL)}; ask for it as module.Class."
+            f"{module.__file__} {what}. A conf is a class with {' and '.join(_REQUIRED)}; select it as module.Class."
         )
     conf = getattr(module, name, None)
     where = f"{module.__file__}: {name}"
     if not inspect.isclass(conf):
-        there = [*names, *(own for own, value in vars(module).items() if inspect.isclass(value))]
-        raise ModuleError(f"{module.__file__} has no conf class {name!r}.{did_you_mean(name, there)}")
-    missing = [attribute for attribute in _ESSENTIAL if getattr(conf, attribute, None) is None]
+        classes = [*names, *(own for own, value in vars(module).items() if inspect.isclass(value))]
+        raise ModuleError(f"{module.__file__} has no conf class {name!r}.{did_you_mean(name, classes)}")
+    missing = [attribute for attribute in _REQUIRED if getattr(conf, attribute, None) is None]
     if missing:
-        raise ModuleError(f"{where} lacks {', '.join(missing)}: a conf has classifier_class, train_set and eval_set.")
+        raise ModuleError(
+            f"{where} lacks {', '.join(missing)}: a conf requires classifier_class, train_set and eval_set."
+        )
     return conf, where
 
 
@@ -177,9 +179,9 @@ def read_conf(conf: type, fn_args: FnArgs, where: str) -> Conf:
     values |= {name: value for name, value in config.items() if name not in ("train_set", "eval_set")}
     steps = {"max_steps": fn_args.train_steps, "eval_steps": fn_args.eval_steps}
     values |= {name: value for name, value in steps.items() if value}
-    for name in _OF_DEEPREC:
+    for name in _DEEPREC_OPTIONS:
         if values.get(name):
-            logging.info("%s: %s is for DeepRec's TensorFlow, and means nothing here.", where, name)
+            logging.info("%s: %s applies only to DeepRec's TensorFlow, and is ignored.", where, name)
     params = values.get("params") or {}
     if not isinstance(params, Mapping):
         raise InputError(f"{where}: params must be a dict, not {params!r}.")
@@ -206,21 +208,21 @@ def _settings(values: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Returns the checked values of the scalar fields of `Conf`; None and 0 in a conf mean that a number is not set."""
     names = {field.name for field in dataclasses.fields(Conf)} - {"where", "train_set", "eval_set", "params"}
     given = {name: value for name, value in values.items() if name in names}
-    for name in _NUMBERS:
+    for name in _NUMERIC_OPTIONS:
         value = given.get(name)
         number = isinstance(value, (int, float) if name == "save_secs" else int) and not isinstance(value, bool)
         if value is not None and not (number and value >= 0):
             raise InputError(f"{where}: {name}={value!r} must be a whole number, not below 0.")
-    by_steps, by_secs = given.get("save_steps"), given.get("save_secs")
-    if by_steps and by_secs:
-        raise InputError(f"{where}: save_steps={by_steps} and save_secs={by_secs}: give one of them.")
+    save_steps, save_secs = given.get("save_steps"), given.get("save_secs")
+    if save_steps and save_secs:
+        raise InputError(f"{where}: save_steps={save_steps} and save_secs={save_secs}: set only one of them.")
     for name in ("max_steps", "eval_steps", "save_steps", "save_secs"):
         if name in given:
             given[name] = given[name] or None
-    if by_secs:
+    if save_secs:
         given["save_steps"] = None  # overrides the default of 100; TensorFlow accepts only one of them
-    elif "save_steps" in given and not by_steps:
-        raise InputError(f"{where}: save_steps={by_steps!r} without save_secs saves nothing; give one of them.")
+    elif "save_steps" in given and not save_steps:
+        raise InputError(f"{where}: save_steps={save_steps!r} without save_secs disables checkpoints; set one of them.")
     if not given.get("log_steps", 1):
         del given["log_steps"]
     if given.get("model_dir") is not None:

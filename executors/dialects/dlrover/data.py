@@ -48,7 +48,7 @@ class Batches:
 
     def training_input(self) -> FeaturesAndLabel:
         """Builds the training input: features and labels. `begin` must be called in the session before it is read."""
-        dataset, self._fed = self._dataset()
+        dataset, self._feeds = self._dataset()
         iterator = tf.data.make_initializable_iterator(dataset)
         features, labels, self.records = iterator.get_next()
         self._initializer = iterator.initializer
@@ -58,7 +58,7 @@ class Batches:
         """Returns the dataset for an evaluation, which starts at the first row."""
         self._source.restart(None)
         dataset, _ = self._dataset()
-        return dataset.map(_as_it_is(lambda features, labels, _: (features, labels)))
+        return dataset.map(_without_autograph(lambda features, labels, _: (features, labels)))
 
     def begin(self, session: tf.Session, position: str | None) -> None:
         """Starts reading in a session of the graph that `training_input` was called in.
@@ -70,7 +70,7 @@ class Batches:
         self._source.restart(position)
         if self._part is not None:
             self._source.share(self._part)
-        session.run(self._initializer, {tensor: value() for tensor, value in self._fed.items()})
+        session.run(self._initializer, {tensor: value() for tensor, value in self._feeds.items()})
 
     def trained(self, count: int) -> None:
         """Advances the position by `count` rows, which have been trained on."""
@@ -94,12 +94,12 @@ class Batches:
 
     def _dataset(self) -> tuple[tf.data.Dataset, Feed]:
         with tf.name_scope(_SCOPE):  # avoids name collisions with the model
-            rows, fed = self._source.batches(self._batch_size, self._errors)
-            parsed = rows.map(_as_it_is(self._decoded), tf.data.AUTOTUNE)
-            return parsed.prefetch(_BATCHES_AHEAD), fed
+            rows, feeds = self._source.batches(self._batch_size, self._errors)
+            parsed = rows.map(_without_autograph(self._decoded), tf.data.AUTOTUNE)
+            return parsed.prefetch(_BATCHES_AHEAD), feeds
 
 
-def _as_it_is(function: Function) -> Function:
+def _without_autograph(function: Function) -> Function:
     """Excludes a function from AutoGraph, which takes half a second although there is nothing to convert."""
     plain: Function = tf.autograph.experimental.do_not_convert(function)
     return plain

@@ -13,10 +13,10 @@ from ...modules.import_shims import first_import
 from ...modules.source import parsed
 
 _PACKAGES = ("dlrover",)
-_OF_A_CONF = ("train_set", "classifier_class")
+_CONF_ATTRIBUTES = ("train_set", "classifier_class")
 
 
-def dlrover_use(path: str) -> tuple[int, str] | None:
+def find_dlrover_use(path: str) -> tuple[int, str] | None:
     """Returns the line number and the code that identify a source file as one for DLRover, or None.
 
     Such a file imports DLRover, or defines a conf class.
@@ -25,16 +25,16 @@ def dlrover_use(path: str) -> tuple[int, str] | None:
         return found
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ClassDef) and is_conf(node):
-            return node.lineno, f"class {node.name} with {' and '.join(_OF_A_CONF)}, as in DLRover"
+            return node.lineno, f"class {node.name} with {' and '.join(_CONF_ATTRIBUTES)}, as in DLRover"
     return None
 
 
 def is_conf(node: ast.ClassDef) -> bool:
     """Returns whether a class body assigns both `train_set` and `classifier_class`."""
-    return set(_OF_A_CONF) <= set(_assigned(node))
+    return set(_CONF_ATTRIBUTES) <= set(_assigned_names(node))
 
 
-def _assigned(node: ast.ClassDef) -> Iterator[str]:
+def _assigned_names(node: ast.ClassDef) -> Iterator[str]:
     for statement in node.body:
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         if isinstance(statement, ast.AnnAssign) and statement.value is not None:

@@ -12,7 +12,7 @@ from ...fn_args import FnArgs
 from ...options import TrainingOptions
 from ..base import Dialect, Evidence, RunFn, limit_loop
 from .conf import Conf, conf_classes, find_conf, read_conf
-from .detection import dlrover_use, is_conf
+from .detection import find_dlrover_use, is_conf
 from .shim import provide_dlrover
 
 # Known attributes of a conf, in addition to the fields of `Conf`.
@@ -30,17 +30,17 @@ class DLRoverDialect(Dialect):
     """Modules with a conf class. A requested `function` is the name of the class."""
 
     needs = "a class with classifier_class, train_set and eval_set, such as DLRover's TrainConf"
-    converts_from = "a conf of DLRover's"
-    no_scaffold = "its confs are written around Estimators, which TensorFlow does not have since 2.16"
+    converts_from = "a DLRover conf"
+    no_scaffold = "its confs require Estimators, which TensorFlow removed in 2.16"
 
     def detect(self, path: str) -> Evidence | None:
         """Returns where a file imports DLRover or defines a conf class; both imply an Estimator and Keras 2."""
-        found = dlrover_use(path)
+        found = find_dlrover_use(path)
         return Evidence(*found, keras="2", uses_estimators=True) if found else None
 
     def prepare(self, files: Sequence[str]) -> None:
         """Restores `tf.estimator`, installs the DLRover shims and disables TensorFlow 2 behavior, as DLRover did."""
-        if any(dlrover_use(file) for file in files):
+        if any(find_dlrover_use(file) for file in files):
             restore_estimator()
             provide_dlrover()
 
@@ -51,7 +51,7 @@ class DLRoverDialect(Dialect):
             return f"{function} is a conf class" if function in names else ""
         if any(callable(getattr(module, name, None)) for name in ("run_fn", "trainer_fn")):
             return ""  # an added entry point takes precedence
-        return f"it holds the conf {', '.join(names)}" if names else ""
+        return f"it contains the conf {', '.join(names)}" if names else ""
 
     def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
         """Returns a `run_fn` that builds the Estimator, trains and exports it.
@@ -81,7 +81,11 @@ class DLRoverDialect(Dialect):
         read_conf(conf, fn_args, where)
         known = [*Conf.__dataclass_fields__, *_ATTRIBUTES]
         unread = [name for name in vars(conf) if not name.startswith("_") and name not in known]
-        return [f"{where}: nothing reads {name!r}.{hint}" for name in unread if (hint := did_you_mean(name, known))]
+        return [
+            f"{where}: the attribute {name!r} is not used.{hint}"
+            for name in unread
+            if (hint := did_you_mean(name, known))
+        ]
 
     def steps_requested(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> int | None:
         """Returns `max_steps` of the conf, which `fn_args.train_steps` overrides."""

@@ -18,7 +18,7 @@ from ...errors import ModuleError, did_you_mean
 from ...fn_args import FnArgs
 from .conf import Conf
 
-_DIR = "model_dir"
+_MODEL_DIR = "model_dir"
 
 
 def make_estimator(conf: Conf, config: tf.estimator.RunConfig) -> tf.estimator.Estimator:
@@ -31,14 +31,14 @@ def make_estimator(conf: Conf, config: tf.estimator.RunConfig) -> tf.estimator.E
     Raises:
       ModuleError: When `classifier_class` is not found, or the result is not an Estimator.
     """
-    made_by = _found(conf)
-    if _names_directory_later(made_by):
-        estimator = made_by(**conf.params, model_dir=config.model_dir, config=config)
+    factory = _resolve_class(conf)
+    if _takes_model_dir_later(factory):
+        estimator = factory(**conf.params, model_dir=config.model_dir, config=config)
     else:
-        estimator = _with_constructor(made_by)(config.model_dir, config, dict(conf.params))
+        estimator = _with_constructor(factory)(config.model_dir, config, dict(conf.params))
     if not isinstance(estimator, tf.estimator.Estimator):
         raise ModuleError(
-            f"{conf.where}: classifier_class={_name(made_by)} gives {type(estimator).__name__}, which is no "
+            f"{conf.where}: classifier_class={_name_of(factory)} returned a {type(estimator).__name__}, not a "
             "tf.estimator.Estimator. Make it a subclass whose constructor takes (model_dir, config, params)."
         )
     return estimator
@@ -64,42 +64,42 @@ def make_run_config(conf: Conf, model_dir: str, fn_args: FnArgs) -> tf.estimator
     )
 
 
-def _found(conf: Conf) -> Callable[..., tf.estimator.Estimator]:
-    made_by = conf.classifier_class
-    if isinstance(made_by, str):
-        module_name, _, name = made_by.rpartition(".")
+def _resolve_class(conf: Conf) -> Callable[..., tf.estimator.Estimator]:
+    factory = conf.classifier_class
+    if isinstance(factory, str):
+        module_name, _, name = factory.rpartition(".")
         if not module_name:
-            raise ModuleError(f"{conf.where}: classifier_class={made_by!r} must be a class, or 'module.Class'.")
+            raise ModuleError(f"{conf.where}: classifier_class={factory!r} must be a class, or 'module.Class'.")
         module = importlib.import_module(module_name)
         if not hasattr(module, name):
             hint = did_you_mean(name, vars(module))
-            raise ModuleError(f"{conf.where}: classifier_class={made_by!r}: {module_name} has no {name!r}.{hint}")
-        made_by = getattr(module, name)
-    if not callable(made_by) or (inspect.isclass(made_by) and not issubclass(made_by, tf.estimator.Estimator)):
+            raise ModuleError(f"{conf.where}: classifier_class={factory!r}: {module_name} has no {name!r}.{hint}")
+        factory = getattr(module, name)
+    if not callable(factory) or (inspect.isclass(factory) and not issubclass(factory, tf.estimator.Estimator)):
         raise ModuleError(
-            f"{conf.where}: classifier_class={_name(made_by)} is no tf.estimator.Estimator. Make it a subclass whose "
-            "constructor takes (model_dir, config, params), or a function of these that returns an Estimator."
+            f"{conf.where}: classifier_class={_name_of(factory)} is not a tf.estimator.Estimator. Make it a subclass "
+            "whose constructor takes (model_dir, config, params), or a function of these that returns an Estimator."
         )
-    return made_by
+    return factory
 
 
-def _names_directory_later(made_by: Callable[..., tf.estimator.Estimator]) -> bool:
+def _takes_model_dir_later(factory: Callable[..., tf.estimator.Estimator]) -> bool:
     """Returns whether a callable has a parameter `model_dir` that is not its first one."""
-    if inspect.isclass(made_by) and _lacks_constructor(made_by):
+    if inspect.isclass(factory) and _lacks_constructor(factory):
         return False
-    return _DIR in list(inspect.signature(made_by).parameters)[1:]
+    return _MODEL_DIR in list(inspect.signature(factory).parameters)[1:]
 
 
-def _lacks_constructor(made_by: type) -> bool:
+def _lacks_constructor(factory: type) -> bool:
     """Returns whether a subclass defines a `model_fn` method, but no `__init__` that passes it to the Estimator."""
-    ready_made = "tensorflow_estimator"
-    own = [cls for cls in made_by.__mro__ if not cls.__module__.startswith(ready_made) and cls is not object]
+    package = "tensorflow_estimator"
+    own = [cls for cls in factory.__mro__ if not cls.__module__.startswith(package) and cls is not object]
     return any("model_fn" in vars(cls) for cls in own) and not any("__init__" in vars(cls) for cls in own)
 
 
-def _with_constructor(made_by: Callable[..., tf.estimator.Estimator]) -> Callable[..., tf.estimator.Estimator]:
-    if not inspect.isclass(made_by) or not _lacks_constructor(made_by):
-        return made_by
+def _with_constructor(factory: Callable[..., tf.estimator.Estimator]) -> Callable[..., tf.estimator.Estimator]:
+    if not inspect.isclass(factory) or not _lacks_constructor(factory):
+        return factory
 
     def __init__(
         self: tf.estimator.Estimator, model_dir: str, config: tf.estimator.RunConfig, params: dict[str, object]
@@ -108,8 +108,8 @@ def _with_constructor(made_by: Callable[..., tf.estimator.Estimator]) -> Callabl
         takes_params = {"params": params} if "params" in inspect.signature(self.model_fn).parameters else {}
         tf.estimator.Estimator.__init__(self, self.model_fn, model_dir, config, **takes_params)
 
-    return type(made_by.__name__, (made_by,), {"__init__": __init__, "__module__": made_by.__module__})
+    return type(factory.__name__, (factory,), {"__init__": __init__, "__module__": factory.__module__})
 
 
-def _name(made_by: object) -> str:
-    return str(getattr(made_by, "__qualname__", repr(made_by)))
+def _name_of(factory: object) -> str:
+    return str(getattr(factory, "__qualname__", repr(factory)))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tensorflow.core.example import feature_pb2
 
 READER = "DLRover"  # the reader's name for `bad_records.policy`
-_RECORDS = 10_000  # records to scan; features in none of them get the conf's type
+_MAX_RECORDS = 10_000  # records to scan; features in none of them get the conf's type
 _KINDS = {"int64_list": tf.int64, "float_list": tf.float32, "bytes_list": tf.string}
 _DIGITS = 9  # after the decimal point; more than the precision of float32
 
@@ -41,7 +41,7 @@ class Kinds(dict[str, tf.DType]):
         self.files = files
 
 
-def kinds_in(files: Sequence[str], fields: Sequence[Field], where: str) -> Kinds:
+def infer_kinds(files: Sequence[str], fields: Sequence[Field], where: str) -> Kinds:
     """Finds the types of columns in the first 10,000 tf.Examples of TFRecord files.
 
     Args:
@@ -57,7 +57,7 @@ def kinds_in(files: Sequence[str], fields: Sequence[Field], where: str) -> Kinds
         or no label.
     """
     kinds: dict[str, tf.DType] = {}
-    for record in first_tf_records(files, _RECORDS):
+    for record in first_tf_records(files, _MAX_RECORDS):
         for name, feature in _features(record, files[0]).items():
             if kind := feature.WhichOneof("kind"):
                 kinds[name] = _KINDS[kind]
@@ -71,16 +71,18 @@ def kinds_in(files: Sequence[str], fields: Sequence[Field], where: str) -> Kinds
     for field in fields:
         if field.is_required and field.name not in kinds:
             raise InputError(
-                f"{where}: the first {_RECORDS:,} examples in {files[0]} have no value of {field.name!r}, the label; "
-                f"they have {few(sorted(kinds), near=field.name)}.{did_you_mean(field.name, kinds)}"
+                f"{where}: the first {_MAX_RECORDS:,} examples in {files[0]} have no value for the label "
+                f"{field.name!r}; they have {few(sorted(kinds), near=field.name)}.{did_you_mean(field.name, kinds)}"
             )
         if field.name not in kinds:
-            logging.warning('%s: none of the first examples in %s has %r: it is 0 or "".', where, files[0], field.name)
-        kind = kinds.get(field.name, _natural(field.dtype))
-        if not _can_become(kind, field):
+            logging.warning(
+                '%s: the first examples in %s have no %r; it is read as 0 or "".', where, files[0], field.name
+            )
+        kind = kinds.get(field.name, _default_kind(field.dtype))
+        if not _is_convertible(kind, field):
             raise InputError(
-                f"{where}: the column {field.name!r} is {field.dtype.name}, and the examples in {files[0]} hold "
-                f"{kind.name} there. Give it the dtype {'float32' if kind.is_floating else kind.name!r}."
+                f"{where}: the column {field.name!r} has the dtype {field.dtype.name}, but the examples in {files[0]} "
+                f"contain {kind.name} values. Set its dtype to {'float32' if kind.is_floating else kind.name!r}."
             )
     return Kinds(files, {field.name: kinds[field.name] for field in fields if field.name in kinds})
 
@@ -95,7 +97,7 @@ def parse_examples(
     Args:
       examples: String vector, [batch].
       fields: The columns.
-      kinds: The types in the examples, as returned by `kinds_in`; other columns default to the type closest to their
+      kinds: The types in the examples, as returned by `infer_kinds`; other columns default to the type closest to their
         dtype.
       value_delim: The separator between values in the text of a sparse column.
 
@@ -104,7 +106,7 @@ def parse_examples(
     """
     spec: dict[str, tf.io.FixedLenFeature | tf.io.VarLenFeature | tf.io.FixedLenSequenceFeature] = {}
     for field in fields:
-        kind = kinds.get(field.name, _natural(field.dtype))
+        kind = kinds.get(field.name, _default_kind(field.dtype))
         if field.is_required:
             spec[field.name] = tf.io.FixedLenFeature([], kind)
         elif field.is_sparse or (field.dtype == tf.string and kind != tf.string):
@@ -112,10 +114,10 @@ def parse_examples(
         else:  # CsvExampleGen writes features without a value, which FixedLenFeature rejects even with a default
             spec[field.name] = tf.io.FixedLenSequenceFeature([], kind, allow_missing=True)
     parsed = tf.io.parse_example(examples, spec)
-    return {field.name: _as_column(parsed[field.name], field, value_delim) for field in fields}
+    return {field.name: _to_column(parsed[field.name], field, value_delim) for field in fields}
 
 
-def joined(values: tf.SparseTensor, delim: str) -> tf.Tensor:
+def join_values(values: tf.SparseTensor, delim: str) -> tf.Tensor:
     """Joins the values in each row of a SparseTensor to one string, in the format of a field in a row of text."""
     text = values.values
     if text.dtype.is_floating:
@@ -126,20 +128,20 @@ def joined(values: tf.SparseTensor, delim: str) -> tf.Tensor:
     return tf.strings.reduce_join(rows, axis=-1, separator=delim)
 
 
-def _as_column(parsed: tf.Tensor | tf.SparseTensor, field: Field, value_delim: str) -> tf.Tensor | tf.SparseTensor:
+def _to_column(parsed: tf.Tensor | tf.SparseTensor, field: Field, value_delim: str) -> tf.Tensor | tf.SparseTensor:
     if field.is_sparse:
         if parsed.dtype == tf.string:  # one string with separators, from a CSV field, or a list of values
-            return split_values(joined(parsed, value_delim), field, value_delim)
+            return split_values(join_values(parsed, value_delim), field, value_delim)
         return tf.SparseTensor(parsed.indices, _cast(parsed.values, field.dtype), parsed.dense_shape)
     if isinstance(parsed, tf.SparseTensor):  # numbers to convert to text; a missing one becomes ""
         text = _cast(parsed.values, tf.string)
-        return joined(tf.SparseTensor(parsed.indices, text, parsed.dense_shape), value_delim)
+        return join_values(tf.SparseTensor(parsed.indices, text, parsed.dense_shape), value_delim)
     return _cast(parsed if field.is_required else _only_value(parsed, field.name), field.dtype)
 
 
 def _only_value(padded: tf.Tensor, name: str) -> tf.Tensor:
     """Returns a [batch, n] tensor with n < 2 as a vector, with 0 or "" for rows without a value; asserts that n < 2."""
-    several = f"a tf.Example has several values of {name}; that takes a column with is_sparse=True"
+    several = f"a tf.Example has several values of {name}; this requires a column with is_sparse=True"
     with tf.control_dependencies([tf.debugging.assert_less(tf.shape(padded)[1], 2, message=several)]):
         return tf.pad(padded, [[0, 0], [0, 1]], constant_values="" if padded.dtype == tf.string else 0)[:, 0]
 
@@ -162,11 +164,11 @@ def _features(record: bytes, file: str) -> Mapping[str, feature_pb2.Feature]:
     return features
 
 
-def _natural(dtype: tf.DType) -> tf.DType:
+def _default_kind(dtype: tf.DType) -> tf.DType:
     return tf.string if dtype == tf.string else tf.float32 if dtype.is_floating else tf.int64
 
 
-def _can_become(kind: tf.DType, field: Field) -> bool:
+def _is_convertible(kind: tf.DType, field: Field) -> bool:
     if kind == tf.string:
         return bool(field.dtype == tf.string or field.is_sparse)
     return bool(kind == tf.int64 or not (field.dtype.is_integer or field.dtype == tf.bool))

@@ -20,13 +20,13 @@ from ...fn_args import FnArgs
 from ...inputs.csv.delimited import DECODE_ERRORS
 from ...runtime.files import file_io
 from ..estimators.inputs import ServingInputReceiverFn
-from ..estimators.training import EstimatorJob, at_work, train_and_export
+from ..estimators.training import EstimatorJob, in_model_run_dir, train_and_export
 from .columns import Columns
 from .conf import (
-    ANEW,
+    HAS_TRAINED,
     LABEL_IN_SIGNATURE,
-    OWN_MODEL_DIR,
-    TRAINED,
+    RESTART_DATA,
+    USE_CONF_MODEL_DIR,
     Conf,
     DataSet,
     read_conf,
@@ -36,7 +36,7 @@ from .estimator import make_estimator, make_run_config
 from .serving import serving_input_receiver_fn
 from .sources import open_source
 
-_MARK = "finished_job.json"
+_FINISHED_FILE = "finished_job.json"
 _EXPORTER = "best_exporter"  # as in DLRover, for the same export paths
 
 
@@ -61,16 +61,16 @@ def train(conf: type, fn_args: FnArgs, where: str) -> dict[str, float]:
     """
     if fn_args.transform_graph_path:
         raise InputError(
-            f"{where}: a conf's model is served raw examples, so it is trained on raw ones; and these are transformed. "
-            "Leave out the preprocessing_fn, and the Trainer's transform_graph."
+            f"{where}: a conf's model takes raw examples in serving, so it must be trained on raw examples; these are "
+            "transformed. Remove the preprocessing_fn, and the Trainer's transform_graph."
         )
     settings = read_conf(conf, fn_args, where)
     task = tf_config.task_from_environment()
     job = _Job(settings, fn_args, part_of(task))
-    with job.examined():
+    with job.explaining_errors():
         metrics = train_and_export(job.make, fn_args, where)
     if task is None or task.is_chief:
-        job.note_that_it_is_through()
+        job.mark_finished()
     return metrics
 
 
@@ -80,11 +80,11 @@ class _Job:
     def __init__(self, conf: Conf, fn_args: FnArgs, part: Part | None) -> None:
         self._conf = conf
         self._config = fn_args.custom_config or {}
-        own = self._config.get(OWN_MODEL_DIR)
+        own = self._config.get(USE_CONF_MODEL_DIR)
         if own and not conf.model_dir:
-            raise InputError(f"{conf.where} has no model_dir: the job has to know where to keep its checkpoints.")
-        self._is_own = bool(own)
-        self._model_dir: str = conf.model_dir if own and conf.model_dir else at_work(fn_args).serving_model_dir
+            raise InputError(f"{conf.where} has no model_dir. Set it to the folder for the checkpoints of the job.")
+        self._uses_conf_model_dir = bool(own)
+        self._model_dir: str = conf.model_dir if own and conf.model_dir else in_model_run_dir(fn_args).serving_model_dir
         self._fn_args = fn_args
         self._part = part
         self._batches: list[Batches] = []
@@ -96,10 +96,10 @@ class _Job:
         config = make_run_config(conf, self._model_dir, self._fn_args)
         estimator = make_estimator(conf, config)
         dense = not self._takes_sparse(config)
-        training = self._open(conf.train_set, self._fn_args.train_files, dense, self._part)
-        evaluation = self._open(conf.eval_set, self._fn_args.eval_files, dense)
+        training = self._open_batches(conf.train_set, self._fn_args.train_files, dense, self._part)
+        evaluation = self._open_batches(conf.eval_set, self._fn_args.eval_files, dense)
         save_objects(estimator)
-        hooks = [DataPositionHook(training, self._model_dir, anew=self._is_anew())]
+        hooks = [DataPositionHook(training, self._model_dir, anew=self._starts_from_first_row())]
         if self._part is not None:
             hooks.append(SharingHook(self._part, config.master))
         if config.is_chief or self._part is None:
@@ -121,31 +121,31 @@ class _Job:
             ),
         )
 
-    def note_that_it_is_through(self) -> None:
+    def mark_finished(self) -> None:
         """Marks the job as finished in the conf's `model_dir`.
 
         A later job that continues from this checkpoint then starts at the data's first row.
         """
-        if self._is_own:
-            file_io.write_text(self._mark(), json.dumps({"checkpoint": self._latest_checkpoint()}))
+        if self._uses_conf_model_dir:
+            file_io.write_text(self._finished_path(), json.dumps({"checkpoint": self._latest_checkpoint()}))
 
-    def _is_anew(self) -> bool:
+    def _starts_from_first_row(self) -> bool:
         """Returns whether to read the data from the first row: true for a new job, false for an interrupted one."""
-        if self._config.get(ANEW):
+        if self._config.get(RESTART_DATA):
             return True
-        if not self._is_own or self._config.get(TRAINED) or not file_io.exists(self._mark()):
+        if not self._uses_conf_model_dir or self._config.get(HAS_TRAINED) or not file_io.exists(self._finished_path()):
             return False
-        left = json.loads(file_io.read_text(self._mark()))
-        return bool(left["checkpoint"] == self._latest_checkpoint())
+        finished = json.loads(file_io.read_text(self._finished_path()))
+        return bool(finished["checkpoint"] == self._latest_checkpoint())
 
     def _latest_checkpoint(self) -> str:
         return os.path.basename(tf.train.latest_checkpoint(self._model_dir) or "")
 
-    def _mark(self) -> str:
-        return os.path.join(self._model_dir, _MARK)
+    def _finished_path(self) -> str:
+        return os.path.join(self._model_dir, _FINISHED_FILE)
 
     @contextlib.contextmanager
-    def examined(self) -> Iterator[None]:
+    def explaining_errors(self) -> Iterator[None]:
         """Re-raises TensorFlow's input errors in the block as the reader's exception or an error for the invalid row.
 
         If neither is found, the original error is raised.
@@ -157,7 +157,7 @@ class _Job:
                 batches.explain()
             raise
 
-    def _open(self, data: DataSet, files: Sequence[str], dense: bool, part: Part | None = None) -> Batches:
+    def _open_batches(self, data: DataSet, files: Sequence[str], dense: bool, part: Part | None = None) -> Batches:
         columns = Columns.of(data, self._conf.where, dense)
         source = open_source(data, columns, files or (), self._conf.where, is_shared=part is not None)
         batches = Batches(data, source, part)
@@ -179,7 +179,7 @@ class _Job:
                 if "Sparse" not in str(error):
                     raise
                 logging.info(
-                    "%s: its model takes sparse columns as dense ones, so these are dense: %s", conf.where, error
+                    "%s: the model takes dense tensors, so these sparse columns are converted: %s", conf.where, error
                 )
                 return False
         return True

@@ -12,7 +12,7 @@ import tensorflow as tf
 from ...inputs.csv.delimited import Field, split_values
 from ..estimators.inputs import ServingInputReceiverFn
 from .columns import Columns
-from .examples import joined, parse_examples
+from .examples import join_values, parse_examples
 
 _EXAMPLES = "examples"
 _COLUMNS = "columns"
@@ -36,7 +36,10 @@ def serving_input_receiver_fn(
         with tf.name_scope(_SCOPE):
             examples = tf.compat.v1.placeholder(tf.string, [None], name=_EXAMPLES)
             parsed = parse_examples(examples, columns.features, columns.kinds, columns.value_delim)
-            raw = {field.name: _by_itself(parsed[field.name], field, columns.value_delim) for field in columns.features}
+            raw = {
+                field.name: _column_placeholder(parsed[field.name], field, columns.value_delim)
+                for field in columns.features
+            }
             features = {
                 field.name: split_values(raw[field.name], field, columns.value_delim)
                 if field.is_sparse
@@ -53,6 +56,6 @@ def serving_input_receiver_fn(
     return receiver_fn
 
 
-def _by_itself(parsed: tf.Tensor | tf.SparseTensor, field: Field, delim: str) -> tf.Tensor:
+def _column_placeholder(parsed: tf.Tensor | tf.SparseTensor, field: Field, delim: str) -> tf.Tensor:
     """Returns a parsed column as a vector placeholder that defaults to it; sparse columns as joined strings."""
-    return tf.compat.v1.placeholder_with_default(joined(parsed, delim) if field.is_sparse else parsed, [None])
+    return tf.compat.v1.placeholder_with_default(join_values(parsed, delim) if field.is_sparse else parsed, [None])

@@ -46,7 +46,7 @@ from ...inputs.tfrecord.ranges import DAMAGED, TfRecordRanges
 from ...inputs.tfrecord.scan import ParseTrial, refused
 from .columns import Columns, FeaturesAndLabel
 from .conf import DataSet
-from .examples import READER, kinds_in
+from .examples import READER, infer_kinds
 from .shim.file_reader import FileReader
 from .shim.joined_reader import JoinedReader
 from .shim.path_util import reader_for
@@ -58,9 +58,9 @@ if TYPE_CHECKING:
 Feed: TypeAlias = "dict[tf.Tensor, Callable[[], int]]"  # functions that are called when an iterator is initialized
 
 _BATCHES_IN_SHARD = 10  # DLRover's documented default
-_ROWS_EXAMINED = 1_000_000
-_THREADS_OF_MANY = 2  # per worker when workers share rows; few, so that no worker prefetches all of the last ranges
-_ROWS_IN_BLOCK = 2048  # minimum; for fewer rows, Arrow's startup time exceeds the time of decode_csv
+_MAX_EXAMINED_ROWS = 1_000_000
+_THREADS_WHEN_SHARED = 2  # per worker when workers share rows; few, so that no worker prefetches all of the last ranges
+_MIN_BLOCK_ROWS = 2048  # minimum; for fewer rows, Arrow's startup time exceeds the time of decode_csv
 
 
 class Source(Protocol):
@@ -136,9 +136,8 @@ def open_source(
     if callable(getattr(reader, "iterator", None)) or callable(reader):
         if is_shared:
             raise InputError(
-                f"{where}: the reader {type(reader).__name__} gives its rows one after the other, so that several "
-                "workers cannot share them. Give it read_data_by_index_range(start, end) and count_data(), or train on "
-                "one worker."
+                f"{where}: the reader {type(reader).__name__} yields its rows sequentially, so several workers cannot "
+                "share them. Define read_data_by_index_range(start, end) and count_data(), or train on one worker."
             )
         return StreamSource(data, columns, reader, where)
     raise InputError(
@@ -149,28 +148,28 @@ def open_source(
 
 def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where: str, is_shared: bool) -> Source:
     if data.reader is not None or data.path:
-        logging.info("%s: reading %s, which the run gives, in place of the conf's own.", where, ", ".join(patterns))
+        logging.info("%s: reading the run's files %s instead of the conf's data.", where, ", ".join(patterns))
     kind, files = kind_of(find_record_files(patterns), columns_wanted=True, otherwise=TEXT)
     if kind == TF_RECORD:
-        columns = dataclasses.replace(columns, kinds=kinds_in(files, columns.fields, where))
+        columns = dataclasses.replace(columns, kinds=infer_kinds(files, columns.fields, where))
         source = ExampleRangeSource if is_shared or policy(READER) else ExampleSource
         return source(data, columns, files, where)
     if kind not in (CSV, TEXT):
         raise InputError(
-            f"{where}: {files[0]} is {kind}. What a run can give in place of the conf's reader are TFRecords of "
-            "tf.Examples, and delimited text."
+            f"{where}: {files[0]} is {kind}. Only TFRecords of tf.Examples and delimited text can replace the "
+            "conf's reader."
         )
     readers = [FileReader(file) for file in files]
     headers = [reader.header() or "" for reader in readers]
     # Header detection: a header has the names of all columns, or text in numeric columns.
     try:
-        named = columns.under(_names(headers[0], columns.field_delim))
+        named = columns.with_header(_header_names(headers[0], columns.field_delim))
     except InputError as error:
         raise InputError(f"{where}: {files[0]}: {error}") from error
     has_header = named is not columns or not looks_like_data(headers[0], columns.fields, columns.field_delim)
     if has_header and named is columns:
-        said = "%s: the first row of %s is no data by the columns, and is skipped as a header: %s."
-        logging.warning(said, where, files[0], shown(headers[0]))
+        message = "%s: the first row of %s does not match the columns, and is skipped as a header: %s."
+        logging.warning(message, where, files[0], shown(headers[0]))
     for file, header in zip(files, headers, strict=True):
         if has_header and header != headers[0]:
             raise InputError(f"{where}: {files[0]} begins with the header {headers[0]!r}, and {file} with {header!r}.")
@@ -193,9 +192,9 @@ class RangeSource:
         configure(reader, data.batch_size, data.epoch)
         self._bad: set[int] = set()  # numbers of skipped rows
         self._size = count_rows(reader)
-        self._warn_of_lost_row()
+        self._warn_of_skipped_data()
         self._threads = THREADS
-        self._own: ShardLedger
+        self._own_ledger: ShardLedger
         self._ledger: Ledger
         self.restart(None)
         self._decoder = self._block_decoder()
@@ -205,7 +204,7 @@ class RangeSource:
         decoder = self._decoder
         if policy(READER) is not None:
             good = functools.partial(read_ranges, threads=self._threads, read=self._read_good)
-            return batches(lambda: _some(good(self._reader, self._ledger)), errors, size), {}
+            return batches(lambda: _without_empty(good(self._reader, self._ledger)), errors, size), {}
         if decoder is None:
             return batches(lambda: read_ranges(self._reader, self._ledger, threads=self._threads), errors, size), {}
 
@@ -217,36 +216,36 @@ class RangeSource:
 
     def decode(self, *rows: tf.Tensor) -> FeaturesAndLabel:
         """See Source."""
-        return self.columns.chosen(self._decoder.decode(*rows)) if self._decoder else self.columns.decode(*rows)
+        return self.columns.select(self._decoder.decode(*rows)) if self._decoder else self.columns.decode(*rows)
 
     def examine(self) -> None:
         """See Source."""
-        left, looked_at = ShardLedger.from_json(self.position()), 0
+        left, examined = ShardLedger.from_json(self.position()), 0
         for shard in self._ledger.taken() or iter(left.take, None):
             self._examine(shard)
-            looked_at += shard.count
-            if looked_at >= _ROWS_EXAMINED:
+            examined += shard.count
+            if examined >= _MAX_EXAMINED_ROWS:
                 return
 
     def restart(self, position: str | None) -> None:
         """See Source."""
         if position is not None:
-            ledger = self._restored(position)
+            ledger = self._restore_ledger(position)
             if ledger is not None and ledger.matches(self._name, self._size):
-                self._own = ledger.with_epochs(self._data.epoch)
-                self._ledger = self._keeping_places(self._own)
-                logging.info("%s: %d rows are trained already; going on behind them.", self._where, ledger.done)
-                if self._own.is_finished:
-                    logging.warning("%s: all rows are trained already, %d times.", self._where, self._data.epoch)
+                self._own_ledger = ledger.with_epochs(self._data.epoch)
+                self._ledger = self._skipping_bad_rows(self._own_ledger)
+                logging.info("%s: resuming after %d rows that are already trained.", self._where, ledger.done)
+                if self._own_ledger.is_finished:
+                    logging.warning("%s: all rows are already trained, %d times.", self._where, self._data.epoch)
                 return
-            _warn_of_other_data(self._where)
-        self._own = ShardLedger(self._size, self._shard_size(), self._data.epoch, self._name)
-        self._ledger = self._keeping_places(self._own)
+            _warn_of_different_data(self._where)
+        self._own_ledger = ShardLedger(self._size, self._shard_size(), self._data.epoch, self._name)
+        self._ledger = self._skipping_bad_rows(self._own_ledger)
 
     def share(self, part: Part) -> None:
         """See Source."""
-        self._threads = _THREADS_OF_MANY
-        self._ledger = self._keeping_places(part.join(self._own))
+        self._threads = _THREADS_WHEN_SHARED
+        self._ledger = self._skipping_bad_rows(part.join(self._own_ledger))
 
     def trained(self, count: int) -> None:
         """See Source."""
@@ -254,24 +253,24 @@ class RangeSource:
 
     def position(self) -> str:
         """See Source. If workers share the rows, only the chief's position is current."""
-        return self._own.to_json()
+        return self._own_ledger.to_json()
 
     def _shard_size(self) -> int:
         return self._data.batch_size * int(getattr(self._reader, "num_minibatches_per_shard", _BATCHES_IN_SHARD) or 1)
 
-    def _keeping_places(self, ledger: Ledger) -> Ledger:
+    def _skipping_bad_rows(self, ledger: Ledger) -> Ledger:
         return SkippingLedger(ledger, self._bad) if policy(READER) else ledger
 
-    def _restored(self, position: str) -> ShardLedger | None:
+    def _restore_ledger(self, position: str) -> ShardLedger | None:
         return ShardLedger.from_json(position) if "of" not in json.loads(position) else None
 
     def _read_good(self, reader: Any, start: int, end: int, is_stopped: Callable[[], bool]) -> np.ndarray:
         """Returns the valid rows of a range; adds the numbers of the others to `_bad`."""
         rows = read_range(reader, start, end, is_stopped)
-        return self._good(rows, lambda index: (self._name, self._row(start + index)), start)
+        return self._drop_bad_rows(rows, lambda index: (self._name, self._row(start + index)), start)
 
-    def _good(self, rows: np.ndarray, place: Callable[[int], tuple[str, str]], start: int) -> np.ndarray:
-        return _without_bad(rows, self.columns, self._trial, place, self._bad, start)
+    def _drop_bad_rows(self, rows: np.ndarray, place: Callable[[int], tuple[str, str]], start: int) -> np.ndarray:
+        return _drop_bad(rows, self.columns, self._trial, place, self._bad, start)
 
     @functools.cached_property
     def _trial(self) -> ParseTrial:
@@ -288,7 +287,7 @@ class RangeSource:
         """
         if (
             policy(READER)
-            or min(self._own.shard_size, self._size) < _ROWS_IN_BLOCK
+            or min(self._own_ledger.shard_size, self._size) < _MIN_BLOCK_ROWS
             or not hasattr(self._reader, "read_text")
         ):
             return None
@@ -303,7 +302,7 @@ class RangeSource:
     def _row(self, row: int) -> str:
         return f"row {row + 1}" + (" after the header" if _skips_header(self._reader) else "")
 
-    def _warn_of_lost_row(self) -> None:
+    def _warn_of_skipped_data(self) -> None:
         """Warns if the skipped header row looks like data; DLRover silently dropped the first row of such files."""
         header = self._reader.header() if _skips_header(self._reader) else None
         if header and looks_like_data(header, self.columns.fields, self.columns.field_delim):
@@ -326,11 +325,11 @@ class ExampleRangeSource(RangeSource):
         skip = None if bad is None else lambda path, place, problem: bad.skip(path, f"byte {place}", problem)
         super().__init__(data, columns, TfRecordRanges(files, skip), where)
 
-    def _restored(self, position: str) -> ShardLedger | None:
+    def _restore_ledger(self, position: str) -> ShardLedger | None:
         """Also restores positions of an `ExampleSource`, which reads the same records in the same order."""
         saved = json.loads(position)
         if saved.get("of") != self._name:
-            return super()._restored(position)
+            return super()._restore_ledger(position)
         ledger, left = ShardLedger(self._size, self._size, self._data.epoch, self._name), saved["rows"]
         while left and (shard := ledger.take()):
             ledger.trained(min(left, shard.count))
@@ -340,12 +339,12 @@ class ExampleRangeSource(RangeSource):
     def _read_good(self, reader: Any, start: int, end: int, is_stopped: Callable[[], bool]) -> np.ndarray:
         del is_stopped
         rows = reader.read_range(start, end)
-        here = [index for index, row in enumerate(rows) if row is not DAMAGED]
-        self._bad |= {*range(start, end)} - {start + index for index in here}
-        records = np.array([rows[index] for index in here], object)
+        intact = [index for index, row in enumerate(rows) if row is not DAMAGED]
+        self._bad |= {*range(start, end)} - {start + index for index in intact}
+        records = np.array([rows[index] for index in intact], object)
         trial = refused(records, self._trial)
         for index, problem in trial:
-            number = start + here[index]
+            number = start + intact[index]
             file, place = reader.place_of(number)
             _skip(file, place, problem)
             self._bad.add(number)
@@ -377,9 +376,9 @@ class _CountedSource:
         saved = json.loads(position) if position else {}
         self._trained = saved.get("rows", 0) if saved.get("of") == self._name else 0
         if self._trained:
-            logging.info("%s: leaving out %d rows, which are trained already.", self._where, self._trained)
+            logging.info("%s: skipping %d rows that are already trained.", self._where, self._trained)
         elif saved:
-            _warn_of_other_data(self._where)
+            _warn_of_different_data(self._where)
 
     def share(self, part: Part) -> None:
         """Raises NotImplementedError; `open_source` does not return sequential sources for shared rows."""
@@ -417,7 +416,7 @@ class StreamSource(_CountedSource):
     def _good_blocks(self) -> Iterator[np.ndarray]:
         trial = ParseTrial(self.columns.decode)
         for number, row, block in self._numbered_blocks():
-            good = _without_bad(block, self.columns, trial, self._place_from(row), self._bad, number)
+            good = _drop_bad(block, self.columns, trial, self._place_from(row), self._bad, number)
             if len(good):
                 yield good
 
@@ -469,7 +468,7 @@ class ExampleSource(_CountedSource):
         check_tf_records(self._files)
 
 
-def _without_bad(
+def _drop_bad(
     rows: Any,
     columns: Columns,
     trial: ParseTrial,
@@ -500,11 +499,11 @@ def _skip(file: str, place: str, problem: str) -> None:
         bad.skip(file, place, problem)
 
 
-def _some(blocks: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
+def _without_empty(blocks: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
     return (block for block in blocks if len(block))
 
 
-def _names(header: str, delim: str) -> list[str]:
+def _header_names(header: str, delim: str) -> list[str]:
     try:
         fields = split_row(header.encode("utf-8", "surrogateescape"), delim)
     except ValueError:
@@ -512,8 +511,10 @@ def _names(header: str, delim: str) -> list[str]:
     return [field.decode("utf-8", "replace").strip() for field in fields]
 
 
-def _warn_of_other_data(where: str) -> None:
-    logging.warning("%s: the position in the checkpoint is of other data; reading begins at the first row.", where)
+def _warn_of_different_data(where: str) -> None:
+    logging.warning(
+        "%s: the position in the checkpoint belongs to different data; reading starts at the first row.", where
+    )
 
 
 def _skips_header(reader: object) -> bool:
@@ -522,9 +523,9 @@ def _skips_header(reader: object) -> bool:
 
 def _examine(blocks: Iterator[np.ndarray], columns: Columns, first: int, place: Callable[[int], str]) -> None:
     """Raises an error for the first row that cannot be decoded, checking 1,000,000 rows at most."""
-    looked_at = 0
+    examined = 0
     for block in blocks:
-        check_rows(list(block), columns.row_fields, columns.field_delim, columns.value_delim, first + looked_at, place)
-        looked_at += len(block)
-        if looked_at >= _ROWS_EXAMINED:
+        check_rows(list(block), columns.row_fields, columns.field_delim, columns.value_delim, first + examined, place)
+        examined += len(block)
+        if examined >= _MAX_EXAMINED_ROWS:
             return

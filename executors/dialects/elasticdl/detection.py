@@ -14,7 +14,7 @@ FEED_NAMES = ("feed", "dataset_fn")
 _PACKAGES = ("elasticdl", "elasticdl_preprocessing", "elasticdl_client", "elasticai_api")
 
 
-def elasticdl_use(path: str) -> tuple[int, str] | None:
+def find_elasticdl_use(path: str) -> tuple[int, str] | None:
     """Returns the line number and the code that identify a source file as an ElasticDL model file, or None.
 
     A model file imports an ElasticDL package, or defines `loss`, `optimizer` and either `feed` or `dataset_fn`.

@@ -10,7 +10,7 @@ from ...fn_args import FnArgs
 from ...options import TrainingOptions
 from ..base import Dialect, Evidence, RunFn, limit_loop
 from ..signatures import require_call
-from .detection import FEED_NAMES, elasticdl_use
+from .detection import FEED_NAMES, find_elasticdl_use
 from .options import ElasticDLOptions
 from .parts import MODEL_NAMES, Parts
 from .shim import provide_elasticdl
@@ -21,16 +21,16 @@ class ElasticDLDialect(Dialect):
 
     needs = "a Keras model (custom_model, CustomModel or model), feed or dataset_fn, loss and optimizer"
     functions = ("custom_model", "feed", "dataset_fn", "loss", "optimizer", "eval_metrics_fn")
-    no_scaffold = "its models read records one by one and get no statistics of the data, such as means and vocabularies"
+    no_scaffold = "its models read single records, without statistics of the data such as means and vocabularies"
 
     def detect(self, path: str) -> Evidence | None:
         """Returns where a file imports ElasticDL or defines the required parts of a model file."""
-        found = elasticdl_use(path)
+        found = find_elasticdl_use(path)
         return Evidence(*found, keras="2") if found else None
 
     def prepare(self, files: Sequence[str]) -> None:
         """Installs the shims for ElasticDL's packages if a file uses ElasticDL."""
-        if any(elasticdl_use(file) for file in files):
+        if any(find_elasticdl_use(file) for file in files):
             provide_elasticdl()
 
     def matches(self, module: ModuleType, function: str | None) -> str:
@@ -63,7 +63,7 @@ class ElasticDLDialect(Dialect):
         require_call(module, options.loss, getattr(module, options.loss, None), 2, "loss(labels, predictions)")
         optimizer = getattr(module, options.optimizer, None)
         if inspect.isroutine(optimizer):
-            require_call(module, options.optimizer, optimizer, 0, "optimizer(), with defaults for what it takes")
+            require_call(module, options.optimizer, optimizer, 0, "optimizer(), with defaults for all parameters")
         return []
 
     def steps_requested(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> int | None:

@@ -67,13 +67,13 @@ def export(
                 raise
             # For example, a lookup table that only a closure in feed references is untracked and cannot be saved.
             logging.warning(
-                "The model takes tensors only, for its feed cannot be exported: %s", str(error).split("\n")[0]
+                "The exported model takes tensors only, because feed cannot be exported: %s", str(error).split("\n")[0]
             )
     if not signatures:
         raise ModuleError(
-            f"{parts.module.__file__}: feed makes {features} of records of {spec} in {PREDICTION}. An exported model "
-            "takes strings, or dense tensors: make dense tensors of sparse and ragged ones in feed, or let the reader "
-            "give strings."
+            f"{parts.module.__file__}: feed returns {features} for records of {spec} in {PREDICTION}. An exported "
+            "model takes strings or dense tensors: convert sparse and ragged tensors to dense ones in feed, or return "
+            "strings from the reader."
         )
     write(model, folder, signatures=signatures)
     return False
@@ -95,7 +95,7 @@ def first_inputs(parts: Parts, records: Records, takes_records: bool) -> dict[st
         given = data if takes_records else parts.feed(data, PREDICTION, records.metadata)
         first = next(iter(given), None)
     except Exception as error:  # feed is user code
-        logging.warning("feed makes no features of the first record in %s: %s", PREDICTION, gist_of(error))
+        logging.warning("feed failed on the first record in %s: %s", PREDICTION, gist_of(error))
         return {}
     features = {"records": first} if takes_records else features_of(first)
     by_name = features if isinstance(features, Mapping) else {"inputs": features}
@@ -123,16 +123,16 @@ def _tensor_signature(
     if not all(isinstance(spec, tf.TensorSpec) for spec in specs):
         return None
 
-    def ask(*values: tf.Tensor) -> dict[str, AnyTensor]:
+    def call(*values: tf.Tensor) -> dict[str, AnyTensor]:
         given = {name: values[number] for number, name in enumerate(names)}
-        return named(call_model(model, given if isinstance(features, Mapping) else given["inputs"], False))
+        return name_outputs(call_model(model, given if isinstance(features, Mapping) else given["inputs"], False))
 
     batch = tf.TensorShape([None])
     signature = [
         tf.TensorSpec(batch.concatenate(spec.shape), spec.dtype, name=name)
         for spec, name in zip(specs, names.values(), strict=True)
     ]
-    return tf.function(ask, input_signature=signature)
+    return tf.function(call, input_signature=signature)
 
 
 def _record_signature(
@@ -141,12 +141,12 @@ def _record_signature(
     def serve(records: tf.Tensor) -> dict[str, AnyTensor]:
         dataset = parts.feed(tf.data.Dataset.from_tensor_slices(records), PREDICTION, metadata)
         batch = dataset.batch(tf.shape(records, tf.int64)[0]).get_single_element()
-        return named(call_model(model, features_of(batch), False))
+        return name_outputs(call_model(model, features_of(batch), False))
 
     return tf.function(serve, input_signature=[tf.TensorSpec([None, *spec.shape], tf.string, name="records")])
 
 
-def named(outputs: Tensors) -> dict[str, AnyTensor]:
+def name_outputs(outputs: Tensors) -> dict[str, AnyTensor]:
     """Returns the outputs as a dict; a single one is named "output", as in ElasticDL, list items `output_{index}`."""
     if isinstance(outputs, Mapping):
         return dict(outputs)

@@ -3,11 +3,11 @@
 For a small model, Keras's Python overhead between two steps exceeds the time of a step. Keras's `steps_per_execution`
 solves this with a fixed number of steps; here, a group ends at the next due event: an evaluation, a checkpoint, a log
 line or the last step. Callbacks that inspect the model after each batch would find it ahead of that batch; see
-`batch_watchers.py`.
+`batch_callbacks.py`.
 
 Usage, for a compiled model:
 
-    grouped = GroupedSteps(model, room=lambda: 20 - step % 20)
+    grouped = GroupedSteps(model, max_steps=lambda: 20 - step % 20)
     with grouped.in_fit():
         model.fit(dataset, callbacks=[grouped.epochs(), …])
 """
@@ -25,36 +25,36 @@ import tensorflow as tf
 from ...compat.keras import STEPS_PER_EXECUTION, train_counter
 from .shim.tensor_values import Tensors
 
-_SECONDS = 0.1  # target maximum duration of a group, which bounds the wait for its end
-_MOST = 64  # steps of a group; larger groups were no faster (benchmarks/training_loops.py)
+_TARGET_SECONDS = 0.1  # target maximum duration of a group, which bounds the wait for its end
+_MAX_STEPS = 64  # steps of a group; larger groups were no faster (benchmarks/training_loops.py)
 
 
 class GroupedSteps:
     """A train function that runs several steps per call; the group size adapts to the step time.
 
     Attributes:
-      size: The number of steps of the next group, unless `room` or the epoch limits it; 1 to 64.
+      size: The number of steps of the next group, unless `max_steps` or the epoch limits it; 1 to 64.
     """
 
-    def __init__(self, model: tf.keras.Model, room: Callable[[], int]) -> None:
+    def __init__(self, model: tf.keras.Model, max_steps: Callable[[], int]) -> None:
         """Creates the train function; it is traced at its first call.
 
         Args:
           model: A compiled Keras 2 or Keras 3 model.
-          room: Called before each group; returns the maximum number of steps for it.
+          max_steps: Called before each group; returns the maximum number of steps for it.
         """
         self.size = 1
         self._model = model
-        self._room = room
-        self._run = _function(model)
-        self._instead: Any = None
+        self._max_steps = max_steps
+        self._run = _make_train_function(model)
+        self._fallback: Any = None
         self._logs: Mapping[str, tf.Tensor] | None = None
-        self._left = 0  # steps of the group that have run, but that fit has not requested yet
+        self._remaining = 0  # steps of the group that have run, but that fit has not requested yet
         self._steps = 0  # steps of the current group
         self._seconds = 0.0  # duration of the current group so far
         self._returned: float | None = None  # time of the last return to fit in this epoch
-        self._asked = 0  # steps that fit has requested in this epoch
-        self._known: int | None = None  # steps per epoch
+        self._requested = 0  # steps that fit has requested in this epoch
+        self._steps_per_epoch: int | None = None  # steps per epoch
 
     def __call__(self, iterator: tf.data.Iterator) -> Mapping[str, tf.Tensor] | None:
         """Implements Keras's train function for one step: runs a group, or returns the logs of the current one.
@@ -68,14 +68,14 @@ class GroupedSteps:
         begin = time.perf_counter()
         if self._returned is not None:
             self._seconds += begin - self._returned
-        if not self._left:
+        if not self._remaining:
             self._resize()
-            if self._instead is not None or not self._can_be_traced(iterator):
-                logs: Mapping[str, tf.Tensor] = self._instead(iterator)
+            if self._fallback is not None or not self._can_be_traced(iterator):
+                logs: Mapping[str, tf.Tensor] = self._fallback(iterator)
                 return logs
             self._run_group(iterator)
-        self._left -= 1
-        self._asked += 1
+        self._remaining -= 1
+        self._requested += 1
         self._returned = time.perf_counter()
         self._seconds += self._returned - begin
         return self._logs
@@ -84,17 +84,17 @@ class GroupedSteps:
     def in_fit(self) -> Iterator[None]:
         """Replaces the model's train function for the duration of a block that calls `fit`."""
         attributes = vars(self._model)  # bypasses Keras, which would track a variable as a weight
-        known = attributes.get(STEPS_PER_EXECUTION)  # a variable that Keras 2 reads at each step
-        one = _One(1)
+        steps_per_execution = attributes.get(STEPS_PER_EXECUTION)  # a variable that Keras 2 reads at each step
+        one = _ConstantOne(1)
         self._model.train_function = self
-        if hasattr(known, "assign"):
+        if hasattr(steps_per_execution, "assign"):
             attributes[STEPS_PER_EXECUTION] = one
         try:
             yield
         finally:
             self._model.train_function = None
             if attributes.get(STEPS_PER_EXECUTION) is one:
-                attributes[STEPS_PER_EXECUTION] = known
+                attributes[STEPS_PER_EXECUTION] = steps_per_execution
 
     def epochs(self) -> tf.keras.callbacks.Callback:
         """Returns a callback that must be passed to `fit`; it prevents groups from crossing epoch boundaries."""
@@ -105,21 +105,21 @@ class GroupedSteps:
 
             def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
                 grouped._resize()
-                grouped._asked = grouped._left = 0
+                grouped._requested = grouped._remaining = 0
                 grouped._returned = None
 
             def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
-                if grouped._known is None:  # Keras uses the first epoch's number for all epochs
-                    grouped._known = grouped._asked
+                if grouped._steps_per_epoch is None:  # Keras uses the first epoch's number for all epochs
+                    grouped._steps_per_epoch = grouped._requested
 
         return Epochs()
 
     def _resize(self) -> None:
         """Doubles or halves the group size depending on the duration of the last group."""
-        if self._seconds > _SECONDS:
+        if self._seconds > _TARGET_SECONDS:
             self.size = max(1, self.size // 2)
-        elif self._steps == self.size and self._seconds < _SECONDS / 2:  # only for full groups
-            self.size = min(2 * self.size, _MOST)
+        elif self._steps == self.size and self._seconds < _TARGET_SECONDS / 2:  # only for full groups
+            self.size = min(2 * self.size, _MAX_STEPS)
         self._steps, self._seconds = 0, 0.0
 
     def _can_be_traced(self, iterator: tf.data.Iterator) -> bool:
@@ -131,21 +131,21 @@ class GroupedSteps:
             self._run.get_concrete_function(iterator, tf.constant(1))
         except Exception:
             self._model.train_function = None
-            self._instead = self._model.make_train_function() or self._model.train_function
+            self._fallback = self._model.make_train_function() or self._model.train_function
             return False
         return True
 
     def _run_group(self, iterator: tf.data.Iterator) -> None:
-        most = min(self.size, self._room())
-        if self._known is not None:
-            most = min(most, self._known - self._asked)
-        count, self._logs = self._run(iterator, tf.constant(max(1, most)))
-        self._left = self._steps = int(count)
-        if not self._left:
+        limit = min(self.size, self._max_steps())
+        if self._steps_per_epoch is not None:
+            limit = min(limit, self._steps_per_epoch - self._requested)
+        count, self._logs = self._run(iterator, tf.constant(max(1, limit)))
+        self._remaining = self._steps = int(count)
+        if not self._remaining:
             iterator.get_next()  # raises OutOfRangeError
 
 
-class _One(int):
+class _ConstantOne(int):
     """Replacement for a variable of value 1; reading a variable takes a twentieth of a small model's step."""
 
     def numpy(self) -> np.int64:
@@ -157,7 +157,7 @@ class _One(int):
         """No-op; Keras 2 assigns the original value, or another one for an epoch without a step."""
 
 
-def _function(model: tf.keras.Model) -> tf.types.experimental.PolymorphicFunction:
+def _make_train_function(model: tf.keras.Model) -> tf.types.experimental.PolymorphicFunction:
     """Returns a `tf.function` (iterator, maximum number of batches) that trains on that many batches, or all left.
 
     It returns the number of trained batches, and the logs of the last one.
@@ -178,23 +178,23 @@ def _function(model: tf.keras.Model) -> tf.types.experimental.PolymorphicFunctio
     jit_compile = getattr(model, "jit_compile", None) or None
     step = tf.function(plain(train), reduce_retracing=True, jit_compile=jit_compile)
 
-    def run(iterator: tf.data.Iterator, most: tf.Tensor) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
+    def run(iterator: tf.data.Iterator, limit: tf.Tensor) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
         logs = step.get_concrete_function(iterator.element_spec).structured_outputs
         blank = tf.nest.map_structure(lambda log: tf.zeros([size or 0 for size in log.shape], log.dtype), logs)
 
         def is_due(count: tf.Tensor, batch: tf.experimental.Optional, logs: Mapping[str, tf.Tensor]) -> tf.Tensor:
             del logs
-            return tf.logical_and(count < most, batch.has_value())
+            return tf.logical_and(count < limit, batch.has_value())
 
-        def do(
+        def body(
             count: tf.Tensor, batch: tf.experimental.Optional, logs: Mapping[str, tf.Tensor]
         ) -> tuple[tf.Tensor, tf.experimental.Optional, Mapping[str, tf.Tensor]]:
             logs = step(batch.get_value())
             count += 1
-            return count, tf.cond(count < most, iterator.get_next_as_optional, lambda: batch), logs
+            return count, tf.cond(count < limit, iterator.get_next_as_optional, lambda: batch), logs
 
         begin = (tf.constant(0), iterator.get_next_as_optional(), blank)
-        count, _, logs = tf.while_loop(is_due, do, begin)
+        count, _, logs = tf.while_loop(is_due, body, begin)
         return count, logs
 
     return tf.function(plain(run), reduce_retracing=True)

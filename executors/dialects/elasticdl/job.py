@@ -13,13 +13,13 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from ...errors import ModuleError
-from .metrics import EvalMetrics, batch_size, none_of_nothing
+from .metrics import EvalMetrics, batch_size, zero_if_empty
 from .parts import Parts
 from .shim.tensor_values import Tensors
 
 Gradient: TypeAlias = "tf.Tensor | tf.IndexedSlices | None"
 
-_TAKES_VALUE = "_takes_the_only_feature_itself"
+_UNPACKS_FEATURE = "_takes_the_only_feature_itself"
 
 
 class Job(tf.keras.Model):  # type: ignore[misc]
@@ -55,7 +55,7 @@ class Job(tf.keras.Model):  # type: ignore[misc]
         """Trains on one batch of (features, labels); returns the mean loss so far."""
         if self.distribute_strategy.num_replicas_in_sync > 1:
             return self._shared_step(data)
-        return self.learn(*self.gradients(data))
+        return self.update_weights(*self.gradients(data))
 
     def gradients(self, data: tuple[Tensors, Tensors]) -> tuple[list[Gradient], tf.Tensor, tf.Tensor]:
         """Returns the gradients, the loss and the number of records of a batch."""
@@ -65,7 +65,7 @@ class Job(tf.keras.Model):  # type: ignore[misc]
             loss = self._loss(labels, outputs)
         return tape.gradient(loss, self.inner.trainable_variables), loss, batch_size(outputs)
 
-    def learn(self, gradients: list[Gradient], loss: tf.Tensor, records: tf.Tensor) -> dict[str, tf.Tensor]:
+    def update_weights(self, gradients: list[Gradient], loss: tf.Tensor, records: tf.Tensor) -> dict[str, tf.Tensor]:
         """Applies the results of `gradients` to the variables and increments the step."""
         self.optimizer.apply_gradients(zip(gradients, self.inner.trainable_variables, strict=True))
         return self._count(loss, records)
@@ -97,18 +97,18 @@ class Job(tf.keras.Model):  # type: ignore[misc]
 
     def test_step(self, data: tuple[Tensors, Tensors]) -> dict[str, tf.Tensor]:
         """Evaluates one batch of (features, labels); returns the metric results so far."""
-        self.compare(*self.answers(data))
+        self.update_metrics(*self.predict_batch(data))
         return self.results()
 
-    def answers(self, data: tuple[Tensors, Tensors]) -> tuple[Tensors, Tensors]:
+    def predict_batch(self, data: tuple[Tensors, Tensors]) -> tuple[Tensors, Tensors]:
         """Returns a batch's labels and the model's outputs."""
         features, labels = data
         return labels, self(features, training=False)
 
-    def compare(self, labels: Tensors, outputs: Tensors) -> None:
-        """Updates the loss and the metrics with the results of `answers`."""
+    def update_metrics(self, labels: Tensors, outputs: Tensors) -> None:
+        """Updates the loss and the metrics with the results of `predict_batch`."""
         records = batch_size(outputs)
-        self._mean_loss.update_state(none_of_nothing(self._loss(labels, outputs), records), sample_weight=records)
+        self._mean_loss.update_state(zero_if_empty(self._loss(labels, outputs), records), sample_weight=records)
         self._eval_metrics.update(labels, outputs)
 
     def results(self) -> dict[str, tf.Tensor]:
@@ -139,11 +139,11 @@ def build(model: tf.keras.Model, features: Tensors) -> Tensors:
     except Exception:
         if not isinstance(features, Mapping) or len(features) != 1:
             raise
-        object.__setattr__(model, _TAKES_VALUE, True)  # bypasses Keras's attribute tracking
+        object.__setattr__(model, _UNPACKS_FEATURE, True)  # bypasses Keras's attribute tracking
         try:
             return call_model(model, features, training=False)
         except Exception:
-            object.__delattr__(model, _TAKES_VALUE)
+            object.__delattr__(model, _UNPACKS_FEATURE)
         raise
 
 
@@ -158,11 +158,11 @@ def call_model(model: tf.keras.Model, features: Tensors, training: bool) -> Tens
         parameter.name == "training" or parameter.kind is parameter.VAR_KEYWORD for parameter in parameters
     )
     options = {"training": training} if takes_training else {}
-    return model(_fitted(model, features), **options)
+    return model(_match_inputs(model, features), **options)
 
 
-def _fitted(model: tf.keras.Model, features: Any) -> Tensors:
-    if getattr(model, _TAKES_VALUE, False):
+def _match_inputs(model: tf.keras.Model, features: Any) -> Tensors:
+    if getattr(model, _UNPACKS_FEATURE, False):
         return next(iter(features.values()))
     names = getattr(model, "input_names", None)  # of functional models
     if not names or not isinstance(features, Mapping) or all(name in features for name in names):
@@ -170,6 +170,6 @@ def _fitted(model: tf.keras.Model, features: Any) -> Tensors:
     if len(names) == 1 and len(features) == 1:
         return next(iter(features.values()))
     raise ModuleError(
-        f"The model has the inputs {', '.join(names)}, but feed gives {', '.join(map(str, features))}. "
-        "Give tf.keras.Input the features' names: tf.keras.Input(…, name='…')."
+        f"The model has the inputs {', '.join(names)}, but feed returns {', '.join(map(str, features))}. "
+        "Name each input after its feature: tf.keras.Input(…, name='…')."
     )

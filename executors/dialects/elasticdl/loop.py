@@ -21,7 +21,7 @@ from ...errors import InputError
 from ...keras.weight_fingerprints import of_weights
 from ...monitoring.progress import report_progress
 from ...runtime.process.preemption import Preempted, asked, heeded
-from .batch_watchers import batch_watcher
+from .batch_callbacks import find_batch_callback
 from .grouped_steps import GroupedSteps
 from .job import Job
 from .options import ElasticDLOptions
@@ -80,7 +80,7 @@ class Checkpoints:
             return False
         finished = tf.train.load_checkpoint(latest).get_tensor("finished/.ATTRIBUTES/VARIABLE_VALUE")
         if finished and os.path.basename(latest) != unpublished:
-            logging.info("The job of %s had finished; this one starts anew.", latest)
+            logging.info("The job of %s is complete; starting a new one.", latest)
             return False
         restore(self._state, latest).expect_partial()
         logging.info("Resuming from %s, at step %d.", latest, self._job.step.numpy())
@@ -109,12 +109,14 @@ def load_weights(model: tf.keras.Model, folder: str) -> str:
     """
     path = tf.train.latest_checkpoint(folder) if tf.io.gfile.isdir(folder) else folder
     if path is None or not tf.io.gfile.glob(f"{path}.index"):
-        raise InputError(f"checkpoint_dir_for_init={folder}: there is no checkpoint. Give a job's checkpoint_dir.")
+        raise InputError(
+            f"checkpoint_dir_for_init={folder}: there is no checkpoint. Set it to the checkpoint_dir of a job."
+        )
     try:
         tf.train.Checkpoint(model=model).restore(path).expect_partial().assert_existing_objects_matched()
     except (AssertionError, ValueError) as error:
-        raise InputError(f"{path} holds the weights of another model: {error}") from error
-    logging.info("Weights from %s.", path)
+        raise InputError(f"{path} contains the weights of a different model: {error}") from error
+    logging.info("Loaded the weights from %s.", path)
     return str(path)
 
 
@@ -139,7 +141,7 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._batch_size = batch_size
         self._logged = self._step
 
-    def room(self) -> int:
+    def steps_until_due(self) -> int:
         """Returns the number of steps until the next log line, checkpoint, evaluation or the step limit."""
         options = self._options
         periods = (options.log_loss_steps, options.checkpoint_steps, options.evaluation_steps)
@@ -196,8 +198,8 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._logged = self._step
         if (nan_step := int(self._job.nan_step.numpy())) >= 0:
             raise FloatingPointError(
-                f"The loss is NaN at step {nan_step}. Look for a logarithm or a division of zero in loss and model, "
-                "for NaN in the data, or lower the learning rate."
+                f"The loss is NaN at step {nan_step}. Look for a logarithm of zero or a division by zero in loss and "
+                "model, or for NaN in the data, or reduce the learning rate."
             )
         self._evaluation.log("train", self._step, {"loss": float((logs or {}).get("loss", math.nan))})
 
@@ -293,11 +295,11 @@ def fit(
     epoch, records = int(checkpoints.epoch.numpy()), int(checkpoints.records.numpy())
     if 0 < options.max_step <= int(job.step.numpy()):
         return
-    room = (lambda: 1) if batch_watcher(callbacks) else schedule.room
+    steps_until_due = (lambda: 1) if find_batch_callback(callbacks) else schedule.steps_until_due
     callbacks = [schedule, *callbacks]
     with contextlib.ExitStack() as stack:
         if job.distribute_strategy.num_replicas_in_sync == 1:
-            grouped = GroupedSteps(job, room)
+            grouped = GroupedSteps(job, steps_until_due)
             callbacks = [grouped.epochs(), *callbacks]
             stack.enter_context(grouped.in_fit())
             stack.enter_context(heeded())  # several workers do not save on preemption; they resume from a checkpoint

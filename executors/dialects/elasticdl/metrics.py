@@ -17,7 +17,7 @@ from typing import TypeAlias
 import tensorflow as tf
 
 from ...errors import ModuleError
-from .parts import labels_first, takes_nothing
+from .parts import has_no_parameters, labels_first
 from .shim.tensor_values import Tensors
 
 Update: TypeAlias = "Callable[[Tensors, Tensors], None]"
@@ -46,7 +46,7 @@ class EvalMetrics:
         self._updates: list[Update] = []
         if function is None:
             return
-        if not takes_nothing(function):
+        if not has_no_parameters(function):
             self._add_values(function, labels, outputs)
             return
         definitions = _dict(function(), function)
@@ -106,7 +106,9 @@ def _select(outputs: Tensors, name: str | None) -> Tensors:
     if name is None or not isinstance(outputs, Mapping):
         return outputs
     if name not in outputs:
-        raise ModuleError(f"eval_metrics_fn has metrics for the output {name!r}; the model has {', '.join(outputs)}.")
+        raise ModuleError(
+            f"eval_metrics_fn has metrics for the output {name!r}; the model's outputs are {', '.join(outputs)}."
+        )
     return outputs[name]
 
 
@@ -114,12 +116,12 @@ def _update_mean(mean: tf.keras.metrics.Mean, value: tf.Tensor, outputs: Tensors
     value = tf.cast(value, tf.float32)
     if value.shape.rank == 0:
         records = batch_size(outputs)
-        mean.update_state(none_of_nothing(value, records), sample_weight=tf.cast(records, tf.float32))
+        mean.update_state(zero_if_empty(value, records), sample_weight=tf.cast(records, tf.float32))
     else:
         mean.update_state(value)
 
 
-def none_of_nothing(mean: tf.Tensor, records: tf.Tensor) -> tf.Tensor:
+def zero_if_empty(mean: tf.Tensor, records: tf.Tensor) -> tf.Tensor:
     """Returns the mean, or 0 if there are no records; a worker's shard of a short batch may be empty."""
     return tf.math.multiply_no_nan(mean, tf.cast(records > 0, mean.dtype))
 

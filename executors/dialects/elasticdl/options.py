@@ -64,9 +64,9 @@ class ElasticDLOptions:
 
     def __post_init__(self) -> None:
         if self.minibatch_size < 1:
-            raise InputError(f"minibatch_size={self.minibatch_size!r}: give a number of records, at least 1.")
+            raise InputError(f"minibatch_size={self.minibatch_size!r}: must be a number of records, at least 1.")
         if self.num_epochs < 1 and self.max_step < 1:
-            raise InputError(f"num_epochs={self.num_epochs!r} trains without end; give max_step or num_epochs=1.")
+            raise InputError(f"num_epochs={self.num_epochs!r} trains indefinitely; set max_step, or num_epochs=1.")
 
     @classmethod
     def of(cls, fn_args: FnArgs) -> ElasticDLOptions:
@@ -80,7 +80,7 @@ class ElasticDLOptions:
         for name, value in values.items():
             kind = int if cls.__dataclass_fields__[name].type == "int" else (str, dict)
             if not isinstance(value, kind) or isinstance(value, bool):
-                raise InputError(f"custom_config: {name}={value!r} is not of the type that ElasticDL's flag has.")
+                raise InputError(f"custom_config: {name}={value!r} does not have the type of ElasticDL's flag.")
         values["max_step"] = values.get("max_step") or fn_args.train_steps or 0
         values["checkpoint_dir"] = values.get("checkpoint_dir") or fn_args.checkpoint_dir
         return cls(**values)

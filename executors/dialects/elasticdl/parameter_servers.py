@@ -15,11 +15,11 @@ a worker's memory, prefer all-reduce, without parameter servers.
 
 Usage, in the chief:
 
-    with released(task, folder):
-        crew = Crew(strategy, task)
+    with releasing_workers(task, folder):
+        pool = WorkerPool(strategy, task)
         with strategy.scope():
             job = …
-        crew.fit(job, …)
+        pool.fit(job, …)
 
 and in the other tasks:
 
@@ -50,7 +50,7 @@ from ...fn_args import FnArgs
 from ...monitoring import run_record
 from ...runtime.files import file_io
 from ...runtime.process.preemption import Preempted, asked, heeded
-from .batch_watchers import batch_watcher
+from .batch_callbacks import find_batch_callback
 from .job import Job
 from .loop import ENDLESS, Checkpoints, Schedule
 from .options import ElasticDLOptions
@@ -58,13 +58,13 @@ from .shim.tensor_values import Tensors
 
 Batch: TypeAlias = "tuple[Tensors, Tensors]"  # features and labels
 
-_LOOK_SECONDS = 1.0
-_SAVING_SECONDS = 8.0  # how long a worker serves after SIGTERM while the chief saves; it is killed after 10
+_POLL_SECONDS = 1.0
+_GRACE_SECONDS = 8.0  # how long a worker serves after SIGTERM while the chief saves; it is killed after 10
 # As in ElasticDL, only larger variables are partitioned. The index of an Embedding without input_dim is smaller.
-_PART_BYTES = 2 << 20
+_MIN_PARTITION_BYTES = 2 << 20
 
 
-def served_strategy(fn_args: FnArgs, task: ClusterTask) -> tf.distribute.Strategy:
+def make_server_strategy(fn_args: FnArgs, task: ClusterTask) -> tf.distribute.Strategy:
     """Returns the chief's distribution strategy, after all other tasks have started to serve.
 
     With several parameter servers, variables larger than 2 MiB are partitioned among them. This needs Keras 2; the
@@ -77,26 +77,29 @@ def served_strategy(fn_args: FnArgs, task: ClusterTask) -> tf.distribute.Strateg
     if CHIEF not in found or WORKER not in found:
         raise InputError(
             f"The cluster has {', '.join(f'{count} {role}' for role, count in found.items())}: with parameter servers "
-            "it needs a chief, who hands out the batches, and a worker besides (with --engine=ray, --num_workers=2)."
+            "it needs a chief, which distributes the batches, and at least one worker (with --engine=ray, "
+            "--num_workers=2)."
         )
-    divided = found[PS] > 1 and not hasattr(tf.keras, "ops")
+    is_partitioned = found[PS] > 1 and not hasattr(tf.keras, "ops")
     partitioners = tf.distribute.experimental.partitioners
-    made = strategy(fn_args, partitioners.MinSizePartitioner(_PART_BYTES, found[PS]) if divided else None)
-    if made.num_replicas_in_sync > 1:
+    created = strategy(
+        fn_args, partitioners.MinSizePartitioner(_MIN_PARTITION_BYTES, found[PS]) if is_partitioned else None
+    )
+    if created.num_replicas_in_sync > 1:
         raise InputError(
-            f"A worker has {made.num_replicas_in_sync} GPUs: with parameter servers each can use one. Start more "
-            "workers, with one GPU each (gpus_per_worker, CUDA_VISIBLE_DEVICES)."
+            f"A worker has {created.num_replicas_in_sync} GPUs: with parameter servers each can use only one. Start "
+            "more workers with one GPU each (gpus_per_worker, CUDA_VISIBLE_DEVICES)."
         )
-    return made
+    return created
 
 
-class Crew:
+class WorkerPool:
     """The chief and its workers, as seen by the chief, which dispatches batches to them."""
 
     def __init__(self, job_strategy: tf.distribute.Strategy, task: ClusterTask) -> None:
         self._strategy = job_strategy
-        places = [(CHIEF, 0), *((WORKER, index) for index in range(len(task.jobs[WORKER])))]
-        self._devices = [f"/job:{role}/replica:0/task:{index}" for role, index in places]
+        tasks = [(CHIEF, 0), *((WORKER, index) for index in range(len(task.jobs[WORKER])))]
+        self._devices = [f"/job:{role}/replica:0/task:{index}" for role, index in tasks]
 
     @heeded()
     def fit(
@@ -113,37 +116,37 @@ class Crew:
         Callbacks are called after all batches up to the next due event have been trained. If a callback acts on each
         batch, groups contain at most one batch for each worker and the chief.
         """
-        step = self._step(job.gradients, job.learn)
-        most = len(self._devices) if batch_watcher(callbacks) else ENDLESS
-        heard = tf.keras.callbacks.CallbackList([schedule, *callbacks], model=job)
+        step = self._step(job.gradients, job.update_weights)
+        most = len(self._devices) if find_batch_callback(callbacks) else ENDLESS
+        callback_list = tf.keras.callbacks.CallbackList([schedule, *callbacks], model=job)
         first, skip = int(checkpoints.epoch.numpy()), int(checkpoints.records.numpy())
         job.stop_training = 0 < options.max_step <= int(job.step.numpy())
         data = training(first, skip)
-        heard.on_train_begin()
+        callback_list.on_train_begin()
         for epoch in range(first, options.num_epochs if options.num_epochs > 0 else ENDLESS):
             if job.stop_training:
                 break
-            heard.on_epoch_begin(epoch)
+            callback_list.on_epoch_begin(epoch)
             job.reset_metrics()
             batches, logs, done = iter(data), {}, 0
             if skip:
                 data, skip = training(epoch + 1, 0), 0
             while not job.stop_training:
-                group = itertools.islice(batches, min(most, schedule.room()))
-                count = self._share(step, _announced(group, done, heard))
+                group = itertools.islice(batches, min(most, schedule.steps_until_due()))
+                count = self._dispatch(step, _announce(group, done, callback_list))
                 if not count:
                     break
                 logs = {"loss": float(job.results()["loss"])}
                 for number in range(done, done + count):
-                    heard.on_train_batch_end(number, logs)
+                    callback_list.on_train_batch_end(number, logs)
                 done += count
-            heard.on_epoch_end(epoch, logs)
-        heard.on_train_end()
+            callback_list.on_epoch_end(epoch, logs)
+        callback_list.on_train_end()
 
     def evaluate(self, job: Job, dataset: tf.data.Dataset) -> dict[str, tf.Tensor]:
         """Evaluates the job on the batches of a dataset; returns the metrics."""
         job.reset_metrics()
-        self._share(self._step(job.answers, job.compare), iter(dataset))
+        self._dispatch(self._step(job.predict_batch, job.update_metrics), iter(dataset))
         return job.results()
 
     def _step(self, compute: Callable[..., Sequence[object]], update: Callable[..., object]) -> Callable[[Batch], None]:
@@ -153,28 +156,28 @@ class Crew:
             return tf.function(lambda *given: self._strategy.run(function, args=given), reduce_retracing=True)
 
         computed, updated = run(compute), run(update)
-        alone = threading.Lock()
+        update_lock = threading.Lock()
 
         def step(batch: Batch) -> None:
             found = computed(batch)
-            with alone:
+            with update_lock:
                 updated(*found)
 
         return step
 
-    def _share(self, step: Callable[[Batch], None], batches: Iterator[Batch]) -> int:
+    def _dispatch(self, step: Callable[[Batch], None], batches: Iterator[Batch]) -> int:
         """Runs the step for all batches, each on the next idle device; returns the number of batches.
 
         Raises:
           Exception: The exception of the first failed step.
         """
-        turn, failed = threading.Lock(), threading.Event()
+        batch_lock, failed = threading.Lock(), threading.Event()
 
         def work(device: str) -> int:
             count = 0
             try:
                 while not failed.is_set():
-                    with turn:
+                    with batch_lock:
                         batch = next(batches, None)
                     if batch is None:
                         break
@@ -188,21 +191,21 @@ class Crew:
 
         try:
             with concurrent.futures.ThreadPoolExecutor(len(self._devices)) as pool:
-                shares = [pool.submit(work, device) for device in self._devices]
-                return sum(share.result() for share in concurrent.futures.as_completed(shares))
+                futures = [pool.submit(work, device) for device in self._devices]
+                return sum(future.result() for future in concurrent.futures.as_completed(futures))
         except tf.errors.UnavailableError:
-            atexit.register(_leave)
+            atexit.register(_exit_now)
             raise
 
 
-def _leave() -> None:
+def _exit_now() -> None:
     """Exits immediately; TensorFlow's own shutdown takes a minute after another task was lost."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(1)
 
 
-def _announced(batches: Iterator[Batch], number: int, callbacks: tf.keras.callbacks.CallbackList) -> Iterator[Batch]:
+def _announce(batches: Iterator[Batch], number: int, callbacks: tf.keras.callbacks.CallbackList) -> Iterator[Batch]:
     """Yields batches after calling `on_train_batch_begin`; stops on a preemption request."""
     for batch in batches:
         callbacks.on_train_batch_begin(number)
@@ -220,24 +223,24 @@ def serve(task: ClusterTask, model_run_dir: str) -> None:
     Raises:
       Preempted: In a worker, 8 seconds after SIGTERM, which gives the chief time to save.
     """
-    before = _released(task, model_run_dir)
+    before = _release_id(task, model_run_dir)
     threads = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=max(os.cpu_count() or 1, task.num_workers + 1))
     server = tf.distribute.Server(
         {job: list(addresses) for job, addresses in task.jobs.items() if addresses},
         job_name=task.type, task_index=task.index, protocol="grpc", config=threads,
     )  # fmt: skip
-    logging.info("%s serves at %s.", task, server.target)
-    patience = _SAVING_SECONDS
+    logging.info("%s is listening at %s.", task, server.target)
+    remaining_seconds = _GRACE_SECONDS
     with contextlib.nullcontext() if task.type == PS else heeded():
-        while task.type == PS or _released(task, model_run_dir) in ("", before):
-            time.sleep(_LOOK_SECONDS)
-            patience -= _LOOK_SECONDS * asked()
-            if patience <= 0:
+        while task.type == PS or _release_id(task, model_run_dir) in ("", before):
+            time.sleep(_POLL_SECONDS)
+            remaining_seconds -= _POLL_SECONDS * asked()
+            if remaining_seconds <= 0:
                 raise Preempted
 
 
 @contextlib.contextmanager
-def released(task: ClusterTask, model_run_dir: str) -> Iterator[None]:
+def releasing_workers(task: ClusterTask, model_run_dir: str) -> Iterator[None]:
     """Releases the workers after the block, if it succeeded or was preempted, but not if it failed."""
     try:
         yield
@@ -248,14 +251,14 @@ def released(task: ClusterTask, model_run_dir: str) -> Iterator[None]:
 
 
 def _release(task: ClusterTask, model_run_dir: str) -> None:
-    file_io.write_text(_release_of(task, model_run_dir), uuid.uuid4().hex)
+    file_io.write_text(_release_path(task, model_run_dir), uuid.uuid4().hex)
 
 
-def _released(task: ClusterTask, model_run_dir: str) -> str:
+def _release_id(task: ClusterTask, model_run_dir: str) -> str:
     """Returns the content of the chief's release file, which is unique for each release; "" if there is none."""
-    path = _release_of(task, model_run_dir)
+    path = _release_path(task, model_run_dir)
     return file_io.read_text(path) if file_io.exists(path) else ""
 
 
-def _release_of(task: ClusterTask, model_run_dir: str) -> str:
-    return os.path.join(model_run_dir, run_record.TASKS_DIR, f"released-{task.cluster_id}")
+def _release_path(task: ClusterTask, model_run_dir: str) -> str:
+    return os.path.join(model_run_dir, run_record.TASKS_DIR, f"releasing_workers-{task.cluster_id}")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 TRAINING, EVALUATION, PREDICTION = Mode.TRAINING, Mode.EVALUATION, Mode.PREDICTION
 MODEL_NAMES = ("custom_model", "CustomModel", "model")
 _IS_LABEL = re.compile(r"label|target|true|truth|^y$|^gt$", re.IGNORECASE)
-_LOOKS = {
+_EXAMPLES = {
     "loss": "def loss(labels, predictions): …",
     "optimizer": "def optimizer(lr=0.1): return tf.optimizers.SGD(lr)",
     "feed": "def feed(dataset, mode, metadata): …",
@@ -70,7 +70,7 @@ class Parts:
         params = parse_reader_params(self.options.model_params)
         model = value if isinstance(value, tf.keras.Model) else value(**params) if callable(value) else value
         if not isinstance(model, tf.keras.Model):
-            raise ModuleError(f"{self._where(name)} must give a tf.keras.Model; it gave {model!r}.")
+            raise ModuleError(f"{self._name_in_file(name)} must return a tf.keras.Model; it returned {model!r}.")
         return model
 
     def require_functions(self, why: str) -> None:
@@ -85,7 +85,9 @@ class Parts:
         for part, name in (("model", self._name_of_model()), ("optimizer", self.options.optimizer)):
             value = self._get(name)
             if not (inspect.isroutine(value) or inspect.isclass(value)):
-                raise ModuleError(f"{self._where(name)} is made while the file is imported. {why} Write {_LOOKS[part]}")
+                raise ModuleError(
+                    f"{self._name_in_file(name)} is created when the file is imported. {why} Write {_EXAMPLES[part]}"
+                )
 
     def _name_of_model(self) -> str:
         return self._model_name or next((name for name in MODEL_NAMES if hasattr(self.module, name)), MODEL_NAMES[0])
@@ -108,7 +110,7 @@ class Parts:
         arguments = [dataset, given, metadata]
         result = function(*arguments[: len(parameters)] if parameters else arguments)
         if not hasattr(result, "element_spec"):
-            raise ModuleError(f"{self._where(name)} must return a tf.data.Dataset; it returned {result!r}.")
+            raise ModuleError(f"{self._name_in_file(name)} must return a tf.data.Dataset; it returned {result!r}.")
         return result
 
     def loss(self, labels: Tensors, predictions: Tensors) -> tf.Tensor:
@@ -176,14 +178,14 @@ class Parts:
         other, _, last = name.rpartition(".")
         return getattr(importlib.import_module(other) if other else self.module, last, None)
 
-    def _where(self, name: str) -> str:
+    def _name_in_file(self, name: str) -> str:
         return f"{self.module.__file__}: {name}"
 
     def _missing(self, name: str, part: str) -> ModuleError:
         own = [key for key in vars(self.module) if not key.startswith("_")]
         return ModuleError(
-            f"The model file {self.module.__file__} has no {part}: nothing in it is called {name!r}."
-            f"{did_you_mean(name, own)} Write {_LOOKS[part]} or name another one."
+            f"The model file {self.module.__file__} has no {part}: it does not define {name!r}."
+            f"{did_you_mean(name, own)} Write {_EXAMPLES[part]} or select another name."
         )
 
 
@@ -193,7 +195,7 @@ def labels_first(function: Callable[..., object]) -> bool:
     return bool(_IS_LABEL.search(first)) or not _IS_LABEL.search(second)
 
 
-def takes_nothing(function: Callable[..., object]) -> bool:
+def has_no_parameters(function: Callable[..., object]) -> bool:
     """Returns whether a function can be called without arguments."""
     try:
         inspect.signature(function).bind()

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from ...saved_models.prediction.files import opened
-from .export import named
+from .export import name_outputs
 from .job import call_model
 from .shim.prediction_outputs_processor import BasePredictionOutputsProcessor
 from .shim.tensor_values import Tensors
@@ -39,7 +39,7 @@ class Predictions:
     def add(self, features: Tensors) -> None:
         """Predicts one batch of features, calls the processor and writes the predictions."""
         outputs = self._function(features)
-        arrays = {name: value.numpy() for name, value in named(outputs).items()}
+        arrays = {name: value.numpy() for name, value in name_outputs(outputs).items()}
         if self._processor is not None:
             self._processor.process(outputs, 0)
         self._file.write(arrays)

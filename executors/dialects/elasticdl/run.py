@@ -31,7 +31,7 @@ from .loop import Checkpoints, Evaluation, Schedule, fit, load_weights
 from .metrics import EvalMetrics
 from .numpy_idioms import allow_numpy_idioms
 from .options import ElasticDLOptions
-from .parameter_servers import Crew, released, serve, served_strategy
+from .parameter_servers import WorkerPool, make_server_strategy, releasing_workers, serve
 from .parts import EVALUATION, PREDICTION, TRAINING, Parts
 from .predictions import Predictions
 from .shim.tensor_values import Tensors
@@ -63,7 +63,7 @@ def train(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[s
         serve(servers, fn_args.model_run_dir)
         return {}
     if servers:
-        parts.require_functions("Parameter servers are to hold its variables.")
+        parts.require_functions("Its variables must be created on the parameter servers.")
     workers = _workers(fn_args, servers)
     records = _records(parts, parts.options.training_data or fn_args.train_files, "training_data")
     origin = parts.options.validation_data or fn_args.eval_files
@@ -71,8 +71,8 @@ def train(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[s
     with records.reraising(), validation.reraising() if validation else contextlib.nullcontext():
         if servers is None:
             return _train(parts, records, validation, fn_args, workers, None)
-        with released(servers, fn_args.model_run_dir):
-            return _train(parts, records, validation, fn_args, workers, Crew(workers, servers))
+        with releasing_workers(servers, fn_args.model_run_dir):
+            return _train(parts, records, validation, fn_args, workers, WorkerPool(workers, servers))
 
 
 def _train(
@@ -81,7 +81,7 @@ def _train(
     validation: Records | None,
     fn_args: FnArgs,
     workers: tf.distribute.Strategy,
-    crew: Crew | None,
+    pool: WorkerPool | None,
 ) -> dict[str, float]:
     options = parts.options
     size = options.minibatch_size * workers.num_replicas_in_sync
@@ -89,49 +89,49 @@ def _train(
 
     def training(epoch: int, skip: int) -> tf.data.Dataset:
         tf.random.set_seed(seed)  # so that a shuffling feed repeats the interrupted run's order
-        fed = _fed(parts, records, TRAINING)
+        dataset = _feed_records(parts, records, TRAINING)
         for _ in range(epoch):
-            iter(fed)  # a shuffled dataset has a new order in each iteration
-        return _batched(fed.skip(skip) if skip else fed, size)
+            iter(dataset)  # a shuffled dataset has a new order in each iteration
+        return _batched(dataset.skip(skip) if skip else dataset, size)
 
     with workers.scope():
         job = _job(parts, _batches(parts, records, TRAINING))  # a separate dataset, since iterating changes the order
         optimizer = parts.optimizer()
         job.compile(optimizer=optimizer)
-        if crew and hasattr(optimizer, "build"):
+        if pool and hasattr(optimizer, "build"):
             optimizer.build(job.inner.trainable_variables)  # in this scope, variables are created on the servers
         if options.checkpoint_dir_for_init:
             load_weights(job.inner, options.checkpoint_dir_for_init)
-    _rehearse_export(parts, records, job, is_remote=crew is not None)
+    _rehearse_export(parts, records, job, is_remote=pool is not None)
     checkpoints = Checkpoints(job, optimizer, options)  # outside the scope: its variables are not synchronized
     trained = TrainedMark(
         fn_args.checkpoint_dir, "elasticdl", {"epochs": options.num_epochs, "steps": options.max_step}
     )
-    noted = trained.read()
-    is_trained = checkpoints.resume(noted.get("checkpoint"))
+    mark = trained.read()
+    is_trained = checkpoints.resume(mark.get("checkpoint"))
     folder = (
         fn_args.model_run_dir if fn_args.is_chief else os.path.join(os.path.dirname(fn_args.serving_model_dir), "run")
     )
-    evaluate_on = partial(crew.evaluate, job) if crew else partial(job.evaluate, verbose=0, return_dict=True)
+    evaluate_on = partial(pool.evaluate, job) if pool else partial(job.evaluate, verbose=0, return_dict=True)
     evaluation = Evaluation(job, validation and _batches(parts, validation, EVALUATION, size), folder, evaluate_on)
     if is_trained:
-        evaluation.resume(noted["evaluation"])
+        evaluation.resume(mark["evaluation"])
     else:
         schedule = Schedule(job, checkpoints, options, evaluation, size)
         with checkpoints:
-            (crew.fit if crew else fit)(job, training, checkpoints, options, schedule, parts.callbacks())
+            (pool.fit if pool else fit)(job, training, checkpoints, options, schedule, parts.callbacks())
             schedule.finish()
         if fn_args.is_chief and (latest := checkpoints.latest):
             trained.write(checkpoint=os.path.basename(latest), evaluation=evaluation.to_json())
     evaluation.run(int(job.step.numpy()))
     model = job.inner
-    if crew:
+    if pool:
         model = _local_model(parts, records)
         tf.train.Checkpoint(model=model).restore(checkpoints.latest).expect_partial()
     takes_records = export(model, parts, records.dataset(), records.metadata, fn_args.serving_model_dir)
-    asked = validation or records
-    if inputs := first_inputs(parts, asked, takes_records):
-        set_sample_input(f"the first record of {asked.origin}", inputs)
+    source = validation or records
+    if inputs := first_inputs(parts, source, takes_records):
+        set_sample_input(f"the first record of {source.origin}", inputs)
     if evaluation.best:
         tf.train.Checkpoint(model=model).restore(evaluation.best)
         export(model, parts, records.dataset(), records.metadata, os.path.join(folder, BEST_DIR))
@@ -161,7 +161,7 @@ def _local_model(parts: Parts, records: Records) -> tf.keras.Model:
 def _workers(fn_args: FnArgs, servers: ClusterTask | None) -> tf.distribute.Strategy:
     """Returns the distribution strategy; each worker trains on `minibatch_size` records per step."""
     if servers:
-        return served_strategy(fn_args, servers)
+        return make_server_strategy(fn_args, servers)
     return strategy(fn_args) if fn_args.num_workers > 1 else tf.distribute.get_strategy()
 
 
@@ -223,7 +223,7 @@ def _parts(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> Parts
 
 def _records(parts: Parts, origin: str | Sequence[str], what: str) -> Records:
     if not origin:
-        raise InputError(f"{what} is not given.")
+        raise InputError(f"{what} is not set.")
     params = parse_reader_params(parts.options.data_reader_params)
     reader = parts.custom_data_reader()
     if reader is None:
@@ -235,15 +235,16 @@ def _records(parts: Parts, origin: str | Sequence[str], what: str) -> Records:
 
 def _batches(parts: Parts, records: Records, mode: str, size: int = 0) -> tf.data.Dataset:
     """Returns the output of `feed` in batches of `size`, or of `minibatch_size` if `size` is 0."""
-    return _batched(_fed(parts, records, mode), size or parts.options.minibatch_size)
+    return _batched(_feed_records(parts, records, mode), size or parts.options.minibatch_size)
 
 
-def _fed(parts: Parts, records: Records, mode: str) -> tf.data.Dataset:
+def _feed_records(parts: Parts, records: Records, mode: str) -> tf.data.Dataset:
     """Returns the unbatched dataset that `feed` returns for the records."""
     dataset = parts.feed(records.dataset(), mode, records.metadata)
     if mode != PREDICTION and not (isinstance(dataset.element_spec, tuple) and len(dataset.element_spec) == 2):
         raise ModuleError(
-            f"{parts.module.__file__}: feed must give (features, labels) in {mode}; it gives {dataset.element_spec}."
+            f"{parts.module.__file__}: feed must return (features, labels) in {mode}; it returned "
+            f"{dataset.element_spec}."
         )
     return dataset
 
@@ -275,7 +276,7 @@ def _job(parts: Parts, data: tf.data.Dataset) -> Job:
 def _first(data: tf.data.Dataset) -> Any:
     batch = next(iter(data.take(1)), None)
     if batch is None:
-        raise InputError("There are no records in the data.")
+        raise InputError("The data contain no records.")
     return batch
 
 

@@ -18,7 +18,7 @@ _NAMES = re.compile(r"^(tf|tensorflow|tf_compat_v1)(\.compat\.v[12])?\.estimator
 _ENTRY_POINTS = ("trainer_fn",)
 
 
-def estimator_use(path: str) -> tuple[int, str] | None:
+def find_estimator_use(path: str) -> tuple[int, str] | None:
     """Returns the line number and the code of an Estimator use in a source file, or None."""
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Attribute) and _NAMES.search(ast.unparse(node)):
@@ -35,13 +35,13 @@ def estimator_use(path: str) -> tuple[int, str] | None:
     return None
 
 
-def restore_what_is_used(files: Sequence[str]) -> None:
+def restore_used_apis(files: Sequence[str]) -> None:
     """Restores the APIs that TensorFlow and TFMA removed, if a module's files or the packages they import use them.
 
     `tf.estimator` is restored for files that use Estimators; `tfma.export` for those that import TFMA, too. Uses that
     the source does not show restore `tf.estimator` when they happen; see `estimator/lazy_restoration.py`.
     """
-    if any(estimator_use(file) for file in files):
+    if any(find_estimator_use(file) for file in files):
         restore_estimator()
         packages = {name.partition(".")[0] for file in files for _, name in imports_in(file)}
         if "tensorflow_model_analysis" in packages:

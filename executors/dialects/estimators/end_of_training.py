@@ -33,21 +33,23 @@ class EndOfTraining:
         length = {"max_steps": job.train_spec.max_steps, "early_stop": str(early_stopping.stop_of_estimator())}
         self._mark = TrainedMark(folder, "estimator", length)
 
-    def note(self, step: int) -> None:
+    def record(self, step: int) -> None:
         """Records the last training step."""
         self._mark.write(step=step)
 
-    def note_export(self, metrics: dict[str, float]) -> None:
+    def record_export(self, metrics: dict[str, float]) -> None:
         """Records that the exporters have finished, with the metrics of the exported model."""
-        if noted := self._mark.read():
-            self._mark.write(**noted, metrics=metrics)
+        if recorded := self._mark.read():
+            self._mark.write(**recorded, metrics=metrics)
 
     def is_over(self) -> bool:
         """Whether the latest checkpoint is that of the recorded last step."""
         latest = self._estimator.latest_checkpoint() or ""
         if not latest or latest.rpartition("-")[2] != str(self._mark.read().get("step")):
             return False
-        logging.info("An earlier try had trained, but published no model: resuming at the export of %s.", latest)
+        logging.info(
+            "An earlier attempt finished training but published no model; resuming at the export of %s.", latest
+        )
         return True
 
     def exported(self) -> dict[str, float] | None:

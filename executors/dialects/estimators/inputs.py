@@ -39,7 +39,9 @@ def examples_input_fn(
     elif fn_args.schema_path:
         schema = read_schema(fn_args.schema_path)
     else:
-        raise InputError("The module has no input_fn, and there is no schema to read the examples by. Give a schema.")
+        raise InputError(
+            "The module has no input_fn, and there is no schema to parse the examples with. Set the schema."
+        )
 
     def input_fn() -> tf.data.Dataset:
         from tfx_bsl.public.tfxio import TensorFlowDatasetOptions

@@ -37,9 +37,9 @@ from ...options import TrainingOptions
 from ...runtime.files.schema import read_schema
 from ..base import Dialect, Evidence, RunFn, function_in
 from ..signatures import Result, call_by_name, parameter_names, parameters_of, takes_features_and_labels
-from .detection import estimator_use, restore_what_is_used
+from .detection import find_estimator_use, restore_used_apis
 from .inputs import ServingInputReceiverFn, examples_input_fn, parsing_receiver_fn
-from .training import EstimatorJob, at_work, train_and_export
+from .training import EstimatorJob, in_model_run_dir, train_and_export
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -61,16 +61,16 @@ class ModelFnDialect(Dialect):
     converts_from = "model_fn"
     form = "model_fn(features, labels, mode, params)"
     reads_examples = True
-    no_scaffold = "it is an Estimator's function, and TensorFlow has no Estimators since 2.16"
+    no_scaffold = "it requires Estimators, which TensorFlow removed in 2.16"
 
     def detect(self, path: str) -> Evidence | None:
         """Returns where a file uses Estimators, for modules of any dialect."""
-        found = estimator_use(path)
+        found = find_estimator_use(path)
         return Evidence(*found, keras="2", uses_estimators=True) if found else None
 
     def prepare(self, files: Sequence[str]) -> None:
         """Restores `tf.estimator` and `tfma.export` for files that use them."""
-        restore_what_is_used(files)
+        restore_used_apis(files)
 
     def matches(self, module: ModuleType, function: str | None) -> str:
         """Returns the reason if the module has a model function or an Estimator."""
@@ -80,7 +80,7 @@ class ModelFnDialect(Dialect):
         if callable(getattr(module, "model_fn", None)):
             return "it defines model_fn"
         found = _estimators_in(module)
-        return f"it holds the Estimator {found[0]}" if found else ""
+        return f"it contains the Estimator {found[0]}" if found else ""
 
     def yields(self, function: str | None) -> bool:
         """Whether no function was requested: a module's `run_fn`, `trainer_fn` or conf takes precedence then."""
@@ -99,9 +99,11 @@ class ModelFnDialect(Dialect):
             [name] = found
         else:
             there = ", ".join(found) or "no Estimator"
-            raise ModuleError(f"{module.__file__} holds {there}; the dialect needs {self.needs}.")
+            raise ModuleError(f"{module.__file__} contains {there}; the dialect needs {self.needs}.")
         where = f"{module.__file__}: {name}"
-        return lambda fn_args: train_and_export(lambda: _Parts(module, name, at_work(fn_args)).job(), fn_args, where)
+        return lambda fn_args: train_and_export(
+            lambda: _Parts(module, name, in_model_run_dir(fn_args)).job(), fn_args, where
+        )
 
     def convertible(self, definitions: Mapping[str, ast.stmt], function: str | None) -> list[str]:
         """Returns `model_fn`, else `build_estimator`; or the requested function if it takes `features` first."""
@@ -123,15 +125,15 @@ class ModelFnDialect(Dialect):
         if not inspect.isfunction(model_fn):
             return []
         parameters = inspect.signature(model_fn).parameters.values()
-        odd = [
+        unknown = [
             one.name
             for one in parameters
             if one.name not in _PARAMETERS and one.default is one.empty and one.kind is not one.VAR_KEYWORD
         ]
-        if odd:
+        if unknown:
             raise ModuleError(
-                f"{module.__file__}: {name}{inspect.signature(model_fn)} has the parameter {odd[0]!r}, which an "
-                f"Estimator does not give.{did_you_mean(odd[0], _PARAMETERS)} "
+                f"{module.__file__}: {name}{inspect.signature(model_fn)} has the parameter {unknown[0]!r}, which an "
+                f"Estimator does not pass.{did_you_mean(unknown[0], _PARAMETERS)} "
                 f"Write it as def {name}(features, labels, mode, params)."
             )
         return []
@@ -156,7 +158,7 @@ def _estimators_in(module: ModuleType) -> list[str]:
     ]
 
 
-class _Known(TypedDict, total=False):
+class _Arguments(TypedDict, total=False):
     """The arguments available to the module's functions, by parameter name, in addition to the entries of `params`."""
 
     fn_args: FnArgs
@@ -179,17 +181,17 @@ class _Parts:
         self._fn_args = fn_args
         self._modes = tf.estimator.ModeKeys
         schema = read_schema(fn_args.schema_path) if fn_args.schema_path else None
-        self._known: _Known = {"fn_args": fn_args, "params": {}, "schema": schema}
-        self._known["params"] = self._params()
-        self._known["config"] = self._known["run_config"] = self._run_config()
-        self._known["model_dir"] = fn_args.serving_model_dir
-        self._known["serving_input_receiver_fn"] = self._serving_input_receiver_fn()
+        self._arguments: _Arguments = {"fn_args": fn_args, "params": {}, "schema": schema}
+        self._arguments["params"] = self._params()
+        self._arguments["config"] = self._arguments["run_config"] = self._run_config()
+        self._arguments["model_dir"] = fn_args.serving_model_dir
+        self._arguments["serving_input_receiver_fn"] = self._serving_input_receiver_fn()
 
     def job(self) -> EstimatorJob:
         """Returns the Estimator, its TrainSpec and its EvalSpec."""
         import tensorflow as tf
 
-        receiver_fn = self._known["serving_input_receiver_fn"]
+        receiver_fn = self._arguments["serving_input_receiver_fn"]
         fn_args, known = self._fn_args, vars(self._module)
         exporters = self._value("exporters")
         if exporters is None:
@@ -214,7 +216,7 @@ class _Parts:
         return self._call(value, name) if inspect.isroutine(value) else value
 
     def _call(self, function: Callable[..., Result], name: str, **more: object) -> Result:
-        return call_by_name(function, {**self._known["params"], **self._known, **more}, self._where(name))
+        return call_by_name(function, {**self._arguments["params"], **self._arguments, **more}, self._where(name))
 
     def _where(self, name: str) -> str:
         return f"{self._module.__file__}: {name}"
@@ -240,12 +242,12 @@ class _Parts:
 
         value = getattr(self._module, self._name)
         if isinstance(value, tf.compat.v1.estimator.Estimator):
-            return self._moved(value)
+            return self._with_model_dir(value)
         warm_start = self._warm_start()
         if self._name == _BUILDER or inspect.isclass(value):
             return self._call(value, self._name, **warm_start)
-        params = {"params": self._known["params"]} if "params" in parameter_names(value) else {}
-        return tf.estimator.Estimator(value, config=self._known["config"], **params, **warm_start)
+        params = {"params": self._arguments["params"]} if "params" in parameter_names(value) else {}
+        return tf.estimator.Estimator(value, config=self._arguments["config"], **params, **warm_start)
 
     def _warm_start(self) -> dict[str, str]:
         """Returns the `warm_start_from` argument for `fn_args.base_model`; {} without a base model."""
@@ -257,12 +259,12 @@ class _Parts:
         names = [name for name, _ in tf.train.list_variables(os.path.join(base_model, "variables", "variables"))]
         if any(name.endswith(_KERAS_VARIABLE) for name in names):
             raise InputError(
-                f"base_model {base_model} was not written by an Estimator: its variables go by other names, such as "
-                f"{names[0]}. Give a model that this module trained, or none."
+                f"base_model {base_model} was not written by an Estimator: its variables have other names, such as "
+                f"{names[0]}. Set a model that this module trained, or none."
             )
         return {"warm_start_from": base_model}
 
-    def _moved(self, estimator: tf.estimator.Estimator) -> tf.estimator.Estimator:
+    def _with_model_dir(self, estimator: tf.estimator.Estimator) -> tf.estimator.Estimator:
         """Returns a copy of the Estimator with the run's `model_dir`, if its `model_dir` was not set explicitly.
 
         TensorFlow creates a temporary directory for an Estimator without `model_dir`, which identifies this case.
@@ -283,7 +285,7 @@ class _Parts:
             other = "eval_input_fn" if training else "train_input_fn"
             if hasattr(self._module, other):
                 raise ModuleError(f"{self._module.__file__} defines {other}, but neither {name} nor input_fn.")
-            return examples_input_fn(self._fn_args, patterns, self._label(), self._known["params"], training)
+            return examples_input_fn(self._fn_args, patterns, self._label(), self._arguments["params"], training)
         more = {"mode": mode, **dict.fromkeys(_PATTERN_NAMES, patterns)}
         if "input_context" in parameter_names(function):
             return lambda input_context=None: self._call(function, name, **more, input_context=input_context)
@@ -296,13 +298,15 @@ class _Parts:
         if not self._fn_args.schema_path and not self._fn_args.transform_graph_path:
             raise ModuleError(
                 f"{self._module.__file__} has no serving_input_receiver_fn, and there is no schema to make one from. "
-                "Define serving_input_receiver_fn(), or give the examples' schema."
+                "Define serving_input_receiver_fn(), or set the examples' schema."
             )
         return parsing_receiver_fn(self._fn_args, self._label(required=False))
 
     def _label(self, required: bool = True) -> str | None:
         names: Sequence[str] = [name for name in _LABELS if isinstance(getattr(self._module, name, None), str)]
-        label = self._known["params"].get("label_key") or next((getattr(self._module, name) for name in names), None)
+        label = self._arguments["params"].get("label_key") or next(
+            (getattr(self._module, name) for name in names), None
+        )
         if label is None and required:
             raise ModuleError(
                 f"{self._module.__file__} has no input_fn. To read the examples by their schema, it needs the label's "

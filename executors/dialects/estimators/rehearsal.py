@@ -37,21 +37,23 @@ def rehearse_exports(estimator: tf.estimator.Estimator, exporters: Iterable[tf.e
       ModuleError: When a signature input has a name that would prevent loading the model.
       Exception: Any exception of the serving functions or the model function.
     """
-    done: list[ServingInputReceiverFn] = []
+    rehearsed: list[ServingInputReceiverFn] = []
     for exporter in exporters:
         receiver_fn = serving_receiver_fn_of(exporter)
         if receiver_fn is None or not (
-            _is_tensorflows(exporter.export) and _is_tensorflows(estimator.export_saved_model)
+            _is_from_tensorflow(exporter.export) and _is_from_tensorflow(estimator.export_saved_model)
         ):
-            logging.debug("The export of %r is not rehearsed: its method is not TensorFlow's.", exporter)
-        elif receiver_fn not in done:
-            done.append(receiver_fn)
+            logging.debug(
+                "The export of %r is not tested before training: it overrides TensorFlow's export method.", exporter
+            )
+        elif receiver_fn not in rehearsed:
+            rehearsed.append(receiver_fn)
             with rehearsal() as folder, _same_classes():
                 for name, signature in _save_graph(estimator, receiver_fn, folder).items():
-                    _require_loadable(signature, f"{folder}/{len(done)}", f"{where}: the signature {name!r}")
+                    _require_loadable(signature, f"{folder}/{len(rehearsed)}", f"{where}: the signature {name!r}")
 
 
-def _is_tensorflows(method: Callable[..., object]) -> bool:
+def _is_from_tensorflow(method: Callable[..., object]) -> bool:
     return bool(method.__module__.startswith(_WHEEL))
 
 
@@ -98,8 +100,8 @@ def _require_loadable(signature: meta_graph_pb2.SignatureDef, folder: str, what:
     If any name is not a valid argument name, a tiny model with the same input names is saved, loaded and called.
     """
     names = sorted(signature.inputs)
-    odd = [name for name, argument in argument_names(names).items() if name != argument]
-    if not odd or not tf.executing_eagerly():
+    invalid = [name for name, argument in argument_names(names).items() if name != argument]
+    if not invalid or not tf.executing_eagerly():
         return
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         inputs = {name: tf.compat.v1.placeholder(tf.float32, []) for name in names}
@@ -113,6 +115,6 @@ def _require_loadable(signature: meta_graph_pb2.SignatureDef, folder: str, what:
         loaded.signatures["serving_default"](**{name: tf.constant(0.0) for name in names})
     except (TypeError, ValueError) as error:
         raise ModuleError(
-            f"{what} has inputs that TensorFlow cannot load the model with: {', '.join(map(repr, odd))} ({error}). "
-            "Rename them in the serving_input_receiver_fn's receiver_tensors, or rename the columns."
+            f"{what} has input names with which TensorFlow cannot load the model: {', '.join(map(repr, invalid))} "
+            f"({error}). Rename them in the serving_input_receiver_fn's receiver_tensors, or rename the columns."
         ) from error

@@ -17,7 +17,7 @@ from ...options import TrainingOptions
 from ...runtime.files.schema import read_schema
 from ..base import Dialect, RunFn, function_in
 from ..signatures import parameters_of, require_call, takes_fn_args_and_schema
-from .training import EstimatorJob, at_work, train_and_export
+from .training import EstimatorJob, in_model_run_dir, train_and_export
 
 _KEYS = ("estimator", "train_spec", "eval_spec")
 
@@ -30,7 +30,7 @@ class TrainerFnDialect(Dialect):
     functions = ("trainer_fn",)
     converts_from = "trainer_fn"
     form = "trainer_fn(fn_args, schema)"
-    no_scaffold = "it is written around an Estimator, and TensorFlow has none since 2.16"
+    no_scaffold = "it requires Estimators, which TensorFlow removed in 2.16"
 
     def matches(self, module: ModuleType, function: str | None) -> str:
         """Returns the reason if the module has `trainer_fn` and no `run_fn`, or the requested function takes two."""
@@ -73,7 +73,7 @@ class TrainerFnDialect(Dialect):
 
 
 def _train(trainer_fn: Callable[..., object], where: str, fn_args: FnArgs) -> dict[str, float]:
-    theirs = at_work(fn_args)
+    theirs = in_model_run_dir(fn_args)
     for key, value in (fn_args.custom_config or {}).items():
         vars(theirs).setdefault(key, value)  # TFX 0.21 to 0.25 set its entries as attributes
     schema = read_schema(fn_args.schema_path) if fn_args.schema_path else None

@@ -38,7 +38,7 @@ from .end_of_training import EndOfTraining
 if TYPE_CHECKING:
     import tensorflow as tf
 
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,12 +58,12 @@ class EstimatorJob:
     eval_input_receiver_fn: Callable[[], tfma_export.EvalInputReceiver] | None = None
 
 
-def at_work(fn_args: FnArgs) -> FnArgs:
+def in_model_run_dir(fn_args: FnArgs) -> FnArgs:
     """Returns a copy of the arguments whose model directories are inside `model_run_dir`, where the Estimator works."""
-    theirs = copy.copy(fn_args)
-    theirs.serving_model_dir = os.path.join(fn_args.model_run_dir, os.path.basename(fn_args.serving_model_dir))
-    theirs.eval_model_dir = os.path.join(fn_args.model_run_dir, os.path.basename(fn_args.eval_model_dir or EVAL_DIR))
-    return theirs
+    copied = copy.copy(fn_args)
+    copied.serving_model_dir = os.path.join(fn_args.model_run_dir, os.path.basename(fn_args.serving_model_dir))
+    copied.eval_model_dir = os.path.join(fn_args.model_run_dir, os.path.basename(fn_args.eval_model_dir or EVAL_DIR))
+    return copied
 
 
 def train_and_export(make_job: Callable[[], EstimatorJob], fn_args: FnArgs, where: str) -> dict[str, float]:
@@ -116,7 +116,7 @@ def train_and_export(make_job: Callable[[], EstimatorJob], fn_args: FnArgs, wher
     found = _metrics_of(export, job, metrics)
     metrics = {f"eval_{name}": float(value) for name, value in found.items() if name != "global_step"}
     if task is None:
-        trained.note_export(metrics)
+        trained.record_export(metrics)
     _publish(job, fn_args, where)
     return metrics
 
@@ -129,7 +129,7 @@ def _checked(job: EstimatorJob, where: str) -> EstimatorJob:
     """
     if not job.eval_spec.exporters:
         raise ModuleError(
-            f"{where}: the EvalSpec has no exporter, so no model would be exported. Give it one, such as "
+            f"{where}: the EvalSpec has no exporter, so no model would be exported. Add one, such as "
             "exporters=tf.estimator.FinalExporter('taxi', serving_input_receiver_fn)."
         )
     from ...estimator.train_spec import find_endless
@@ -156,18 +156,18 @@ def _train(job: EstimatorJob, trained: EndOfTraining) -> dict[str, float]:
     logging.info("Training the Estimator in %s.", job.estimator.model_dir)
     train_spec = watch_loss(job.train_spec)
     alone = is_alone(job.estimator.config)
-    watching: tuple[tf.estimator.SessionRunHook, ...] = (
+    observers: tuple[tf.estimator.SessionRunHook, ...] = (
         (ProgressHook(train_spec.max_steps, alone),) if progress.is_watched() else ()
     )
     if goal := early_stopping.stop_of_estimator():
-        watching = (*watching, early_stopping_hook(job.estimator, job.eval_spec, goal))
-    train_spec = train_spec._replace(hooks=(*train_spec.hooks, SessionCallsHook(), *watching, EndIfAskedHook()))
+        observers = (*observers, early_stopping_hook(job.estimator, job.eval_spec, goal))
+    train_spec = train_spec._replace(hooks=(*train_spec.hooks, SessionCallsHook(), *observers, EndIfAskedHook()))
     eval_spec = job.eval_spec._replace(hooks=(*job.eval_spec.hooks, NoMoreEvaluationHook(), EvaluationHook()))
     save_in_background(job.estimator, train_spec.hooks)
     if alone:
-        note_end(job.estimator, trained.note)
+        note_end(job.estimator, trained.record)
     metrics = None
-    with heeded() if _saves_by_itself(job.estimator.config) else contextlib.nullcontext():
+    with heeded() if _saves_on_sigterm(job.estimator.config) else contextlib.nullcontext():
         with contextlib.suppress(Preempted):  # from an evaluation, whose checkpoint is saved already
             metrics, _ = tf.estimator.train_and_evaluate(job.estimator, train_spec, eval_spec) or (None, None)
         if asked():
@@ -175,7 +175,7 @@ def _train(job: EstimatorJob, trained: EndOfTraining) -> dict[str, float]:
     return metrics or {}
 
 
-def _saves_by_itself(config: tf.estimator.RunConfig) -> bool:
+def _saves_on_sigterm(config: tf.estimator.RunConfig) -> bool:
     """Returns whether this process saves a checkpoint on SIGTERM.
 
     Tasks other than the chief save none, and the cluster resumes from the last checkpoint. The same holds for workers
@@ -192,7 +192,7 @@ class _Evaluator:
         self._job = job
         self._checkpoint: str | None = None
         self._metrics: dict[str, float] = {}
-        self._silent = self._exporters()
+        self._pending_exporters = self._exporters()
 
     def evaluate(self, last: bool) -> dict[str, float]:
         """Evaluates the latest checkpoint, unless already evaluated, and calls the exporters; returns the metrics.
@@ -203,7 +203,7 @@ class _Evaluator:
         estimator, eval_spec = self._job.estimator, self._job.eval_spec
         checkpoint = estimator.latest_checkpoint()
         if checkpoint != self._checkpoint:
-            self._checkpoint, self._silent = checkpoint, self._exporters()
+            self._checkpoint, self._pending_exporters = checkpoint, self._exporters()
             self._metrics = estimator.evaluate(
                 eval_spec.input_fn,
                 steps=eval_spec.steps,
@@ -212,7 +212,7 @@ class _Evaluator:
                 name=eval_spec.name,
             )
         # Exporters that have exported this checkpoint are not called again for it.
-        self._silent = [exporter for exporter in self._silent if not self._export(exporter, last)]
+        self._pending_exporters = [exporter for exporter in self._pending_exporters if not self._export(exporter, last)]
         return self._metrics
 
     def _exporters(self) -> list[tf.estimator.Exporter]:
@@ -235,7 +235,7 @@ def _evaluate_until_trained(job: EstimatorJob, fn_args: FnArgs) -> dict[str, flo
         if time.monotonic() >= due and job.estimator.latest_checkpoint():
             evaluator.evaluate(last=False)
             due = time.monotonic() + job.eval_spec.throttle_secs
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
     return evaluator.evaluate(last=True)
 
 
@@ -261,7 +261,7 @@ def _require_export(job: EstimatorJob, where: str) -> str:
     if export is None:
         raise ModuleError(
             f"{where}: the exporters of the EvalSpec wrote no SavedModel below {job.estimator.model_dir}/export. A "
-            "BestExporter writes when a compare_fn says so; add a FinalExporter."
+            "BestExporter exports only if its compare_fn returns True; add a FinalExporter."
         )
     return export
 
@@ -270,7 +270,7 @@ def _publish(job: EstimatorJob, fn_args: FnArgs, where: str) -> None:
     """Copies the exported models to `fn_args.serving_model_dir` and `fn_args.eval_model_dir`."""
     export = _require_export(job, where)
     file_io.copytree(export, fn_args.serving_model_dir)
-    eval_models = at_work(fn_args).eval_model_dir
+    eval_models = in_model_run_dir(fn_args).eval_model_dir
     if job.eval_input_receiver_fn is not None:
         tfma_export.export_eval_savedmodel(
             estimator=job.estimator,
@@ -278,10 +278,10 @@ def _publish(job: EstimatorJob, fn_args: FnArgs, where: str) -> None:
             eval_input_receiver_fn=job.eval_input_receiver_fn,
             checkpoint_path=os.path.join(export, "variables", "variables"),  # with a BestExporter, not the latest
         )
-    if fn_args.eval_model_dir and (found := _newest(eval_models)):
+    if fn_args.eval_model_dir and (found := _newest_export(eval_models)):
         file_io.copytree(found, fn_args.eval_model_dir)
 
 
-def _newest(folder: str) -> str | None:
-    stamps = [name for name in file_io.listdir(folder) if name.isdigit()] if file_io.isdir(folder) else []
-    return os.path.join(folder, max(stamps, key=int)) if stamps else None
+def _newest_export(folder: str) -> str | None:
+    timestamps = [name for name in file_io.listdir(folder) if name.isdigit()] if file_io.isdir(folder) else []
+    return os.path.join(folder, max(timestamps, key=int)) if timestamps else None

@@ -50,7 +50,7 @@ def test_the_evidence_decides() -> None:
 
 def test_a_function_by_another_name() -> None:
     name, reason, run = choose("def run_fn(a): return 1\ndef train_it(fn_args): return 2", function="train_it")
-    assert (name, reason, run(FnArgs())) == ("run_fn", "the function train_it was named", 2)
+    assert (name, reason, run(FnArgs())) == ("run_fn", "the function train_it was requested", 2)
 
 
 def test_callables_and_defaults_are_fine() -> None:
@@ -92,7 +92,7 @@ def test_none_says_what_was_found_and_what_is_needed() -> None:
     )
     with pytest.raises(ModuleError, match=r"no function 'trian'. Did you mean 'train'\?"):
         choose("def train(fn_args): pass", function="trian")
-    with pytest.raises(ModuleError, match="It defines nothing callable"):
+    with pytest.raises(ModuleError, match="It defines no functions or classes"):
         choose("x = 1")
 
 

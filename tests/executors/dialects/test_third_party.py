@@ -115,7 +115,7 @@ def test_a_module_trains_and_its_record_names_the_dialect(run: Run, folder: path
     record = json.loads(path.read_text())
     assert record["dialect"] == {"name": "plain_keras", "reason": "it defines build_model, FEATURES and LABEL"}
     assert "accuracy" in record["metrics"]["eval"]
-    assert "The dialect broken_form is left out: broken_form:Broken of the package broken-form" in done.stderr
+    assert "Skipping the dialect broken_form: broken_form:Broken of the package broken-form" in done.stderr
     assert run("report", "plain", "--output", "report.html").returncode == 0
     assert "plain_keras" in (folder / "report.html").read_text()
 
@@ -150,7 +150,7 @@ def test_convert_names_it_among_the_forms(run: Run, folder: pathlib.Path) -> Non
     (folder / "empty.py").write_text("def build_modle():\n    pass\n")
     done = run("convert", "empty.py")
     assert done.returncode == 2
-    assert "build_model" in done.stderr.partition("so there is nothing to make a run_fn from")[0]
+    assert "build_model" in done.stderr.partition("so no run_fn can be generated")[0]
     assert "Did you mean 'build_modle'?" in done.stderr
 
 
@@ -158,7 +158,7 @@ def test_init_gives_its_reason(run: Run, folder: pathlib.Path) -> None:
     (folder / "data.csv").write_text("a,label\n1,0\n2,1\n")
     done = run("init", "new", "--data", "data.csv", "--dialect", "plain_keras")
     assert done.returncode == 2
-    assert "no new module is written in it: copy iris_plain.py instead." in done.stderr
+    assert "init generates no modules for it: copy iris_plain.py instead." in done.stderr
     broken = run("init", "new", "--data", "data.csv", "--dialect", "broken_form")
     assert broken.returncode == 2
     assert "No module named 'a_package_that_is_gone'" in broken.stderr.splitlines()[-1]

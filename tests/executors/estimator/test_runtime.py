@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from generic_trainer.executors.dialects.estimators.detection import estimator_use
+from generic_trainer.executors.dialects.estimators.detection import find_estimator_use
 from generic_trainer.executors.modules.keras_version import choose
 
 RESTORED = "before TensorFlow 2.16" not in choose("auto", []).reason
@@ -122,14 +122,14 @@ def test_a_process_on_keras_3_is_told_what_to_do() -> None:
 )
 def test_the_use_of_estimators_is_read_off_the_source(source: str, what: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "m.py").write_text(source)
-    found = estimator_use(str(tmp_path / "m.py"))
+    found = find_estimator_use(str(tmp_path / "m.py"))
     assert found is not None
     assert found[1].startswith(what)
 
 
 def test_other_modules_do_not_get_them(tmp_path: pathlib.Path) -> None:
     (tmp_path / "m.py").write_text("import tensorflow as tf\nestimator = 1\ntf.keras.Sequential()\n")
-    assert estimator_use(str(tmp_path / "m.py")) is None
+    assert find_estimator_use(str(tmp_path / "m.py")) is None
 
 
 IRIS_MODULE = """

@@ -82,7 +82,7 @@ def test_such_a_module_trains(encoding: str, command: Command, iris: Any, tmp_pa
     assert done.returncode == 0, done.stderr
     assert ENCODINGS[encoding] in (tmp_path / "out" / "model_run" / "report.html").read_text("utf-8")
     assert converted.returncode == 2
-    assert "it has a run_fn already" in converted.stderr
+    assert "it already has a run_fn" in converted.stderr
 
 
 @pytest.mark.parametrize(

@@ -347,7 +347,7 @@ def test_an_attribute_that_nothing_reads_is_a_warning(tmp_path: pathlib.Path) ->
     assert report.passed
     verdict = report.get("signatures")
     assert verdict.status == WARNING
-    assert "'log_step'. Did you mean 'log_steps'?" in verdict.text
+    assert "'log_step' is not used. Did you mean 'log_steps'?" in verdict.text
     assert report.get("estimate").details["steps"] == 300
 
 

@@ -143,7 +143,7 @@ def test_trainings_of_several_threads_in_one_process_run_one_after_the_other(
         import os, time
         import tensorflow as tf
         def run_fn(fn_args):
-            mark = {str(tmp_path / "at_work")!r}
+            mark = {str(tmp_path / "in_model_run_dir")!r}
             os.mkdir(mark)  # raises if another one is at work
             time.sleep(0.5)
             model = tf.Module()

@@ -111,7 +111,7 @@ def test_a_conf_is_trained_evaluated_blessed_and_pushed(
     done = command(*line, "--pipeline-root", root)
     assert done.returncode == 0, done.stderr[-3000:]
     run = run_in(root)
-    assert run["dialect"] == {"name": "dlrover", "reason": "it holds the conf TrainConf"}
+    assert run["dialect"] == {"name": "dlrover", "reason": "it contains the conf TrainConf"}
     trained, evaluated = run["metrics"]["eval"], metrics_in(done.stdout)
     assert trained["auc"] > 0.85  # that of the logits which the labels were drawn by: 0.89
     # The Evaluator reads the raw examples for itself, and hands them to the pushed model.

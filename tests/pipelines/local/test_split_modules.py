@@ -180,7 +180,7 @@ def test_check_places_a_fault_of_the_transform_module(command: Command, project:
         *["check", "trainer/model.py", "--data", "../data", "--transform-module", "steps/preprocessing.py"], cwd=project
     )
     assert done.returncode == 2
-    assert "preprocessing_fn(inputs, mode) cannot be called as it will be" in done.stdout
+    assert "preprocessing_fn(inputs, mode) cannot be called with the required arguments" in done.stdout
     assert "steps/preprocessing.py" in done.stdout
 
 

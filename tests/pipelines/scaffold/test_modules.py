@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import datetime
+import importlib
 import json
 import os
 import pathlib
@@ -16,12 +17,12 @@ import pytest
 import yaml
 
 from generic_trainer import InputError
+from generic_trainer.pipelines.scaffold.column_statistics import analyze_columns
 from generic_trainer.pipelines.scaffold.literals import assignment, literal
-from generic_trainer.pipelines.scaffold.looking import look_at
-from generic_trainer.pipelines.scaffold.planning import plan_for
-from generic_trainer.pipelines.scaffold.project import module_name, project_for, sample_of
+from generic_trainer.pipelines.scaffold.planning import make_plan
+from generic_trainer.pipelines.scaffold.project import make_project, make_sample, module_name
 from generic_trainer.pipelines.scaffold.reading import read_data
-from generic_trainer.pipelines.scaffold.writing import files_of, write_project
+from generic_trainer.pipelines.scaffold.writing import render_files, write_project
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 RUFF = [str(pathlib.Path(sys.executable).with_name("ruff")), "--config", str(REPOSITORY / "pyproject.toml")]
@@ -44,9 +45,9 @@ ODD = (
 def scaffold(data: str, folder: pathlib.Path, label: str = "", task: str = "auto") -> str:
     """Does what `init` does, and returns the module's name."""
     raw = read_data(data)
-    plan = plan_for(raw, look_at(raw), label, task)
-    project = project_for(str(folder), plan, data)
-    write_project(str(folder), {**files_of(project, plan), project.sample: sample_of(plan)})
+    plan = make_plan(raw, analyze_columns(raw), label, task)
+    project = make_project(str(folder), plan, data)
+    write_project(str(folder), {**render_files(project, plan), project.sample: make_sample(plan)})
     return project.module
 
 
@@ -137,6 +138,31 @@ VARIANTS = {
 }
 
 
+def test_a_modules_dates_are_those_of_datetime(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tensorflow as tf
+
+    write_records(
+        tmp_path / "data", [{"day": row["day"], "label": row["label"]} for row in rows_of(()) if "day" in row]
+    )
+    name = scaffold(str(tmp_path / "data"), tmp_path / "dates_of_a_module")
+    monkeypatch.syspath_prepend(str(tmp_path / name))
+    module = importlib.import_module(name)
+    choose = random.Random(0)
+    begin = datetime.datetime(1800, 1, 1, tzinfo=datetime.timezone.utc)
+    times = [begin + datetime.timedelta(minutes=choose.randrange(400 * 365 * 1440)) for _ in range(5000)]
+    times += [begin, begin.replace(year=2199, month=12, day=31), begin.replace(year=2000, month=2, day=29)]
+    seconds = module.parse_dates(tf.constant([[time.strftime("%Y-%m-%d %H:%M")] for time in times]))
+    assert seconds.numpy()[:, 0].tolist() == [int(time.timestamp()) for time in times]
+    parts = {name: value.numpy()[:, 0].tolist() for name, value in module.split_time(seconds).items()}
+    assert parts == {
+        "hour": [time.hour for time in times],
+        "weekday": [time.weekday() for time in times],
+        "month": [time.month - 1 for time in times],
+    }
+    others = tf.constant([[text] for text in ("", "x", "1799-12-31", "2200-01-01", "2020-00-01", "2020-13-01")])
+    assert set(module.parse_dates(others).numpy()[:, 0].tolist()) == {module.MISSING_TIME}
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_what_is_written_is_formatted_and_has_no_more_than_it_needs(variant: str, tmp_path: pathlib.Path) -> None:
     names, label = VARIANTS[variant]
@@ -169,9 +195,9 @@ def test_a_sample_is_the_same_each_time_and_keeps_the_datas_order(
     taxi_csv: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     raw = read_data(str(taxi_csv / "data.csv"))
-    plan = plan_for(raw, look_at(raw), "tips")
-    sample = sample_of(plan)
-    assert sample == sample_of(plan)
+    plan = make_plan(raw, analyze_columns(raw), "tips")
+    sample = make_sample(plan)
+    assert sample == make_sample(plan)
     header, *lines = sample.decode().splitlines()
     whole = (taxi_csv / "data.csv").read_text().splitlines()
     assert header == whole[0]
@@ -262,7 +288,7 @@ def test_gaps_get_the_mean_or_id_0_and_times_are_taken_apart(tmp_path: pathlib.P
                 text = f"{row[name]}+00:00"
                 when = datetime.datetime.fromisoformat(text) if name == "day" else _at(row[name])
                 assert (one[f"{name}_hour"], one[f"{name}_weekday"]) == (when.hour + 1, when.weekday() + 1)
-                assert (one[f"{name}_month"] - when.month) % 12 in (0, 1, 11)  # twelfths of a year
+                assert one[f"{name}_month"] == when.month
     assert made[2]["category_id"] == 0  # a fourth city, of which `init` saw three
     assert len({row["category_id"] for row in made if row["category_id"]}) == 3
 

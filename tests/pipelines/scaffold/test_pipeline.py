@@ -43,13 +43,13 @@ def test_the_taxi_pipeline_as_written_pushes_a_useful_model(
     tests: dict[str, Any] = {"__file__": str(own)}
     exec(own.read_text().replace('@pytest.fixture(scope="module")\n', ""), tests)  # noqa: S102
     labels = tests["labels"]()
-    tests["test_every_example_gets_an_answer"](predictions, labels)
-    tests["test_the_model_is_better_than_guessing"](predictions, labels)
+    tests["test_every_example_has_a_valid_prediction"](predictions, labels)
+    tests["test_model_is_better_than_class_frequencies"](predictions, labels)
     shares = [labels.count(one) / len(labels) for one in tests["CLASSES"]]
     with pytest.raises(AssertionError):
-        tests["test_the_model_is_better_than_guessing"]([{"probabilities": shares}] * len(labels), labels)
+        tests["test_model_is_better_than_class_frequencies"]([{"probabilities": shares}] * len(labels), labels)
     with pytest.raises(AssertionError):
-        tests["test_every_example_gets_an_answer"](predictions[1:], labels)
+        tests["test_every_example_has_a_valid_prediction"](predictions[1:], labels)
 
 
 @pytest.mark.thorough

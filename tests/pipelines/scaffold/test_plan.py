@@ -12,8 +12,16 @@ from typing import Any
 import pytest
 
 from generic_trainer import InputError
-from generic_trainer.pipelines.scaffold.looking import FLOAT, INT, NOTHING, SEVERAL, TEXT, Column, look_at
-from generic_trainer.pipelines.scaffold.planning import Plan, plan_for
+from generic_trainer.pipelines.scaffold.column_statistics import (
+    FLOAT,
+    INT,
+    NOTHING,
+    SEVERAL,
+    TEXT,
+    Column,
+    analyze_columns,
+)
+from generic_trainer.pipelines.scaffold.planning import Plan, make_plan
 from generic_trainer.pipelines.scaffold.reading import read_data
 from generic_trainer.pipelines.scaffold.roles import (
     CATEGORY,
@@ -62,11 +70,11 @@ def write_examples(path: pathlib.Path, rows: list[dict[str, list[Any]]]) -> None
 
 def plan_of(path: str, label: str = "", task: str = "auto") -> Plan:
     raw = read_data(path)
-    return plan_for(raw, look_at(raw), label, task)
+    return make_plan(raw, analyze_columns(raw), label, task)
 
 
 def columns_of(path: str) -> dict[str, Column]:
-    return {column.name: column for column in look_at(read_data(path))}
+    return {column.name: column for column in analyze_columns(read_data(path))}
 
 
 def kinds(plan: Plan) -> dict[str, str]:
@@ -205,8 +213,8 @@ def test_the_last_column_is_taken_when_no_name_tells_and_a_majority_is_pointed_o
     columns = {"x": lambda row: choose.random(), "sold": lambda row: "yes" if row % 10 == 0 else "no"}
     label = plan_of(table(columns)).label
     assert label.column.name == "sold"
-    assert label.why.startswith("the last column")
-    assert label.warning == "90% of the rows are 'no': an accuracy of 0.90 is no achievement."
+    assert label.why.startswith("last column")
+    assert label.warning == "90% of the rows are 'no': always predicting it gives an accuracy of 0.90."
 
 
 def test_transform_is_taken_where_there_are_words_gaps_or_labels_that_are_no_ids(table: Write) -> None:
@@ -224,14 +232,14 @@ def test_of_many_rows_the_first_are_read_and_transform_takes_what_may_come(table
     path = table({"x": lambda row: choose.random(), "y": lambda row: row % 2}, rows=9000)
     raw = read_data(path, rows=4096)
     assert (raw.size, raw.is_whole) == (4096, False)
-    assert plan_for(raw, look_at(raw)).transforms
+    assert make_plan(raw, analyze_columns(raw)).transforms
 
 
 REFUSED = {
     "no_such_file": (None, {}, r"data.csv does not exist"),
     "empty": ("", {}, "is empty"),
-    "header_only": ("a,b\n", {}, "there are no rows in it below the header"),
-    "one_column": ("a\n1\n2\n", {}, "there is one column only, 'a'"),
+    "header_only": ("a,b\n", {}, "has no rows below the header"),
+    "one_column": ("a\n1\n2\n", {}, "has only one column, 'a'"),
     "semicolons": ("a;b\n1;2\n", {}, "are the columns separated by commas?"),
     "numbers_for_names": ("1.5,2,3\n4,5,6\n", {}, "its first line must name the columns; it holds 1.5, 2, 3"),
     "name_twice": ("a,a\n1,2\n", {}, "each once"),
@@ -241,11 +249,11 @@ REFUSED = {
     "label_constant": ("x,y\n1,2\n3,2\n", {}, "is 2 in every row: there is nothing to learn"),
     "label_empty": ("x,y\n1,\n3,\n", {}, "cannot be learned: it has no values"),
     "text_for_regression": ("x,y\n1,a\n3,b\n", {"task": "regression"}, "--task regression: the label 'y' is text"),
-    "three_for_binary": ("x,y\n1,a\n3,b\n4,c\n", {"task": "binary"}, "has 3 values; use multiclass"),
+    "three_for_binary": ("x,y\n1,a\n3,b\n4,c\n", {"task": "binary"}, "has 3 values; use --task multiclass"),
     "nothing_to_learn_from": (
         "x,y\n1,a\n1,b\n",
         {},
-        "nothing is left to predict 'y' from. x is left out: it is the same",
+        "no columns are left to predict 'y' from. x is left out: constant",
     ),
 }
 
@@ -263,14 +271,14 @@ def test_what_cannot_be_used_is_refused_with_the_reason(case: str, tmp_path: pat
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("data.txt", b"a,b\n1,2\n", "is no CSV: .* names end in .csv"),
+        ("data.txt", b"a,b\n1,2\n", "is not a CSV file: .* names that end in .csv"),
         ("data.json", b'{"a": 1}\n', "a pipeline reads CSV files"),
         ("data.parquet", b"PAR1\0\0\0\0" * 9, "a pipeline reads CSV files"),
-        ("data.csv", b"a,b\n1,\0\n", "is no CSV"),
+        ("data.csv", b"a,b\n1,\0\n", "is not a CSV file"),
         (
             "data.csv.gz",
             b"\x1f\x8b\x08\0\0\0\0\0\0\x03K\xd2I\xe2\x02\0\xd6;\xa6\xd3\x05\0\0\0",
-            "is no CSV",
+            "is not a CSV file",
         ),
         ("data.tfrecord", b"what is this? it is no record at all", "is no TFRecord file, or is damaged"),
     ],
@@ -284,11 +292,13 @@ def test_other_formats_are_refused(tmp_path: pathlib.Path, name: str, content: b
 def test_without_a_label_that_can_be_told_the_candidates_are_listed(table: Write, tmp_path: pathlib.Path) -> None:
     columns = {"size": lambda row: row / 7, "kind": lambda row: "ab"[row % 2], "name": lambda row: f"person-{row}"}
     with pytest.raises(
-        InputError, match=r"the last column, 'name', is none to learn. Say which one it is: size, kind\."
+        InputError, match=r"the last column, 'name', cannot be a label. Set --label; suitable columns: size, kind\."
     ):
         plan_of(table(columns))
     write_examples(tmp_path / "records", [{"size": [row / 7], "kind": ["ab"[row % 2]]} for row in range(50)])
-    with pytest.raises(InputError, match=r"tf\.Examples have no last feature. Say which one it is: kind, size\."):
+    with pytest.raises(
+        InputError, match=r"tf\.Examples have no last column. Set --label; suitable columns: kind, size\."
+    ):
         plan_of(str(tmp_path / "records"))
 
 
@@ -296,5 +306,5 @@ def test_all_files_of_a_folder_must_have_the_same_columns(table: Write, tmp_path
     table({"x": lambda row: row, "y": lambda row: row % 2}, name="a.csv")
     assert read_data(str(tmp_path)).size == ROWS
     table({"y": lambda row: row, "x": lambda row: row % 2}, name="b.csv")
-    with pytest.raises(InputError, match=r"b\.csv has other columns than .*a\.csv: y, x"):
+    with pytest.raises(InputError, match=r"b\.csv has different columns from .*a\.csv: y, x"):
         read_data(str(tmp_path))

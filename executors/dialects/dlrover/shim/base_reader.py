@@ -26,9 +26,9 @@ from typing import Any
 from ....errors import InputError
 from .sharding_client import Shard, ShardingClient
 
-WAYS_TO_READ = ("read_data_by_index_range", "iterator")
+READ_METHODS = ("read_data_by_index_range", "iterator")
 # Serializes calls of `iterator`, which read the range from the reader's attributes; readers may share a file.
-_one_at_a_time = threading.RLock()
+_iterator_lock = threading.RLock()
 
 
 class ElasticReader(abc.ABC):
@@ -49,14 +49,14 @@ class ElasticReader(abc.ABC):
     _data_nums: int | None = None
     enable_dynamic_sharding = True
     num_minibatches_per_shard = 10
-    data_shard_client: ShardingClient | _OneByOne | None = None
+    data_shard_client: ShardingClient | _SingleRowClient | None = None
     data_shard_service: object = None
 
     def __new__(cls, *args: object, **kwargs: object) -> ElasticReader:
         """Raises a TypeError for subclasses that define neither `read_data_by_index_range` nor `iterator`."""
-        if all(getattr(cls, name) is getattr(ElasticReader, name) for name in WAYS_TO_READ):
+        if all(getattr(cls, name) is getattr(ElasticReader, name) for name in READ_METHODS):
             raise TypeError(
-                f"{cls.__qualname__} reads nothing: define read_data_by_index_range(self, start_index, end_index), "
+                f"{cls.__qualname__} does not define read_data_by_index_range(self, start_index, end_index), "
                 "which returns the rows of a range."
             )
         return super().__new__(cls)
@@ -124,7 +124,7 @@ class ElasticReader(abc.ABC):
           start_index: The 0-based index of the first row.
           end_index: The index after the last row.
         """
-        return self._iterated(start_index, end_index)
+        return self._read_with_iterator(start_index, end_index)
 
     def read_range(self, start: int, end: int) -> Iterable[str | bytes]:
         """Returns the rows of a range, with the subclass's `iterator` if it overrides that method.
@@ -133,7 +133,7 @@ class ElasticReader(abc.ABC):
           InputError: When an overridden `iterator` does not call `data_shard_client.fetch_shard()`.
         """
         own = type(self).iterator is not ElasticReader.iterator
-        return self._iterated(start, end) if own else self.read_data_by_index_range(start, end)
+        return self._read_with_iterator(start, end) if own else self.read_data_by_index_range(start, end)
 
     def counted(self) -> int:
         """Returns the number of rows.
@@ -161,36 +161,36 @@ class ElasticReader(abc.ABC):
         while shard := client.fetch_shard():
             yield from self.read_data_by_index_range(shard.start, shard.end)
 
-    def _iterated(self, start: int, end: int) -> list[str | bytes]:
-        rows = _OneByOne(start, end)
-        with _one_at_a_time:
+    def _read_with_iterator(self, start: int, end: int) -> list[str | bytes]:
+        rows = _SingleRowClient(start, end)
+        with _iterator_lock:
             client, self.data_shard_client = self.data_shard_client, rows
             try:
                 read = list(self.iterator())
             finally:
                 self.data_shard_client = client
-        if not rows.asked:
+        if not rows.was_called:
             raise InputError(
-                f"{type(self).__qualname__}: its iterator() does not ask self.data_shard_client.fetch_shard() which "
-                "rows to read. Define read_data_by_index_range(self, start_index, end_index), or don't inherit from "
+                f"{type(self).__qualname__}: its iterator() does not call self.data_shard_client.fetch_shard() for the "
+                "rows to read. Define read_data_by_index_range(self, start_index, end_index), or do not inherit from "
                 "ElasticReader."
             )
         return read
 
 
-class _OneByOne:
+class _SingleRowClient:
     """A sharding client that splits a range into shards of one row, since some readers yield only one row per shard.
 
     Attributes:
-      asked: Whether `fetch_shard` has been called.
+      was_called: Whether `fetch_shard` has been called.
     """
 
     def __init__(self, start: int, end: int) -> None:
         self._rows = collections.deque(range(start, end))
-        self.asked = False
+        self.was_called = False
 
     def fetch_shard(self) -> Shard | None:
-        self.asked = True
+        self.was_called = True
         if not self._rows:
             return None
         row = self._rows.popleft()

@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
 _Parameters = ParamSpec("_Parameters")
-_Made = TypeVar("_Made")
+_Instance = TypeVar("_Instance")
 
 
-def singleton(constructor: Callable[_Parameters, _Made]) -> Callable[_Parameters, _Made]:
+def singleton(constructor: Callable[_Parameters, _Instance]) -> Callable[_Parameters, _Instance]:
     """Decorates a constructor so that the first call creates an object, and all later calls return that object."""
-    made: list[_Made] = []
+    instances: list[_Instance] = []
 
     @functools.wraps(constructor, updated=())
-    def only_one(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Made:
-        if not made:
-            made.append(constructor(*args, **kwargs))
-        return made[0]
+    def get_instance(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Instance:
+        if not instances:
+            instances.append(constructor(*args, **kwargs))
+        return instances[0]
 
-    return only_one
+    return get_instance
 
 
 @singleton

@@ -136,7 +136,7 @@ class ConfigurationManagerMeta(type):
         if hasattr(clz, "build"):
             clz.build()
         if clz.__name__ in mcs._all_conf_by_name:
-            default_logger.info("The conf class %s takes the place of one with the same name.", clz.__name__)
+            default_logger.info("The conf class %s replaces one with the same name.", clz.__name__)
         mcs._all_conf_by_name[clz.__name__] = clz
 
     @classmethod

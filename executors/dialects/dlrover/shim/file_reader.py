@@ -11,7 +11,7 @@ import os
 
 from ....errors import InputError
 from ....inputs.csv.line_file import LineFile
-from .base_reader import WAYS_TO_READ, ElasticReader
+from .base_reader import READ_METHODS, ElasticReader
 from .constants import TFConstants
 from .reader_util import reader_registery
 
@@ -103,7 +103,7 @@ class FileReader(ElasticReader):
 
     def _is_plain(self) -> bool:
         """Returns whether the reading methods are those of FileReader, not overridden by a subclass."""
-        return all(getattr(type(self), name) is getattr(FileReader, name) for name in WAYS_TO_READ)
+        return all(getattr(type(self), name) is getattr(FileReader, name) for name in READ_METHODS)
 
     def _rows_before(self) -> int:
         return 1 if self._skip_header and len(self._lines()) else 0

@@ -38,7 +38,7 @@ def parse_uri(path: str) -> tuple[str, str]:
     if separator and name in known:
         return name + separator, rest
     schemes = ", ".join(scheme + _SEPARATOR for scheme in known)
-    hint = did_you_mean(name, known) if separator else f" For a file write {FILE_SCHEME}{name}."
+    hint = did_you_mean(name, known) if separator else f" For a file, use {FILE_SCHEME}{name}."
     raise WrongPathError(f"Wrong path provided: {path!r}. It must begin with one of {schemes}.{hint}")
 
 
@@ -67,7 +67,7 @@ def _joined(paths: Sequence[str]) -> object:
         return readers[0]
     if not readers or not all(isinstance(reader, ElasticReader) for reader in readers):
         raise WrongPathError(
-            f"Wrong path provided: {paths!r}. A list holds one path or more, and the readers of all have to be "
+            f"Wrong path provided: {paths!r}. A list must contain at least one path, and all its readers must be "
             "ElasticReaders."
         )
     return JoinedReader(readers)

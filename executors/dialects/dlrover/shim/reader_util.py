@@ -30,7 +30,7 @@ class ReaderRegistry:
     def register_reader(self, reader_name: str, reader_class: Callable[..., object]) -> None:
         """Sets the reader class for a scheme, replacing an existing one."""
         if self.reader_registry.get(reader_name, reader_class) is not reader_class:
-            default_logger.info("Paths %s://… are read by %s now.", reader_name, reader_class)
+            default_logger.info("Paths %s://… are now read by %s.", reader_name, reader_class)
         self.reader_registry[reader_name] = reader_class
 
     def get_reader(self, reader_name: str) -> Callable[..., object] | None:

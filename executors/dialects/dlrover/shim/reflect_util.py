@@ -21,7 +21,9 @@ def get_class(module_class: str) -> Any:
     """
     name, _, content = module_class.rpartition(".")
     if not name:
-        raise ModuleError(f"{module_class!r} names no class: write module.ClassName, such as 'train_conf.TrainConf'.")
+        raise ModuleError(
+            f"{module_class!r} is not a class name: use module.ClassName, such as 'train_conf.TrainConf'."
+        )
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:

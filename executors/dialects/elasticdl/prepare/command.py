@@ -61,9 +61,9 @@ class PreparationJob:
 
     def __post_init__(self) -> None:
         if self.records_per_shard < 1:
-            raise InputError(f"records_per_shard={self.records_per_shard!r}: give a number of records, at least 1.")
+            raise InputError(f"records_per_shard={self.records_per_shard!r}: must be a number of records, at least 1.")
         if self.format not in FORMATS:
-            raise InputError(f"format={self.format!r}: give one of {', '.join(FORMATS)}.")
+            raise InputError(f"format={self.format!r}: must be one of {', '.join(FORMATS)}.")
         self.allowed_bad(0)
 
     def allowed_bad(self, files: int) -> int:
@@ -79,7 +79,7 @@ class PreparationJob:
         except ValueError:
             value = -1
         if value < 0 or (isinstance(value, float) and value > 1):
-            raise InputError(f"max_bad={self.max_bad!r}: give a number of files (10) or a fraction of them (0.01).")
+            raise InputError(f"max_bad={self.max_bad!r}: must be a number of files (10) or a fraction of them (0.01).")
         return int(value * files) if isinstance(value, float) else value
 
 
@@ -129,7 +129,7 @@ def prepare(job: PreparationJob) -> Outcome:
     bad = manifest.list_bad_files()
     results = [result for _, result in manifest.results()]
     if len(bad) > (allowed := job.allowed_bad(len(files))):
-        raise _too_many(job, bad, allowed, len(files), manifest.bad_files)
+        raise _bad_files_error(job, bad, allowed, len(files), manifest.bad_files)
     return Outcome(
         files=len(files),
         prepared=sum(len(group.files) for group in groups),
@@ -154,12 +154,14 @@ def _files(job: PreparationJob) -> list[str]:
     return files
 
 
-def _too_many(job: PreparationJob, bad: list[dict[str, str]], allowed: int, files: int, listed: str) -> BadFilesError:
+def _bad_files_error(
+    job: PreparationJob, bad: list[dict[str, str]], allowed: int, files: int, listed: str
+) -> BadFilesError:
     first = bad[0]
     error = BadFilesError(
         f"{posixpath.join(job.input, first['file'])}: {first['error']}. At least {len(bad)} of {files} files failed, "
-        f"and max_bad={job.max_bad} allows {allowed}; {listed} lists them. What was prepared is kept: mend the files "
-        f"or {FUNCTION} and call this again."
+        f"and max_bad={job.max_bad} allows {allowed}; {listed} lists them. Prepared files are kept: fix the input "
+        f"files or {FUNCTION}, and run the command again."
     )
     error.__cause__ = RemoteTraceback(first["traceback"])
     return error

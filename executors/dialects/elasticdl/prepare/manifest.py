@@ -88,19 +88,19 @@ class Manifest:
           InputError: When the output directory was started with other settings.
         """
         self._check(settings)
-        there = set(files)
+        existing = set(files)
         done, pending = [], []
-        settled: set[str] = set()
+        assigned: set[str] = set()
         for group in self._groups():
             result = self._result(group.number)
             if result is not None and result.finished and (result.records or not result.bad):
                 done.append(group)
-                settled |= set(group.files) - {bad["file"] for bad in result.bad}
+                assigned |= set(group.files) - {bad["file"] for bad in result.bad}
             else:
-                self._forget(group.number)
-                pending.append(Group(group.number, tuple(file for file in group.files if file in there)))
-        settled |= {file for group in pending for file in group.files}
-        rest = [file for file in files if file not in settled]
+                self._delete_result(group.number)
+                pending.append(Group(group.number, tuple(file for file in group.files if file in existing)))
+        assigned |= {file for group in pending for file in group.files}
+        rest = [file for file in files if file not in assigned]
         first = max((group.number for group in [*done, *pending]), default=-1) + 1
         for index, begin in enumerate(range(0, len(rest), group_size)):
             pending.append(Group(first + index, tuple(rest[begin : begin + group_size])))
@@ -111,7 +111,7 @@ class Manifest:
 
     def write(self, group: Group, result: GroupResult) -> None:
         """Writes the result of a group; must be called after its shards have been written."""
-        file_io.write_text(self._of_group(group.number), json.dumps(dataclasses.asdict(result)))
+        file_io.write_text(self._group_path(group.number), json.dumps(dataclasses.asdict(result)))
 
     def done(self) -> set[int]:
         """Returns the numbers of the groups that have a result."""
@@ -140,8 +140,8 @@ class Manifest:
         for option, value in settings.items():
             if before.get(option) != value:
                 raise InputError(
-                    f"{self._folder}: what is there was made with {option}={before.get(option)!r}, not {value!r}. Give "
-                    f"{option}={before.get(option)!r} to go on with it, or another --output."
+                    f"{self._folder}: its files were prepared with {option}={before.get(option)!r}, not {value!r}. Set "
+                    f"{option}={before.get(option)!r} to continue, or choose another --output."
                 )
 
     def _groups(self) -> list[Group]:
@@ -154,17 +154,17 @@ class Manifest:
         return plan
 
     def _result(self, number: int) -> GroupResult | None:
-        path = self._of_group(number)
+        path = self._group_path(number)
         if not file_io.exists(path):
             return None
         values = json.loads(file_io.read_text(path))
         return GroupResult(values["records"], tuple(values["shards"]), tuple(values["bad"]), values["finished"])
 
-    def _forget(self, number: int) -> None:
-        if file_io.exists(path := self._of_group(number)):
+    def _delete_result(self, number: int) -> None:
+        if file_io.exists(path := self._group_path(number)):
             file_io.file_system(path).remove(path)
 
-    def _of_group(self, number: int) -> str:
+    def _group_path(self, number: int) -> str:
         return self._path(f"group-{number:05d}.json")
 
     def _path(self, name: str) -> str:

@@ -22,10 +22,10 @@ from ....runtime.logs.setup import show_logs_as_parent_does
 from ...loading import loaded
 from .command import FUNCTION, PreparationJob
 from .manifest import Group, Manifest
-from .shards import Prepare, preparation_of, write_group
+from .shards import Prepare, find_prepare_function, write_group
 
 _PROGRESS_SECONDS = 5.0
-_loading = threading.Lock()
+_loading_lock = threading.Lock()
 
 
 class PrepareGroup(beam.DoFn):  # type: ignore[misc]
@@ -38,8 +38,8 @@ class PrepareGroup(beam.DoFn):  # type: ignore[misc]
 
     def setup(self) -> None:
         """Loads the model file, once per process."""
-        with _loading:
-            self._prepare = _loaded(self._job.module, self._search_path)
+        with _loading_lock:
+            self._prepare = _load_prepare_function(self._job.module, self._search_path)
         self._bad = 0
 
     def process(self, group: Group) -> None:
@@ -55,7 +55,7 @@ def execute(request: dict[str, Any]) -> dict[str, object]:
     """Runs a request of `command.prepare` in the subprocess."""
     job = PreparationJob(**{**request["job"], "beam_args": tuple(request["job"]["beam_args"])})
     groups = [Group(group["number"], tuple(group["files"])) for group in request["groups"]]
-    _loaded(job.module, tuple(sys.path))  # raises its errors here, without Beam's tracebacks
+    _load_prepare_function(job.module, tuple(sys.path))  # raises its errors here, without Beam's tracebacks
     workers = min(job.workers or os.cpu_count() or 1, len(groups))
     mode = "multi_processing" if workers > 1 else "in_memory"
     local = [IN_PROCESS, f"--direct_num_workers={workers}", f"--direct_running_mode={mode}"]
@@ -72,14 +72,14 @@ def execute(request: dict[str, Any]) -> dict[str, object]:
 
 
 @functools.cache
-def _loaded(module: str, search_path: tuple[str, ...]) -> Prepare:
+def _load_prepare_function(module: str, search_path: tuple[str, ...]) -> Prepare:
     """Returns the model file's preparation function. The file stays loaded until the process exits."""
     show_logs_as_parent_does()
     sys.path[:] = dict.fromkeys([*search_path, *sys.path])
     stack = contextlib.ExitStack()
     atexit.register(stack.close)
     scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="generic-trainer-"))
-    return preparation_of(stack.enter_context(loaded(find_source(module, scratch))))
+    return find_prepare_function(stack.enter_context(loaded(find_source(module, scratch))))
 
 
 def _end_with_worker(failure: threading.ExceptHookArgs) -> None:
@@ -88,8 +88,8 @@ def _end_with_worker(failure: threading.ExceptHookArgs) -> None:
         threading.__excepthook__(failure)
         return
     logging.error(
-        "A worker process was killed, by the system or by what %s calls: %s. With --workers=1 the file that it was at "
-        "can be found.",
+        "A worker process was killed, by the system or by code that %s calls: %s. Use --workers=1 to find the file "
+        "that it was processing.",
         FUNCTION,
         failure.exc_value,
     )
@@ -101,7 +101,7 @@ def _progress(job: PreparationJob, groups: Sequence[Group]) -> Iterator[None]:
     """Logs the progress of all workers every 5 seconds, based on the manifest, for the duration of the block."""
     manifest = Manifest(job.output)
     total = sum(len(group.files) for group in groups)
-    over = threading.Event()
+    stopped = threading.Event()
 
     def log() -> None:
         done = manifest.done()
@@ -109,7 +109,7 @@ def _progress(job: PreparationJob, groups: Sequence[Group]) -> Iterator[None]:
         logging.info("Prepared %d of %d files (%d %%).", files, total, 100 * files // total)
 
     def watch() -> None:
-        while not over.wait(_PROGRESS_SECONDS):
+        while not stopped.wait(_PROGRESS_SECONDS):
             log()
 
     watcher = threading.Thread(target=watch, daemon=True)
@@ -117,6 +117,6 @@ def _progress(job: PreparationJob, groups: Sequence[Group]) -> Iterator[None]:
     try:
         yield
     finally:
-        over.set()
+        stopped.set()
         watcher.join()
         log()

@@ -2,7 +2,7 @@
 
 Usage:
 
-    prepare = preparation_of(module)
+    prepare = find_prepare_function(module)
     result = write_group(prepare, group, job, allowed_bad=10)
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Prepare = Callable[[str], list[bytes]]
 
 
-def preparation_of(module: ModuleType) -> Prepare:
+def find_prepare_function(module: ModuleType) -> Prepare:
     """Returns a function from a file's path to its records, for both signatures of the module's function.
 
     `prepare_data_for_a_single_file` takes `(filename)`, or `(file_object, filename)` with the file opened in mode "rb".
@@ -41,7 +41,7 @@ def preparation_of(module: ModuleType) -> Prepare:
     function = getattr(module, FUNCTION, None)
     if not callable(function):
         raise ModuleError(
-            f"The model file {module.__file__} prepares no data: write def {FUNCTION}(filename) in it, which returns "
+            f"The model file {module.__file__} has no {FUNCTION}: write def {FUNCTION}(filename), which returns "
             "the bytes of a serialized tf.train.Example."
         )
     needed = [
@@ -65,7 +65,7 @@ def write_group(prepare: Prepare, group: Group, job: PreparationJob, allowed_bad
     Existing shards of the group are removed first.
 
     Args:
-      prepare: The result of `preparation_of`.
+      prepare: The result of `find_prepare_function`.
       group: The files.
       job: The job, with directories, shard size and format.
       allowed_bad: If more files than this fail, the group's shards are removed and its result is not `finished`.
@@ -95,8 +95,8 @@ def _good_records(
         try:
             records = prepare(posixpath.join(folder, file))
         except (Exception, SystemExit) as error:
-            said = f"{type(error).__qualname__}: {error}"
-            bad.append({"file": file, "error": said, "traceback": traceback_of(error)})
+            message = f"{type(error).__qualname__}: {error}"
+            bad.append({"file": file, "error": message, "traceback": traceback_of(error)})
             if len(bad) > allowed_bad:
                 return
         else:
@@ -131,7 +131,7 @@ def _records(returned: object) -> Iterator[bytes]:
     several = returned if isinstance(returned, Iterable) and not isinstance(returned, str) else [returned]
     for record in several:
         if not isinstance(record, bytes):
-            raise ModuleError(f"{FUNCTION} must return bytes, or several of them; it returned {_short(record)}.")
+            raise ModuleError(f"{FUNCTION} must return bytes, or an iterable of bytes; it returned {_short(record)}.")
         yield record
 
 

@@ -51,8 +51,8 @@ class LearningRateScheduler(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if isinstance(rate, (numbers.Real, tf.Tensor, tf.Variable)) and not isinstance(rate, bool):
             return float(rate)
         raise ValueError(
-            f"LearningRateScheduler: the schedule returned {rate!r} for step {step}; it has to return the learning "
-            "rate, a number."
+            f"LearningRateScheduler: the schedule returned {rate!r} for step {step}; it must return the learning "
+            "rate as a number."
         )
 
     def _set(self, rate: float) -> None:
@@ -67,8 +67,8 @@ class LearningRateScheduler(tf.keras.callbacks.Callback):  # type: ignore[misc]
             setattr(optimizer, name, rate)
         except TypeError as error:
             raise ValueError(
-                f"LearningRateScheduler: the rate of {type(optimizer).__name__} cannot be set: {error} Give the "
-                "optimizer a number as its learning rate, or leave the callback out."
+                f"LearningRateScheduler: the learning rate of {type(optimizer).__name__} cannot be set: {error} Create "
+                "the optimizer with a number as its learning rate, or remove the callback."
             ) from error
 
 

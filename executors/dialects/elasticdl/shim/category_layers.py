@@ -29,7 +29,7 @@ class Hashing(tf.keras.layers.Layer):  # type: ignore[misc]
           ValueError: When `num_bins` is not positive.
         """
         if num_bins is None or num_bins <= 0:
-            raise ValueError(f"Hashing: num_bins is {num_bins}; give the number of bins, at least 1.")
+            raise ValueError(f"Hashing: num_bins is {num_bins}; it must be at least 1.")
         super().__init__(**kwargs)
         self.num_bins = num_bins
 
@@ -86,7 +86,7 @@ class IndexLookup(tf.keras.layers.Layer):  # type: ignore[misc]
 
 def _terms(vocabulary: Sequence[str] | str | None) -> list[str]:
     if not vocabulary:
-        raise ValueError("IndexLookup: vocabulary is empty. Give a list of terms, or a file with one a line.")
+        raise ValueError("IndexLookup: vocabulary is empty. Give a list of terms, or a file with one term per line.")
     if isinstance(vocabulary, str):
         with tf.io.gfile.GFile(vocabulary) as file:
             terms = [line.strip() for line in file]
@@ -95,7 +95,7 @@ def _terms(vocabulary: Sequence[str] | str | None) -> list[str]:
     twice = [term for term, count in collections.Counter(terms).items() if count > 1]
     if twice:
         place = vocabulary if isinstance(vocabulary, str) else "the vocabulary"
-        raise ValueError(f"IndexLookup: {place} has terms more than once: {twice[:5]}. Leave each in once.")
+        raise ValueError(f"IndexLookup: {place} has duplicate terms: {twice[:5]}. Remove the duplicates.")
     return terms
 
 
@@ -133,8 +133,8 @@ class ConcatenateWithOffset(tf.keras.layers.Layer):  # type: ignore[misc]
         offsets = [0] * len(inputs) if self.offsets is None else self.offsets
         if len(offsets) != len(inputs):
             raise ValueError(
-                f"ConcatenateWithOffset: {len(inputs)} tensors came for {len(offsets)} offsets ({offsets}); give one "
-                "offset for each."
+                f"ConcatenateWithOffset: received {len(inputs)} tensors for {len(offsets)} offsets ({offsets}); set "
+                "one offset per tensor."
             )
         pairs = zip(inputs, offsets, strict=True)
         moved = [map_values(functools.partial(tf.add, y=offset), ids) for ids, offset in pairs]

@@ -31,7 +31,7 @@ class ToNumber(tf.keras.layers.Layer):  # type: ignore[misc]
         """
         dtype = tf.as_dtype(out_type)
         if not (dtype.is_floating or dtype.is_integer):
-            raise ValueError(f"ToNumber: out_type is {dtype.name}; give a number's type, such as tf.float32.")
+            raise ValueError(f"ToNumber: out_type is {dtype.name}; it must be a numeric type, such as tf.float32.")
         super().__init__(**kwargs)
         self.out_type = dtype
         self.default_value = default_value
@@ -87,7 +87,9 @@ class ToRagged(tf.keras.layers.Layer):  # type: ignore[misc]
           TypeError: When the input is a SparseTensor.
         """
         if isinstance(inputs, tf.SparseTensor):
-            raise TypeError("ToRagged takes dense and ragged tensors, not sparse ones: tf.RaggedTensor.from_sparse.")
+            raise TypeError(
+                "ToRagged takes dense and ragged tensors, not sparse ones; use tf.RaggedTensor.from_sparse."
+            )
         ragged = inputs if isinstance(inputs, tf.RaggedTensor) else tf.RaggedTensor.from_tensor(inputs)
         if ragged.dtype == tf.string:
             rank = ragged.shape.rank

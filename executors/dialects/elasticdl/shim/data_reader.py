@@ -37,11 +37,11 @@ class Metadata:
           ValueError: When the types are unknown, or the column's type is not bigint, double or string.
         """
         if self.column_dtypes is None:
-            raise ValueError(f"The type of column {column_name!r} is not known: the reader has set no column_dtypes.")
+            raise ValueError(f"The type of column {column_name!r} is unknown: the reader does not set column_dtypes.")
         dtype = str(self.column_dtypes.get(column_name)).lower()
         if dtype not in _MAXCOMPUTE_DTYPES:
             known = ", ".join(_MAXCOMPUTE_DTYPES)
-            raise ValueError(f"Column {column_name!r} has the type {dtype}; those that can be read are {known}.")
+            raise ValueError(f"Column {column_name!r} has the type {dtype}; supported types are {known}.")
         return _MAXCOMPUTE_DTYPES[dtype]
 
 
@@ -84,4 +84,6 @@ def check_required_kwargs(required_args: Iterable[str], kwargs: Mapping[str, obj
     missing = [name for name in required_args if name not in kwargs]
     if missing:
         given = ", ".join(sorted(kwargs)) or "none"
-        raise InputError(f"The data reader lacks {', '.join(missing)} (given: {given}). Add to --data_reader_params.")
+        raise InputError(
+            f"The data reader lacks {', '.join(missing)} (set: {given}). Add them to --data_reader_params."
+        )

@@ -58,7 +58,9 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
             kwargs["input_shape"] = (input_length,)
         super().__init__(**kwargs)
         if combiner not in (None, *COMBINERS):
-            raise ValueError(f"Embedding {self.name!r}: combiner is {combiner!r}; give one of {COMBINERS} or None.")
+            raise ValueError(
+                f"Embedding {self.name!r}: combiner is {combiner!r}; it must be one of {COMBINERS} or None."
+            )
         self.output_dim = output_dim
         self.input_dim = input_dim
         self.embeddings_initializer = tf.keras.initializers.get(embeddings_initializer)
@@ -75,7 +77,7 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
         if not self.input_dim:
             self.known_ids = self._index("known_ids", rows, id_index.UNUSED)
             self.known_rows = self._index("known_rows", rows, -1)
-            self._turns = id_index.turns(variable_of(self.known_ids))
+            self._critical_section = id_index.critical_section(variable_of(self.known_ids))
         self.built = True
 
     def _index(self, name: str, rows: int, unused: int) -> tf.Variable | keras.Variable:
@@ -100,7 +102,7 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
         sparse = isinstance(inputs, tf.SparseTensor)
         if sparse and (self.combiner is None or self.mask_zero):
             wanted = f"a combiner, one of {COMBINERS}" if self.combiner is None else "mask_zero=False"
-            raise ValueError(f"Embedding {self.name!r}: the ids are sparse or ragged, which needs {wanted}.")
+            raise ValueError(f"Embedding {self.name!r}: the ids are sparse or ragged, which requires {wanted}.")
         ids = tf.cast(inputs, tf.int64)
         if self.combiner is None:
             return self._vectors(self._rows(ids, training))
@@ -114,12 +116,12 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
             return ids
         known_ids, known_rows = variable_of(self.known_ids), variable_of(self.known_rows)
         if not training:
-            return id_index.rows_of(ids, known_ids, known_rows)
-        return self._turns(lambda: id_index.learn(ids, known_ids, known_rows, self._full()))
+            return id_index.find_rows(ids, known_ids, known_rows)
+        return self._critical_section(lambda: id_index.add_ids(ids, known_ids, known_rows, self._full_message()))
 
-    def _full(self) -> str:
+    def _full_message(self) -> str:
         return (
-            f"Embedding {self.name!r} has no input_dim and more than {MAX_IDS} different ids came. Write "
+            f"Embedding {self.name!r} has no input_dim and received more than {MAX_IDS} different ids. Write "
             f"Embedding(output_dim={self.output_dim}, input_dim=N, …), with N above the largest id; hash ids that are "
             "larger (elasticdl_preprocessing.layers.Hashing)."
         )
@@ -131,8 +133,8 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
         return tf.where(tf.expand_dims(rows >= 0, -1), vectors, tf.zeros_like(vectors))
 
     def _as_sparse(self, ids: tf.Tensor) -> tf.SparseTensor:
-        places = tf.where(tf.not_equal(ids, 0) if self.mask_zero else tf.ones_like(ids, tf.bool))
-        return tf.SparseTensor(places, tf.gather_nd(ids, places), tf.shape(ids, out_type=tf.int64))
+        positions = tf.where(tf.not_equal(ids, 0) if self.mask_zero else tf.ones_like(ids, tf.bool))
+        return tf.SparseTensor(positions, tf.gather_nd(ids, positions), tf.shape(ids, out_type=tf.int64))
 
     def compute_mask(self, inputs: AnyTensor, mask: object = None) -> tf.Tensor | None:
         """Returns the mask of ids that are not 0; None without `mask_zero` or with a combiner."""

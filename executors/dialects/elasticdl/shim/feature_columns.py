@@ -84,10 +84,12 @@ def concatenated_categorical_column(categorical_columns: list[CategoricalColumn]
       ValueError: When it is not a list, is empty, or has an element that is not a categorical column.
     """
     if not isinstance(categorical_columns, list) or not categorical_columns:
-        raise ValueError(f"categorical_columns is a list of at least one column; this is {categorical_columns!r}.")
+        raise ValueError(f"categorical_columns must be a list of at least one column, not {categorical_columns!r}.")
     for column in categorical_columns:
         if not isinstance(column, _CategoricalColumn):
-            raise ValueError(f"categorical_columns holds {column!r}; give tf.feature_column.categorical_column_with_…")
+            raise ValueError(
+                f"categorical_columns contains {column!r}; use tf.feature_column.categorical_column_with_…"
+            )
     return ConcatenatedCategoricalColumn(tuple(categorical_columns))
 
 

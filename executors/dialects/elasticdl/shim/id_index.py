@@ -15,7 +15,7 @@ import tensorflow as tf
 UNUSED = tf.int64.max
 
 
-def rows_of(ids: tf.Tensor, known_ids: tf.Variable, known_rows: tf.Variable) -> tf.Tensor:
+def find_rows(ids: tf.Tensor, known_ids: tf.Variable, known_rows: tf.Variable) -> tf.Tensor:
     """Returns the row of each id, or -1 for an unknown id.
 
     Args:
@@ -25,16 +25,16 @@ def rows_of(ids: tf.Tensor, known_ids: tf.Variable, known_rows: tf.Variable) -> 
     """
     known_ids, known_rows = tf.convert_to_tensor(known_ids), tf.convert_to_tensor(known_rows)
     flat = tf.reshape(ids, [-1])
-    places = tf.minimum(tf.searchsorted(known_ids, flat), tf.size(known_ids) - 1)
-    rows = tf.where(tf.gather(known_ids, places) == flat, tf.gather(known_rows, places), -1)
+    positions = tf.minimum(tf.searchsorted(known_ids, flat), tf.size(known_ids) - 1)
+    rows = tf.where(tf.gather(known_ids, positions) == flat, tf.gather(known_rows, positions), -1)
     return tf.reshape(rows, tf.shape(ids))
 
 
-def turns(known_ids: tf.Variable) -> Callable[[Callable[[], tf.Tensor]], tf.Tensor]:
+def critical_section(known_ids: tf.Variable) -> Callable[[Callable[[], tf.Tensor]], tf.Tensor]:
     """Returns a function that calls a given function, in a critical section if workers share the index.
 
     Args:
-      known_ids: The variable, as in `rows_of`. It is shared by workers if it is on a parameter server.
+      known_ids: The variable, as in `find_rows`. It is shared by workers if it is on a parameter server.
     """
     if "/job:ps" not in known_ids.device:
         return lambda function: function()
@@ -43,22 +43,22 @@ def turns(known_ids: tf.Variable) -> Callable[[Callable[[], tf.Tensor]], tf.Tens
     return lambda function: section.execute(function)
 
 
-def learn(ids: tf.Tensor, known_ids: tf.Variable, known_rows: tf.Variable, full: str) -> tf.Tensor:
+def add_ids(ids: tf.Tensor, known_ids: tf.Variable, known_rows: tf.Variable, full_message: str) -> tf.Tensor:
     """Assigns the next free rows to unknown ids; returns the row of each id.
 
     Args:
       ids: int64, any shape. The maximum int64 is never added, as it is `UNUSED`.
-      known_ids: The variable, as in `rows_of`.
-      known_rows: The variable, as in `rows_of`.
-      full: The message of the InvalidArgumentError that is raised when the capacity is exceeded.
+      known_ids: The variable, as in `find_rows`.
+      known_rows: The variable, as in `find_rows`.
+      full_message: The message of the InvalidArgumentError that is raised when the capacity is exceeded.
     """
-    unknown = tf.logical_and(rows_of(ids, known_ids, known_rows) < 0, ids != UNUSED)
+    unknown = tf.logical_and(find_rows(ids, known_ids, known_rows) < 0, ids != UNUSED)
     new = tf.unique(tf.boolean_mask(ids, unknown)).y
 
     def add() -> tf.Tensor:
         count = tf.searchsorted(tf.convert_to_tensor(known_ids), [UNUSED])[0]
         capacity = tf.shape(known_ids)[0]
-        with tf.control_dependencies([tf.debugging.Assert(count + tf.size(new) <= capacity, [full])]):
+        with tf.control_dependencies([tf.debugging.Assert(count + tf.size(new) <= capacity, [full_message])]):
             ids = tf.concat([tf.convert_to_tensor(known_ids)[:count], new], 0)
         new_rows = tf.cast(count + tf.range(tf.size(new)), tf.int64)
         rows = tf.concat([tf.convert_to_tensor(known_rows)[:count], new_rows], 0)
@@ -69,4 +69,4 @@ def learn(ids: tf.Tensor, known_ids: tf.Variable, known_rows: tf.Variable, full:
         return tf.constant(True)
 
     with tf.control_dependencies([tf.cond(tf.size(new) > 0, add, lambda: tf.constant(False))]):
-        return rows_of(ids, known_ids, known_rows)
+        return find_rows(ids, known_ids, known_rows)

@@ -18,17 +18,17 @@ def declare_model_inputs(*names: str) -> Callable[[_Model], _Model]:
     Raises:
       ValueError: When there are no names, or one is not a string.
     """
-    return _noting("_model_inputs", names)
+    return _store_names("_model_inputs", names)
 
 
 def model_input_name(*names: str) -> Callable[[_Model], _Model]:
     """Stores the names in the class attribute `_model_input_names`; the older form of the decorator."""
-    return _noting("_model_input_names", names)
+    return _store_names("_model_input_names", names)
 
 
-def _noting(attribute: str, names: tuple[str, ...]) -> Callable[[_Model], _Model]:
+def _store_names(attribute: str, names: tuple[str, ...]) -> Callable[[_Model], _Model]:
     if not names or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"The names of a model's inputs are strings, at least one; these are {names!r}.")
+        raise ValueError(f"The names of a model's inputs must be strings, at least one, not {names!r}.")
 
     def decorate(model: _Model) -> _Model:
         setattr(model, attribute, list(names))

@@ -31,7 +31,9 @@ class Normalizer(tf.keras.layers.Layer):  # type: ignore[misc]
           ValueError: When the divisor is 0.
         """
         if divisor == 0:
-            raise ValueError("Normalizer: divisor is 0. A feature with one value only has a deviation of 0: give 1.")
+            raise ValueError(
+                "Normalizer: divisor is 0. A constant feature has a standard deviation of 0; use 1 instead."
+            )
         super().__init__(**kwargs)
         self.subtractor = subtractor
         self.divisor = divisor

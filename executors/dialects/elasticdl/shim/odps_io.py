@@ -18,7 +18,7 @@ def is_odps_configured() -> bool:
     return all(name in os.environ for name in _REQUIRED)
 
 
-class _NotHere:
+class _Unsupported:
     """Base class of stubs, which raise an InputError with advice on creation."""
 
     _advice = ""
@@ -27,10 +27,10 @@ class _NotHere:
         raise InputError(f"ElasticDL's {type(self).__name__} is not part of Generic Trainer. {self._advice}")
 
 
-class ODPSReader(_NotHere):
+class ODPSReader(_Unsupported):
     """Stub of the reader of a MaxCompute table."""
 
-    _advice = "Give the table's name as the training data, or read it with the package pyodps (odps.ODPS)."
+    _advice = "Set the training data to the table's name, or read it with the package pyodps (odps.ODPS)."
 
 
 class ODPSDataReader(ODPSReader):
@@ -41,7 +41,7 @@ class ParallelODPSDataReader(ODPSReader):
     """Stub of the data reader that read a MaxCompute table in several processes."""
 
 
-class ODPSWriter(_NotHere):
+class ODPSWriter(_Unsupported):
     """Stub of the writer of predictions to a MaxCompute table."""
 
     _advice = "Write the predictions with the package pyodps (odps.ODPS(…).write_table), or without MAXCOMPUTE_* set."

@@ -89,7 +89,7 @@ class File:
           ValueError: When the mode is invalid.
         """
         if mode not in ("r", "read", "w", "write"):
-            raise ValueError(f"recordio.File({path!r}): mode is {mode!r}; give 'r' or 'w'.")
+            raise ValueError(f"recordio.File({path!r}): mode is {mode!r}; it must be 'r' or 'w'.")
         self._path = path
         self._writer = Writer(path) if mode in ("w", "write") else None
 
@@ -119,7 +119,7 @@ class File:
         """
         record = Scanner(self._path, index, 1).record() if index >= 0 else None
         if record is None:
-            raise IndexError(f"{self._path} has {self.count()} records; there is no number {index}.")
+            raise IndexError(f"{self._path} has {self.count()} records; the index {index} is out of range.")
         return record
 
     def __iter__(self) -> Iterator[bytes]:

@@ -35,7 +35,7 @@ class SparseEmbedding(tf.keras.layers.Layer):  # type: ignore[misc]
         """
         super().__init__(**kwargs)
         if combiner not in COMBINERS:
-            raise ValueError(f"SparseEmbedding {self.name!r}: combiner is {combiner!r}; give one of {COMBINERS}.")
+            raise ValueError(f"SparseEmbedding {self.name!r}: combiner is {combiner!r}; it must be one of {COMBINERS}.")
         self.input_dim = input_dim
         self.output_dim = output_dim
         self.embeddings_initializer = tf.keras.initializers.get(embeddings_initializer)

@@ -174,7 +174,7 @@ def test_get_class_by_its_dotted_name(tmp_path: pathlib.Path, monkeypatch: pytes
         get_class("dlrover_train_cnf.TrainConf")
     with pytest.raises(ModuleError, match=r"no module 'json\.encodr'\. Did you mean 'encoder'\?"):
         get_class("json.encodr.TrainConf")
-    with pytest.raises(ModuleError, match=r"'TrainConf' names no class: write module\.ClassName"):
+    with pytest.raises(ModuleError, match=r"'TrainConf' is not a class name: use module\.ClassName"):
         get_class("TrainConf")
     with pytest.raises(ModuleNotFoundError, match="no_such_package"):
         get_class("dlrover_broken_conf.TrainConf")

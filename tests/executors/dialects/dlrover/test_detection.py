@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from generic_trainer.executors.dialects.dlrover.detection import dlrover_use
+from generic_trainer.executors.dialects.dlrover.detection import find_dlrover_use
 from generic_trainer.executors.dialects.loading import choose_keras, uses_estimators
 
 CONF = "class TrainConf(object):\n    classifier_class = 'my.Estimator'\n    train_set = {}\n"
@@ -34,7 +34,7 @@ CONF = "class TrainConf(object):\n    classifier_class = 'my.Estimator'\n    tra
 )
 def test_dlrover_is_found_by_imports_and_by_conf_classes(source: str, expected: object, tmp_path: pathlib.Path) -> None:
     (tmp_path / "conf.py").write_text(source)
-    assert dlrover_use(str(tmp_path / "conf.py")) == expected
+    assert find_dlrover_use(str(tmp_path / "conf.py")) == expected
 
 
 @pytest.mark.parametrize("source", ["from dlrover.trainer.util.log_util import default_logger\n", CONF])

@@ -105,8 +105,14 @@ def test_sparse_columns_have_values_by_themselves_or_in_a_text(tmp_path: pathlib
 @pytest.mark.parametrize(
     ("types", "message"),
     [
-        ({"x": "int32", "y": "int64"}, "the column 'x' is int32, and the examples in .*a hold float32 there. Give it"),
-        ({"w": "float32", "y": "int64"}, "the column 'w' is float32, and the examples in .*a hold string there"),
+        (
+            {"x": "int32", "y": "int64"},
+            "the column 'x' has the dtype int32, but the examples in .*a contain float32 values. Set its dtype",
+        ),
+        (
+            {"w": "float32", "y": "int64"},
+            "the column 'w' has the dtype float32, but the examples in .*a contain string values",
+        ),
         ({"a": "float32", "b": "int64"}, "a have none of the columns a, b; they have w, x, y"),
     ],
 )
@@ -120,7 +126,8 @@ def test_what_cannot_become_a_column_is_named_before_training(
 
 def test_several_values_take_a_sparse_column(tmp_path: pathlib.Path) -> None:
     source = opened([write_records(tmp_path / "a", {"x": [1, 2], "y": [1]})], x="int64", y="int64")
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"a tf\.Example has several values of x; that"):
+    message = r"a tf\.Example has several values of x; this requires a column with is_sparse=True"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         first_batch(source)
 
 
@@ -130,12 +137,15 @@ def test_records_of_something_else_and_files_of_other_kinds(tmp_path: pathlib.Pa
     with pytest.raises(InputError, match=r"a is a TFRecord file, but not of tf\.Examples"):
         opened([tmp_path / "a"], y="int64")
     (tmp_path / "b.parquet").write_bytes(b"PAR1")
-    with pytest.raises(InputError, match=r"train_set: .*b\.parquet is Parquet\. What a run can give"):
+    with pytest.raises(
+        InputError,
+        match=r"train_set: .*b\.parquet is Parquet\. Only TFRecords of tf\.Examples and delimited text can replace",
+    ):
         opened([tmp_path / "b.parquet"], y="int64")
 
 
 def test_examples_that_are_transformed_are_refused() -> None:
-    with pytest.raises(InputError, match=r"conf.py: C: .* these are transformed\. Leave out the preprocessing_fn"):
+    with pytest.raises(InputError, match=r"conf.py: C: .* these are transformed. Remove the preprocessing_fn"):
         train(object, FnArgs(transform_graph_path="transform_graph"), "conf.py: C")
 
 
@@ -158,7 +168,9 @@ def test_without_the_columns_names_they_stand_in_their_order(
 ) -> None:
     (tmp_path / "rows.data").write_text(f"{header}1,2\n3,4\n")  # no ending that tells what it is
     assert first_batch(opened([tmp_path / "rows.data"], x="float32", y="int64")) == {"x": [1.0, 3.0], "label": [2, 4]}
-    said = f"the first row of {tmp_path}/rows.data is no data by the columns, and is skipped as a header: 'left,right'."
+    said = (
+        f"the first row of {tmp_path}/rows.data does not match the columns, and is skipped as a header: 'left,right'."
+    )
     assert (said in caplog.text) == bool(header)
 
 

@@ -202,7 +202,9 @@ def test_an_iterator_that_asks_nobody_cannot_be_read_by_ranges() -> None:
         def iterator(self) -> Iterator[str]:
             yield from SQUARES
 
-    with pytest.raises(InputError, match=r"Stream: its iterator\(\) does not ask self\.data_shard_client\.fetch_shard"):
+    with pytest.raises(
+        InputError, match=r"Stream: its iterator\(\) does not call self\.data_shard_client\.fetch_shard"
+    ):
         Stream().read_range(0, 2)
 
 
@@ -224,7 +226,7 @@ def test_classes_that_cannot_read_are_refused_when_they_are_made() -> None:
         def read_data_by_index_range(self, start_index: int, end_index: int) -> list[str]:
             return []
 
-    with pytest.raises(TypeError, match=r"OnlyCounts reads nothing: define read_data_by_index_range"):
+    with pytest.raises(TypeError, match=r"OnlyCounts does not define read_data_by_index_range"):
         OnlyCounts()
     with pytest.raises(TypeError, match=r"OnlyReads.*abstract method '?count_data"):
         OnlyReads()
@@ -372,8 +374,8 @@ def test_paths_are_split_into_scheme_and_rest() -> None:
     [
         ("flie://train.csv", r"'flie://train\.csv'\. It must begin with one of fake://, file://\. Did you mean 'file'"),
         ("odps://project/table", "'odps://project/table'. It must begin with one of"),
-        ("train.csv", "For a file write file://train.csv"),
-        ([], r"\[\]\. A list holds one path or more"),
+        ("train.csv", "For a file, use file://train.csv"),
+        ([], r"\[\]\. A list must contain at least one path"),
         (["file://a", "b"], "'b'"),
         (5, r"5\. It must begin with"),
     ],

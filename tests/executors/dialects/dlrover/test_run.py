@@ -134,7 +134,7 @@ found["worse"] = [step(folder), int(tf.train.load_variable(exported, "global_ste
 a_conf = conf(model_dir="again_model")
 run("again", a_conf, use_conf_model_dir=True)
 metrics, _ = run("again", a_conf, use_conf_model_dir=True, has_trained=True)
-found["again"] = [step("again_model"), "all rows are trained already" in " ".join(said), sorted(metrics)]
+found["again"] = [step("again_model"), "all rows are already trained" in " ".join(said), sorted(metrics)]
 run("again", a_conf, use_conf_model_dir=True)
 found["next"] = step("again_model")
 run("again", a_conf, use_conf_model_dir=True, has_trained=True, train_data_anew=True)
@@ -161,9 +161,9 @@ found["reader_fn"] = step(folder)
 position = json.loads(tf.train.load_variable(folder, "generic_trainer/data_position"))
 found["rows of reader_fn"] = position["rows"]
 _, folder = run("reader_fn", conf(train_set={"epoch": 1}))
-found["other data"] = [step(folder), [line for line in said if "of other data" in line]]
+found["other data"] = [step(folder), [line for line in said if "belongs to different data" in line]]
 _, folder = run("reader_fn", conf(train_set={"reader_fn": reader_fn, "reader": None, "epoch": 1}))
-found["other data again"] = [step(folder), [line for line in said if "of other data" in line]]
+found["other data again"] = [step(folder), [line for line in said if "belongs to different data" in line]]
 
 # The first generation's paths; rows of a file whose header looks like data.
 with open("rows.csv", "w") as file:
@@ -317,7 +317,10 @@ def test_streams_are_read(found: dict[str, Any]) -> None:
 @pytest.mark.legacy
 @pytest.mark.slow
 def test_other_data_in_the_same_folder_is_read_from_its_beginning(found: dict[str, Any]) -> None:
-    said = "conf.py: reader_fn: train_set: the position in the checkpoint is of other data; reading begins at the first"
+    said = (
+        "conf.py: reader_fn: train_set: the position in the checkpoint belongs to different data; "
+        "reading starts at the first"
+    )
     for name, steps in (("other data", 10), ("other data again", 12)):
         step, [warning] = found[name]
         assert step == steps

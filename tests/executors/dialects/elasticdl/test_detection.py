@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from generic_trainer.executors.dialects.elasticdl.detection import elasticdl_use
+from generic_trainer.executors.dialects.elasticdl.detection import find_elasticdl_use
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ from generic_trainer.executors.dialects.elasticdl.detection import elasticdl_use
 )
 def test_elasticdl_is_found_by_its_imports(source: str, expected: object, tmp_path: pathlib.Path) -> None:
     (tmp_path / "model.py").write_text(source)
-    assert elasticdl_use(str(tmp_path / "model.py")) == expected
+    assert find_elasticdl_use(str(tmp_path / "model.py")) == expected

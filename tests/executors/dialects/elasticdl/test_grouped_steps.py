@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from generic_trainer.executors.dialects.elasticdl import grouped_steps
-from generic_trainer.executors.dialects.elasticdl.batch_watchers import batch_watcher
+from generic_trainer.executors.dialects.elasticdl.batch_callbacks import find_batch_callback
 from generic_trainer.executors.dialects.elasticdl.grouped_steps import GroupedSteps
 
 pytestmark = pytest.mark.legacy
@@ -32,7 +32,7 @@ def compiled(dropout: float = 0.3) -> Any:
     return model
 
 
-def room() -> int:
+def no_limit() -> int:
     return 2**31
 
 
@@ -41,7 +41,7 @@ def test_no_bit_changes(known_size: bool) -> None:
     def fit(grouped: bool) -> tuple[list[Any], Any]:
         # At the end of data of unknown size Keras runs a step without a batch, which draws for the dropout.
         model = compiled(dropout=0.3 if known_size else 0.0)
-        steps = GroupedSteps(model, room)
+        steps = GroupedSteps(model, no_limit)
         with steps.in_fit() if grouped else contextlib.nullcontext():
             callbacks = [steps.epochs()] if grouped else []
             history = model.fit(data(known_size), epochs=3, callbacks=callbacks, verbose=0)
@@ -55,8 +55,8 @@ def test_no_bit_changes(known_size: bool) -> None:
 
 
 def test_a_group_ends_where_the_loop_has_something_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grouped_steps, "_MOST", 16)
-    monkeypatch.setattr(grouped_steps, "_SECONDS", 1e9)
+    monkeypatch.setattr(grouped_steps, "_MAX_STEPS", 16)
+    monkeypatch.setattr(grouped_steps, "_TARGET_SECONDS", 1e9)
     model, ends = compiled(), set()
 
     class Noting(tf.keras.callbacks.Callback):  # type: ignore[misc]
@@ -74,7 +74,7 @@ def test_a_group_ends_where_the_loop_has_something_to_do(monkeypatch: pytest.Mon
 
 
 def test_groups_grow_as_long_as_they_are_brief() -> None:
-    grouped = GroupedSteps(compiled(), room)
+    grouped = GroupedSteps(compiled(), no_limit)
     sizes = []
     for seconds in (9.0, *[0.001] * 8, 0.07, 0.2, 0.2, 0.01):  # the first compiles
         grouped._steps, grouped._seconds = grouped.size, seconds
@@ -89,7 +89,7 @@ def test_groups_grow_as_long_as_they_are_brief() -> None:
 def test_callbacks_that_look_at_each_batch_are_known(tmp_path: Any) -> None:
     callbacks = tf.keras.callbacks
     harmless = [callbacks.ModelCheckpoint(str(tmp_path / "model.keras")), callbacks.History()]
-    assert batch_watcher(harmless) == ""
-    assert batch_watcher([*harmless, callbacks.TerminateOnNaN()]) == "TerminateOnNaN"
-    assert batch_watcher([callbacks.LambdaCallback(on_train_batch_end=print)]) == "LambdaCallback"
-    assert batch_watcher([callbacks.LambdaCallback(on_epoch_end=print)]) == ""
+    assert find_batch_callback(harmless) == ""
+    assert find_batch_callback([*harmless, callbacks.TerminateOnNaN()]) == "TerminateOnNaN"
+    assert find_batch_callback([callbacks.LambdaCallback(on_train_batch_end=print)]) == "LambdaCallback"
+    assert find_batch_callback([callbacks.LambdaCallback(on_epoch_end=print)]) == ""

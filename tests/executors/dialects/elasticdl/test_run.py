@@ -284,10 +284,10 @@ BAD = {
     "no labels": (
         "feed",
         "def feed(dataset, mode, m):\n    return read(dataset, False)\n",
-        "feed must give (features, labels",
+        "feed must return (features, labels",
     ),
     "no dataset": ("feed", "def feed(dataset, mode, m):\n    pass\n", "must return a tf.data.Dataset; it returned"),
-    "no model": ("model", "def custom_model():\n    return 3\n", "must give a tf.keras.Model; it gave 3"),
+    "no model": ("model", "def custom_model():\n    return 3\n", "must return a tf.keras.Model; it returned 3"),
     "metrics of another kind": (
         "metrics",
         "def eval_metrics_fn():\n    return {}\n",
@@ -303,7 +303,7 @@ BAD = {
         PARTS["loss"].replace("return ", "return float('nan') * "),
         "The loss is NaN at step 1.",
     ),
-    "inputs of other names": ("model", TWO_INPUTS, "The model has the inputs image, text, but feed gives measures"),
+    "inputs of other names": ("model", TWO_INPUTS, "The model has the inputs image, text, but feed returns measures"),
 }
 
 
@@ -380,10 +380,10 @@ def test_the_order_of_a_losss_arguments_is_read_off_their_names() -> None:
 
 
 def test_a_model_file_is_told_by_its_parts(module: Module) -> None:
-    from generic_trainer.executors.dialects.elasticdl.detection import elasticdl_use
+    from generic_trainer.executors.dialects.elasticdl.detection import find_elasticdl_use
 
     path = module("def dataset_fn(d, t): pass\ndef loss(l, p): pass\ndef optimizer(): pass\nmodel = 1\n")
-    assert elasticdl_use(path) == (1, "loss, optimizer and dataset_fn, as in ElasticDL")
+    assert find_elasticdl_use(path) == (1, "loss, optimizer and dataset_fn, as in ElasticDL")
     assert choose_keras("auto", [path]).version == "2"
     assert choose_keras("3", [path]).version == "3" or "before TensorFlow 2.16" in choose_keras("auto", []).reason
     namespace = type("Module", (), {"feed": len, "loss": len, "optimizer": len, "custom_model": 1})

@@ -186,8 +186,8 @@ def test_every_form_of_an_estimator_is_the_same_estimator(
     printed = program(PROGRAM, *arguments, env=environment)
     found = {name: rest for name, *rest in map(json.loads, printed.splitlines())}
     assert {name: dialect for name, (dialect, _, _) in found.items()} == dict.fromkeys(FORMS, "model_fn")
-    assert found["an_instance"][1] == "it holds the Estimator estimator"
-    assert found["a_subclass"][1] == "it holds the Estimator Mine"
+    assert found["an_instance"][1] == "it contains the Estimator estimator"
+    assert found["a_subclass"][1] == "it contains the Estimator Mine"
     for name in FORMS:
         assert (tmp_path / name / "model" / "saved_model.pb").exists()
     # An author's folder is kept; otherwise it works in the model run.
@@ -218,7 +218,7 @@ BAD = {
     ),
     "a parameter of no meaning": (
         "def input_fn(shard): pass\n",
-        "input_fn has the parameter 'shard', for which there is nothing to give",
+        "input_fn has the unknown parameter 'shard'. Allowed are",
     ),
     "params of another kind": ("params = [1]\n", "params must be a dict, not [1]"),
     "no exporters": ("exporters = []\nLABEL_KEY = 'variety'\n", "the EvalSpec has no exporter, so no model would be"),

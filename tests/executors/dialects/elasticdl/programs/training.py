@@ -48,10 +48,10 @@ def rate_is_set_by_a_loop_that_counts_steps(unused: pathlib.Path) -> None:
 
 def what_cannot_be_a_rate_is_said(unused: pathlib.Path) -> None:
     for wrong in (None, "0.1", True):
-        with pytest.raises(ValueError, match="for step 0; it has to return the learning rate"):
+        with pytest.raises(ValueError, match="for step 0; it must return the learning rate"):
             fitted(SGD[0](0.5), LearningRateScheduler(lambda step, wrong=wrong: wrong))
     decay = tf.keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9)
-    with pytest.raises(ValueError, match="Give the optimizer a number as its learning rate"):
+    with pytest.raises(ValueError, match="Create the optimizer with a number as its learning rate"):
         fitted(SGD[0](decay), LearningRateScheduler(lambda step: 0.1))
 
 

@@ -8,8 +8,8 @@ import re
 import textwrap
 
 from ...executors.inputs.example_files import CSV, TF_RECORD
+from .column_statistics import INT, TEXT
 from .labels import BINARY, MULTICLASS, REGRESSION
-from .looking import INT, TEXT
 from .planning import Plan
 from .roles import CATEGORY, Role
 
@@ -24,22 +24,22 @@ _METRICS = {
     MULTICLASS: ('SparseCategoricalAccuracy(name="accuracy")',),
     REGRESSION: ('RootMeanSquaredError(name="rmse")', 'MeanAbsoluteError(name="mae")'),
 }
-_EXAMPLES = {
+_PREPARED_EXAMPLES = {
     (True, CSV): "Transform/transformed_examples/latest",
     (True, TF_RECORD): "Transform/transformed_examples/latest",
     (False, CSV): "CsvExampleGen/examples/latest",
     (False, TF_RECORD): "ImportExampleGen/examples/latest",
 }
-_FEW = 30
+_MAX_SLICES = 30
 _OUTPUTS = {BINARY: "probability", MULTICLASS: "probabilities", REGRESSION: "prediction"}
 _LABELS = {
     BINARY: "the int64 label (0 or 1)",
-    MULTICLASS: "the int64 label (a class's id)",
+    MULTICLASS: "the int64 label (a class ID)",
     REGRESSION: "the float32 label",
 }
 
 
-def words_of(plan: Plan) -> dict[str, object]:
+def template_values(plan: Plan) -> dict[str, object]:
     """Returns the template values other than those of `Plan.constants` and `Project.names`."""
     constants = plan.constants()
     lists = {
@@ -47,18 +47,18 @@ def words_of(plan: Plan) -> dict[str, object]:
     }
     times = lists["dates"] or lists["timestamps"]
     any_numbers = lists["numbers"] or lists["parsed"] or times
-    names = _together(["NUMBERS"] * lists["numbers"] + ["PARSED"] * lists["parsed"] + ["TIMES"] * times)
+    names = _unpack_names(["NUMBERS"] * lists["numbers"] + ["PARSED"] * lists["parsed"] + ["TIMES"] * times)
     has_buckets = bool(constants["buckets"] and any_numbers)
     has_ids = has_buckets or lists["categories"] or times
     categories = [role for role in plan.used if role.kind == CATEGORY]
     task, label = plan.label.task, plan.label.column
     return {
-        "title": plain(label.name),
-        "source": plain(os.path.basename(plan.raw.path.rstrip("/"))),
+        "title": sanitize(label.name),
+        "source": sanitize(os.path.basename(plan.raw.path.rstrip("/"))),
         "output": _OUTPUTS[task],
         "loss": _LOSSES[task],
         "metrics": ", ".join(f"tf.keras.metrics.{metric}" for metric in _METRICS[task]),
-        "answers": _answers(plan),
+        "output_shapes": _output_shapes(plan),
         "patience": _PATIENCE[plan.raw.size <= 5000],
         "label_are_ids": plan.label.are_ids,
         "label_missing": '""' if label.kind == TEXT else "0",
@@ -82,26 +82,26 @@ def words_of(plan: Plan) -> dict[str, object]:
         "keras": "tf.keras" if plan.transforms else "keras",
         "is_csv": plan.raw.kind == CSV,
         "list_name": {TEXT: "bytes_list", INT: "int64_list"}.get(label.kind, "float_list"),
-        "table": [(plain(role.column.name), plain(role.why)) for role in plan.roles],
+        "table": [(sanitize(role.column.name), sanitize(role.why)) for role in plan.roles],
         "slices": ", ".join(json.dumps(role.column.name, ensure_ascii=False) for role in _slices(plan)),
         "transforms": plan.transforms,
-        "prepared": f"pipeline/{_EXAMPLES[plan.transforms, plan.raw.kind]}",
+        "prepared": f"pipeline/{_PREPARED_EXAMPLES[plan.transforms, plan.raw.kind]}",
         "graph": "pipeline/Transform/transform_graph/latest",
     }
 
 
 def _slices(plan: Plan) -> list[Role]:
     """Returns the first category with at most 30 values, as the feature to slice the evaluation by; [] without one."""
-    return [role for role in plan.used if role.kind == CATEGORY and role.size <= _FEW][:1]
+    return [role for role in plan.used if role.kind == CATEGORY and role.size <= _MAX_SLICES][:1]
 
 
-def plain(text: str) -> str:
+def sanitize(text: str) -> str:
     """Returns text from the data, sanitized for docstrings, comments and Markdown and cut to 60 characters."""
     kept = re.sub(r"[^\w .,:;+%/()=#$&@'-]", "_", text).strip()
     return kept[:60] or "the label"
 
 
-def _together(names: list[str]) -> str:
+def _unpack_names(names: list[str]) -> str:
     if len(names) == 1:
         return names[0]
     return f"({', '.join(f'*{name}' for name in names)})"
@@ -109,8 +109,8 @@ def _together(names: list[str]) -> str:
 
 def _numbers_expression(lists: dict[str, bool]) -> str:
     if lists["numbers"]:
-        return "{name: dense(tf.cast(inputs[name], tf.float32), math.nan) for name in NUMBERS}"
-    return "{name: parsed(inputs[name]) for name in PARSED}" if lists["parsed"] else "{}"
+        return "{name: to_dense(tf.cast(inputs[name], tf.float32), math.nan) for name in NUMBERS}"
+    return "{name: parse_numbers(inputs[name]) for name in PARSED}" if lists["parsed"] else "{}"
 
 
 def _sizes(names: str, has_buckets: bool, has_categories: bool, times: bool) -> list[str]:
@@ -120,16 +120,16 @@ def _sizes(names: str, has_buckets: bool, has_categories: bool, times: bool) -> 
     if has_categories:
         sizes.append('{f"{name}_id": size for name, size in CATEGORIES.items()}')
     if times:
-        sizes.append('{f"{name}_{part}": size for name in TIMES for part, size in PARTS.items()}')
+        sizes.append('{f"{name}_{part}": size for name in TIMES for part, size in TIME_PARTS.items()}')
     return sizes
 
 
 def _summary(has_ids: bool, has_texts: bool) -> str:
-    embeddings = ["an embedding for each id"] * has_ids + ["one for words, averaged"] * has_texts
-    return f"{', '.join(embeddings)}, then " if embeddings else ""
+    embeddings = ["embeddings for IDs"] * has_ids + ["averaged embeddings for words"] * has_texts
+    return f"{', '.join(embeddings)}, and " if embeddings else ""
 
 
-def _answers(plan: Plan) -> str:
+def _output_shapes(plan: Plan) -> str:
     task = plan.label.task
     if task == BINARY:
         return "`probability` of shape [batch, 1]"
@@ -137,12 +137,12 @@ def _answers(plan: Plan) -> str:
         return "`prediction` of shape [batch, 1]"
     if plan.transforms:
         return f"`probabilities` of shape [batch, {len(plan.label.classes)}] and `class` of shape [batch, 1]"
-    return f"`probabilities` [batch, {len(plan.label.classes)}]"
+    return f"`probabilities` of shape [batch, {len(plan.label.classes)}]"
 
 
 def _returned(any_numbers: bool, has_ids: bool, has_texts: bool, label: str) -> str:
-    columns = ["float32 `<column>_scaled`"] * any_numbers + ["int64 ids"] * has_ids
-    parts = [*columns, *["int64 `<column>_words` of shape [batch, WORDS]"] * has_texts, label]
-    shapes = "all of shape [batch, 1]" + " but the words" * has_texts
+    columns = ["float32 `<column>_scaled`"] * any_numbers + ["int64 IDs"] * has_ids
+    parts = [*columns, *["int64 `<column>_words` of shape [batch, MAX_WORDS]"] * has_texts, label]
+    shapes = ("all others" if has_texts else "all") + " of shape [batch, 1]"
     text = f"{', '.join(parts[:-1])}{',' * (len(parts) > 2)} and {parts[-1]}; {shapes}."
     return textwrap.fill(text, 120, initial_indent=" " * 8, subsequent_indent=" " * 8)

@@ -18,8 +18,8 @@ from .reading import RawData
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import statistics_pb2
 
-INT, FLOAT, TEXT, NOTHING, SEVERAL = "whole numbers", "numbers", "text", "no values", "several values each"
-_FREQUENT = 1000  # values kept per column
+INT, FLOAT, TEXT, NOTHING, SEVERAL = "whole numbers", "numbers", "text", "no values", "several values per row"
+_MAX_VALUES = 1000  # values kept per column
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,14 +65,14 @@ class Column:
         return tuple(value for value, _ in self.frequent)
 
 
-def look_at(raw: RawData) -> list[Column]:
+def analyze_columns(raw: RawData) -> list[Column]:
     """Returns type and statistics of each column, in the data's order."""
     statistics = _statistics(raw)
     return [_column(name, array, statistics.get(name), raw.size) for name, array in raw.columns.items()]
 
 
 def _statistics(raw: RawData) -> dict[str, statistics_pb2.FeatureNameStatistics]:
-    with _quiet():
+    with _silence_stderr():
         import_tfdv()
     batch = pa.RecordBatch.from_arrays(list(raw.columns.values()), names=list(raw.columns))
     statistics = statistics_of(batch, num_top_values=0)
@@ -80,16 +80,16 @@ def _statistics(raw: RawData) -> dict[str, statistics_pb2.FeatureNameStatistics]
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def _silence_stderr() -> Iterator[None]:
     """Suppresses TensorFlow's C++ messages about processors and drivers on standard error during the block."""
-    shown = os.dup(2)
+    stderr = os.dup(2)
     try:
         with open(os.devnull, "wb") as nothing:
             os.dup2(nothing.fileno(), 2)
         yield
     finally:
-        os.dup2(shown, 2)
-        os.close(shown)
+        os.dup2(stderr, 2)
+        os.close(stderr)
 
 
 def _column(name: str, array: pa.ListArray, statistics: statistics_pb2.FeatureNameStatistics, rows: int) -> Column:
@@ -105,7 +105,7 @@ def _column(name: str, array: pa.ListArray, statistics: statistics_pb2.FeatureNa
     is_text = pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type)
     kind = TEXT if is_text else INT if pa.types.is_integer(values.type) else FLOAT
     counts = sorted(pc.value_counts(values).to_pylist(), key=lambda count: -count["counts"])
-    frequent = tuple((_readable(count["values"]), count["counts"]) for count in counts[:_FREQUENT])
+    frequent = tuple((_decode_value(count["values"]), count["counts"]) for count in counts[:_MAX_VALUES])
     return Column(
         name,
         kind,
@@ -114,7 +114,7 @@ def _column(name: str, array: pa.ListArray, statistics: statistics_pb2.FeatureNa
         len(counts),
         frequent,
         None if is_text else _numbers(statistics.num_stats),
-        _words(frequent) if is_text else 0.0,
+        _mean_words(frequent) if is_text else 0.0,
         pc.index(is_missing, True).as_py() + 1,
     )
 
@@ -131,10 +131,10 @@ def _numbers(statistics: statistics_pb2.NumericStatistics) -> Numbers:
     return Numbers(statistics.mean, statistics.std_dev, statistics.min, statistics.max, statistics.median)
 
 
-def _words(frequent: tuple[tuple[str, int], ...]) -> float:
+def _mean_words(frequent: tuple[tuple[str, int], ...]) -> float:
     words = sum(len(value.split()) * count for value, count in frequent)
     return words / sum(count for _, count in frequent)
 
 
-def _readable(value: bytes | float) -> Any:
+def _decode_value(value: bytes | float) -> Any:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
