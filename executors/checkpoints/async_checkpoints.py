@@ -190,7 +190,7 @@ class AsyncCheckpoints:
             self.save(self._seen)
             self.wait()
         except CheckpointError as error:  # the trained model can still be exported
-            logging.warning("A run that fails from here on trains some steps again. %s", error)
+            logging.warning("If the run fails from here on, its last steps are trained again. %s", error)
 
 
 class _InBackground(ManagedCheckpoint):
@@ -212,7 +212,9 @@ class _InBackground(ManagedCheckpoint):
         self.writer.wait()  # before the values are read, so that at most one copy of them exists
         values = _values(self._state)
         if values is None or not self.writer.has_room(background_writer.size(values)):
-            logging.log_first_n(logging.INFO, "%s is written while training waits.", 1, prefix)
+            logging.log_first_n(
+                logging.INFO, "Training waits while %s is written: there is no memory for a copy.", 1, prefix
+            )
             written: str = self._written(lambda: self._state.write(prefix, options=options), prefix)
             report_checkpoint(self.step)
             return written

@@ -126,7 +126,7 @@ class BackgroundWriter:
             report_checkpoint(step)
         except Exception as error:
             self._error = refused(prefix, error)
-            logging.error("%s It is raised when the next checkpoint is due, or at the end.", self._error)
+            logging.error("%s The error is raised at the next checkpoint, or at the end of training.", self._error)
         finally:
             self._copied.set()
 
@@ -179,7 +179,7 @@ def refused(prefix: str, error: Exception) -> CheckpointError:
             file_io.rmtree(f"{prefix}_temp")
     told = storage_errors.explained(error, DOING, prefix)
     why = str(told) if told else f"The checkpoint {prefix} could not be written: {error}."
-    raised = CheckpointError(f"{why} The last checkpoint that is whole is still there; the next run goes on from it.")
+    raised = CheckpointError(f"{why} The last complete checkpoint is kept; the next run resumes from it.")
     raised.__cause__ = None if told else error  # TensorFlow's traceback adds nothing to an explained storage error
     return raised
 

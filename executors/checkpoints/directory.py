@@ -73,7 +73,11 @@ class CheckpointFolder:
             try:
                 file_io.rmtree(os.path.join(self.path, name))
             except OSError as error:
-                logging.warning("%s stays; delete it to train anew. %s", os.path.join(self.path, name), error)
+                logging.warning(
+                    "%s was not deleted; delete it to train from the beginning. %s",
+                    os.path.join(self.path, name),
+                    error,
+                )
 
 
 def root_beside(model_run_uri: str) -> str:
@@ -118,11 +122,11 @@ def kept_beside_outputs(
         identity.write(path)
         _take_fits_beside(root, identity, path)
         if [name for name in file_io.listdir(path) if name not in _OWN_FILES]:
-            logging.info("An earlier try of this training has left its checkpoints in %s.", path)
+            logging.info("Found the checkpoints of an earlier attempt in %s.", path)
         work = os.path.join(path, _WORK) if is_estimator else model_run_dir
         if is_estimator:
             file_io.makedirs(work)
-            logging.info("What is written to the model run lies in %s until the training is through.", work)
+            logging.info("Outputs for the model run are stored in %s until training completes.", work)
         yield CheckpointFolder(path, work)
         if is_estimator:
             _hand_over(work, model_run_dir)
@@ -145,8 +149,8 @@ def kept_in_model_run(identity: Identity, model_run_dir: str, is_chief: bool = T
         for folder in (path, *(os.path.join(model_run_dir, name) for name in (SERVING_DIRS[0], EVAL_DIR))):
             if differences and _has_content(folder):
                 logging.warning(
-                    "The checkpoints in %s are of another training: %s. They are now in %s, and this training begins "
-                    "anew.", folder, "; ".join(differences), aside := _move_aside(folder),
+                    "The checkpoints in %s belong to a different training: %s. They were moved to %s; training "
+                    "starts from the beginning.", folder, "; ".join(differences), aside := _move_aside(folder),
                 )  # fmt: skip
                 if fingerprint.is_code(differences):
                     _take_fits(aside, folder)
@@ -171,7 +175,7 @@ def _take_fits(earlier: str, folder: str) -> bool:
     file_io.move(source, os.path.join(folder, UNPUBLISHED, FINISHED_FITS))
     if file_io.exists(evaluated := os.path.join(earlier, EVALUATED)):
         file_io.move(evaluated, os.path.join(folder, EVALUATED))
-    logging.info("Its fits that had ended are kept in %s: those that no change of the code precedes resume.", folder)
+    logging.info("Its completed fits are kept in %s: the fits before the first code change are not repeated.", folder)
     return True
 
 
@@ -226,7 +230,7 @@ def _clear_old(root: str) -> None:
         folder = os.path.join(root, name)
         mark = _Mark.read(folder)
         if mark is not None and time.time() - mark.time > KEPT_DAYS * 86400 and not mark.is_alive_here(folder):
-            logging.info("Deleting %s: nobody has used it for %g days.", folder, KEPT_DAYS)
+            logging.info("Deleting %s: it was not used for %g days.", folder, KEPT_DAYS)
             file_io.rmtree(folder)
 
 
@@ -261,7 +265,7 @@ def _beat(folder: str, ended: threading.Event) -> None:
         try:
             dataclasses.replace(_Mark.ours(), beats=beats).write(folder)
         except Exception as error:  # of any file system; training continues without the heartbeat
-            logging.warning("%s: cannot note that this run uses it (%s).", folder, error)
+            logging.warning("%s: cannot update the heartbeat of this run (%s).", folder, error)
 
 
 def _is_in_use(folder: str) -> bool:
@@ -273,7 +277,7 @@ def _is_in_use(folder: str) -> bool:
         return mark.is_alive_here(folder)
     end = time.monotonic() + _SILENT_BEATS * BEAT
     if time.time() - mark.time < 10 * _SILENT_BEATS * BEAT:  # with a tolerance for clock skew
-        logging.info("%s was in use by a process of %s; looking whether it still is.", folder, mark.host)
+        logging.info("%s was in use by a process on %s; checking whether it still is.", folder, mark.host)
         while time.monotonic() < end:
             time.sleep(BEAT / 4)
             if _Mark.read(folder) != mark:

@@ -39,7 +39,7 @@ Process: TypeAlias = "subprocess.Popen[bytes] | fork_server.ForkedProcess"
 _GRACE_SECONDS = 10.0  # from SIGTERM to SIGKILL: long enough to write a checkpoint, short enough for Ctrl-C
 _LOOK_SECONDS = 1.0  # polling interval of `until` and of the result file
 _EXIT_SECONDS = exit_watch.ENDED_AFTER_SECONDS + 5.0  # from result to exit; the worker's own exit watch fires earlier
-_NATIVE_HINT = " Its last log lines may say why; TensorFlow ends so where it gets no more memory."
+_NATIVE_HINT = " See its last log lines; TensorFlow ends this way when it cannot allocate memory."
 _HINTS: dict[int, str] = {
     signal.SIGKILL: " The machine may have run out of memory.",
     signal.SIGABRT: _NATIVE_HINT,
@@ -119,7 +119,7 @@ def run(
             write(sys.stderr, without_known(f"{hidden.getvalue()}{kept_since(kept)}"))
             raise ProcessDiedError(_ended_without_answer(name, status)) from None
     if status != 0 and "result" in answer:
-        logging.warning("The %s process finished, then ended with status %s.", name, status)
+        logging.warning("The %s process finished, but exited with status %s.", name, status)
     if "error" in answer:
         raise rebuild(answer["error"])
     result: dict[str, object] = answer["result"]
@@ -164,7 +164,8 @@ def _new_python(worker: str, files: list[str], environment: Mapping[str, str]) -
     except OSError as error:
         raise TrainingProcessError(
             f"{sys.executable}: no process can be started as user {os.geteuid()}: {error.strerror}. This user must be "
-            "able to read and run Python and its packages, and the limits on processes and memory must leave room."
+            "able to read and run Python and its packages, and must not have reached its limits on processes and "
+            "memory."
         ) from error
 
 
@@ -219,7 +220,7 @@ def _status_after_result(process: Process, name: str) -> int:
     try:
         return process.wait(_EXIT_SECONDS)
     except subprocess.TimeoutExpired:
-        logging.warning("The %s process has finished, but does not exit; it is killed.", name)
+        logging.warning("The %s process has finished, but does not exit; killing it.", name)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         return process.wait()
@@ -251,8 +252,8 @@ def _ended_without_answer(name: str, status: int) -> str:
     if status == os.EX_IOERR:
         folder = tempfile.gettempdir()
         return (
-            f"The {name} process could not write its answer below {folder}. {storage_errors.free_space(folder)} Make "
-            "room there, or set TMPDIR to another folder, and run it again. No model was published."
+            f"The {name} process could not write its result below {folder}. {storage_errors.free_space(folder)} Free "
+            "disk space there, or set TMPDIR to another folder, and run it again. No model was published."
         )
     if status == 0:
         return (
@@ -261,10 +262,8 @@ def _ended_without_answer(name: str, status: int) -> str:
             "instead. No model was published."
         )
     if status >= 0:
-        where = f" (all of them are in {path})" if (path := os.environ.get(LOG_FILE)) else ""
-        return (
-            f"The {name} process ended with status {status} before it had finished. Its last log lines say why{where}."
-        )
+        where = f" (complete log: {path})" if (path := os.environ.get(LOG_FILE)) else ""
+        return f"The {name} process ended with status {status} before it had finished. See its last log lines{where}."
     number = -status
     try:
         cause = signal.Signals(number).name

@@ -107,7 +107,7 @@ def await_evaluator(model_run_dir: str) -> Metrics:
       TrainingProcessError: When the evaluator failed, or when no event file grew for `EVALUATOR_PATIENCE` seconds.
     """
     name = _task_record(EVALUATOR, 0)
-    logging.info("Trained; waiting for the evaluator.")
+    logging.info("Training is complete; waiting for the evaluator.")
     seen, end = None, time.monotonic() + EVALUATOR_PATIENCE
     while time.monotonic() < end:
         record = run_record.read(model_run_dir, name)
@@ -119,8 +119,8 @@ def await_evaluator(model_run_dir: str) -> Metrics:
             seen, end = now, time.monotonic() + EVALUATOR_PATIENCE
         time.sleep(_LOOK_SECONDS)
     raise TrainingProcessError(
-        f"Nothing was heard of the evaluator for {EVALUATOR_PATIENCE:g} s after training. Its record would be "
-        f"{os.path.join(model_run_dir, name)}. Start the evaluator, or take it out of TF_CONFIG's cluster."
+        f"The evaluator wrote nothing for {EVALUATOR_PATIENCE:g} s after training. Its record is expected at "
+        f"{os.path.join(model_run_dir, name)}. Start the evaluator, or remove it from the cluster in TF_CONFIG."
     )
 
 

@@ -43,7 +43,7 @@ def _end(code: int) -> None:
     left = ENDED_AFTER_SECONDS - NAMED_AFTER_SECONDS
     logging.info("The result is written; waiting up to %g s more for %s.", left, _waited_for())
     time.sleep(left)
-    logging.warning("The process has its result and is ended without waiting any longer for %s.", _waited_for())
+    logging.warning("The result is written; ending the process without further waiting for %s.", _waited_for())
     flush()
     os._exit(code)
 

@@ -62,9 +62,7 @@ def forwarded(
         for stream in streams:
             stream.join(_LATE_SECONDS + _JOIN_SECONDS)
         if holders := sorted({holder for stream in streams for holder in stream.holders}):
-            logging.warning(
-                "The %s process has ended; what %s still prints is not shown any more.", what, ", ".join(holders)
-            )
+            logging.warning("The %s process has ended; further output of %s is not shown.", what, ", ".join(holders))
 
 
 class LastText(io.TextIOBase):

@@ -29,7 +29,7 @@ def run(worker: str, request: Mapping[str, object], *, environment: Mapping[str,
       The worker's result.
     """
     if not _one_at_a_time.acquire(blocking=False):
-        logging.info("Waiting for another thread's training to end: in one process they run one after the other.")
+        logging.info("Waiting for another thread's training to end: a process runs one training at a time.")
         _one_at_a_time.acquire()
     try:
         os.environ.update(environment or {})

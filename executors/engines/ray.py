@@ -176,8 +176,8 @@ def execute(order: Order) -> dict[str, object]:
         trainer_class = data_parallel_trainer()
     except ImportError as error:
         raise InputError(
-            f"engine='ray': Ray Train cannot be imported ({error}): pip install 'generic-trainer[ray]'. With TFX 1.15 "
-            "and 1.16 it has to be ray[train]<=2.55.1, for later ones want a newer pyarrow."
+            f"engine='ray': Ray Train cannot be imported ({error}): pip install 'generic-trainer[ray]'. TFX 1.15 and "
+            "1.16 require ray[train]<=2.55.1, because later versions need a newer pyarrow."
         ) from error
     _connect(options, order["session"])
     least, most = options.worker_range
@@ -241,7 +241,7 @@ def _lines_shown(board: ActorHandle) -> Iterator[None]:
         for loss in lost_nodes(ray.get(board.members.remote())):
             if loss not in named:
                 named.add(loss)
-                logging.warning("%s. Ray starts the workers again when the cluster has room for them.", loss)
+                logging.warning("%s. Ray restarts the workers when the cluster has enough free resources.", loss)
 
     def show() -> None:
         last = False
@@ -274,8 +274,8 @@ def _lines_shown(board: ActorHandle) -> Iterator[None]:
         thread.join()
     if lost:
         raise ProcessDiedError(
-            "The run was lost: the actor that all workers report to has died, perhaps with its machine. Run it again: "
-            "it goes on from its last checkpoint."
+            "The run was lost: the actor that all workers report to died, perhaps with its machine. Run it again: it "
+            "resumes from its last checkpoint."
         ) from lost[0]
 
 
@@ -292,9 +292,9 @@ def _outcome(summary: Summary, failed: Exception | None) -> dict[str, object]:
         return {"raised": summary["verdict"], "cluster": cluster}
     if failed is None:
         for one in told:
-            logging.warning("A failure, after which training went on: %s", one)
+            logging.warning("Training continued after a failure: %s", one)
         return {**summary["result"], "cluster": cluster}
-    given_up = f"Training was given up after {len(tries)} tr{'y' if len(tries) == 1 else 'ies'}"
+    given_up = f"Training failed after {len(tries)} attempt{'' if len(tries) == 1 else 's'}"
     lost_last = [loss for loss in lost if loss.attempt == len(tries)]
     if lost_last and not is_blamed:
         return {"raised": describe(_lost(given_up, lost_last)), "cluster": cluster}
@@ -302,9 +302,7 @@ def _outcome(summary: Summary, failed: Exception | None) -> dict[str, object]:
         return {"raised": describe(ProcessDiedError(f"{given_up}: {failed}")), "cluster": cluster}
     last = next((failure for failure in last_ones if not failure["alone"]), failures[-1])
     error = rebuild(last["error"])
-    raised = TrainingProcessError(
-        f"{given_up}; the last one ended when {last['task']} raised {type(error).__name__}: {error}"
-    )
+    raised = TrainingProcessError(f"{given_up}; in the last one, {last['task']} raised {type(error).__name__}: {error}")
     raised.__cause__ = RemoteTraceback(last["error"]["traceback"])
     return {"raised": describe(raised), "cluster": cluster}
 
@@ -312,8 +310,8 @@ def _outcome(summary: Summary, failed: Exception | None) -> dict[str, object]:
 def _lost(given_up: str, lost: Sequence[Loss]) -> ProcessDiedError:
     """Returns the error of a run whose last try ended because worker processes or nodes were lost."""
     return ProcessDiedError(
-        f"{given_up}: {'; '.join(map(str, lost))}. The other workers cannot go on without it. Run it again: it resumes "
-        "from its last checkpoint. max_failures=N has Ray start the workers again up to N times."
+        f"{given_up}: {'; '.join(map(str, lost))}. The other workers cannot continue without it. Run it again: it "
+        "resumes from its last checkpoint. With max_failures=N, Ray restarts the workers up to N times."
     )
 
 
@@ -359,8 +357,8 @@ def require_room(resources: Mapping[str, float], workers: int, patience: float) 
             wanted = ", ".join(f"{amount * workers:g} {name}" for name, amount in resources.items())
             found = ", ".join(f"{there.get(name, 0):g} {name}" for name in resources)
             raise InputError(
-                f"{workers} workers and parameter servers need {wanted} together; the cluster has {found}. Take fewer "
-                "(workers, ps), or give each less (cpus_per_worker, gpus_per_worker, memory_gb_per_worker)."
+                f"{workers} workers and parameter servers need {wanted} in total; the cluster has {found}. Use fewer "
+                "(workers, ps), or request less for each (cpus_per_worker, gpus_per_worker, memory_gb_per_worker)."
             )
         logging.log_every_n_seconds(logging.INFO, "Waiting for %s on the cluster.", 30, " and ".join(missing))
         time.sleep(1)
@@ -390,8 +388,8 @@ def _connect(options: TrainingOptions, session: str) -> None:
             socket.create_connection((parts.hostname, parts.port), _ANSWER_SECONDS).close()
         except OSError as error:
             raise InputError(
-                f"cluster_address={address!r} does not answer ({error.strerror or error}). Is the cluster's head "
-                "running, and is that its address?"
+                f"cluster_address={address!r} does not answer ({error.strerror or error}). Check that the cluster's "
+                "head node is running, and that this is its address."
             ) from error
     try:
         ray.init(address, log_to_driver=False)
@@ -415,7 +413,7 @@ def _start_cluster(session: str) -> None:
         except Exception as error:  # Ray has no specific exception class for a startup timeout
             if not left or "timed out" not in str(error):
                 raise
-            logging.warning("The Ray cluster did not start in time; starting it again.")
+            logging.warning("The Ray cluster did not start in time; retrying.")
             ray.shutdown()
         else:
             return

@@ -51,7 +51,7 @@ class Session:
                     file_io.write_text(os.path.join(target, path.name), content)
                     kept += 1
         if kept:
-            logging.info("The ends of Ray's logs are in %s.", target)
+            logging.info("The last lines of Ray's logs are in %s.", target)
 
 
 @contextlib.contextmanager

@@ -154,8 +154,9 @@ class Board:
         done = [name for rank, name in self._finished.items() if rank < self._tries[-1]]
         if alone and done:
             uneven = TrainingProcessError(
-                f"{what} was waiting for {', '.join(done)}, who had ended. All workers have to do the same number of "
-                "steps: share one dataset among them (tf.distribute does that), or give each as many batches."
+                f"{what} was waiting for {', '.join(done)}, which had ended. All workers must run the same number of "
+                "steps: shard one dataset among them (tf.distribute does that), or give each the same number of "
+                "batches."
             )
             error, final = cast("Described", describe(uneven)), True
         if final and self._verdict is None:

@@ -118,7 +118,7 @@ class BadRecords:
         with self._lock:
             if (key := (file_io.whole(file), place)) not in self._found:
                 record = self._found[key] = BadRecord(file, place, problem, count)
-                logging.warning("Left out: %s", record)
+                logging.warning("Skipped a bad record: %s", record)
             self.require_bound()
 
     def add(self, others: BadRecordsJson) -> None:
@@ -146,8 +146,8 @@ class BadRecords:
         shown = "; ".join(map(str, found[:_IN_A_MESSAGE]))
         more = f"; and {len(found) - _IN_A_MESSAGE} more" if len(found) > _IN_A_MESSAGE else ""
         return (
-            f"{self.count} records cannot be read, and on_bad_records=skip:{self.limit} leaves out {self.limit} at "
-            f"most: {shown}{more}."
+            f"{self.count} records cannot be read, but on_bad_records=skip:{self.limit} skips at most {self.limit}: "
+            f"{shown}{more}."
         )
 
 
@@ -187,8 +187,8 @@ def skipping(limit: int | None, model_run_dir: str | None = None) -> Iterator[Ba
             yield bad
         if not bad.readers:
             logging.warning(
-                "on_bad_records=skip:%d left nothing out: the module reads its data by itself. It acts on "
-                "fn_args.data_accessor, and on the readers of ElasticDL's and DLRover's dialects.",
+                "on_bad_records=skip:%d had no effect: the module reads its data itself. The option applies to "
+                "fn_args.data_accessor, and to the readers of the ElasticDL and DLRover dialects.",
                 limit,
             )
     finally:
@@ -222,4 +222,4 @@ def _unless_the_disk_refuses() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        logging.warning("The list of the records that were left out is not complete. %s", error)
+        logging.warning("The list of skipped records is incomplete. %s", error)

@@ -164,7 +164,7 @@ def _record_batches(
         return datasets.record_batches(file_pattern, options, schema)
     if examples.payload != TF_EXAMPLE:
         raise NotImplementedError(
-            f"{file_pattern}: {examples.payload} is read as tf.data only, as by tfx_bsl. Use tf_dataset_factory."
+            f"{file_pattern}: {examples.payload} can only be read as tf.data, as in tfx_bsl. Use tf_dataset_factory."
         )
     from .example_batches import arrow_batches, decoder_of
     from .tfrecord.record_dataset import ReadOptions, find_files
@@ -188,7 +188,7 @@ def _parser(examples: ExamplesFormat, file_pattern: list[str], schema: schema_pb
     if examples.payload == SEQUENCE_EXAMPLE:
         return record_parsers.SequenceExampleParser(schema)
     if not examples.data_view:
-        raise ValueError(f"{file_pattern}: records of {PROTO} need a DataView to decode them, and none is attached.")
+        raise ValueError(f"{file_pattern}: records of {PROTO} need a DataView to decode them, but none is attached.")
     return record_parsers.DataViewParser(examples.data_view)
 
 

@@ -69,7 +69,9 @@ def arrow_batches(
         raise found from error
     except RuntimeError as error:  # raised by tfx_bsl's decoder
         found = first_refused(files.paths, lambda records: decoder_of(schema).DecodeBatch(records))
-        raise found or InputError(f"{listed(files.patterns)}: the records are not of one kind: {error}") from error
+        raise found or InputError(
+            f"{listed(files.patterns)}: the records do not have the same features: {error}"
+        ) from error
 
 
 def decoder_of(schema: schema_pb2.Schema | None) -> example_coder.ExamplesToRecordBatchDecoder:

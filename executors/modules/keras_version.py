@@ -106,9 +106,9 @@ class KerasChoice:
         """
         if _version_in_use() not in (None, self.version):
             raise InputError(
-                f"keras={self.version!r} ({self.reason}) cannot be had in this process: tf.keras is Keras "
-                f"{_version_in_use()} here already. Train in a process of its own (isolate=True), or set {VARIABLE}="
-                f"{self.environment().get(VARIABLE)} before anything imports tf.keras."
+                f"keras={self.version!r} ({self.reason}) is not available in this process: tf.keras is already Keras "
+                f"{_version_in_use()}. Train in a subprocess (isolate=True), or set "
+                f"{VARIABLE}={self.environment().get(VARIABLE)} before anything imports tf.keras."
             )
 
     def hint(self, error: BaseException) -> str:
@@ -158,7 +158,7 @@ def choose(
         return KerasChoice("2", "tf.keras is Keras 2 before TensorFlow 2.16")
     fit = next(_fits(files), None) if distributed else None
     if option != "auto":
-        return _able(KerasChoice(option, f"keras={option!r} was asked for"), fit)
+        return _able(KerasChoice(option, f"keras={option!r} was requested"), fit)
     for group in (files, beside):
         found: dict[tuple[bool, str], str] = {}
         for file in group:
@@ -168,11 +168,11 @@ def choose(
             if key in found:
                 return _able(KerasChoice(key[1], found[key]), fit)
     if fit:
-        return KerasChoice("2", f"{fit}, on several workers, for which Keras 3 has none")
-    undecided = "nothing in the source speaks for either"
+        return KerasChoice("2", f"{fit} runs on several workers, which Keras 3 does not support")
+    undecided = "the source does not indicate a version"
     # Precedence over the variable: importing Transform sets it, often after tf.keras was loaded.
     if in_use := _version_in_use():
-        return KerasChoice(in_use, f"tf.keras of the process that asks, since {undecided}")
+        return KerasChoice(in_use, f"tf.keras of the calling process, since {undecided}")
     if os.environ.get(VARIABLE, "").lower() in ("1", "true"):
         return KerasChoice("2", f"{VARIABLE} is set, and {undecided}")
     return KerasChoice("3", f"TensorFlow's default, since {undecided}")
@@ -183,8 +183,9 @@ def _able(choice: KerasChoice, fit: str | None) -> KerasChoice:
     if choice.version == "3" and fit:
         raise InputError(
             f"{fit}: Keras 3 ({choice.reason}) cannot fit a model on several workers (keras-team/keras issue 20585). "
-            "Three ways out: use Keras 2 (tf-keras; keras='2'); or write the steps in a loop of your own under "
-            "generic_trainer.strategy(fn_args), which Keras 3's models can do; or train with one worker, and more GPUs."
+            "Use Keras 2 (tf-keras; keras='2'), or write a custom training loop under "
+            "generic_trainer.strategy(fn_args), which works with Keras 3 models, or train with one worker and more "
+            "GPUs."
         )
     return choice
 
@@ -241,7 +242,7 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[KerasSign]:
     names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
     for name in names:
         if is_missing(name):
-            yield KerasSign(node.lineno, "2", f"import {name}, a path that Keras 3 does not have", True)
+            yield KerasSign(node.lineno, "2", f"import {name}, a module that Keras 3 does not have", True)
             continue
         for version, known in (("2", _KERAS_2_IMPORTS), ("3", _KERAS_3_IMPORTS)):
             if name.partition(".")[0] in known:
@@ -257,7 +258,7 @@ def _calls(node: ast.Call, method: ast.Attribute) -> Iterator[KerasSign]:
     if method.attr not in _SAVE_METHODS or not owner.endswith("model") or owner.endswith("saved_model"):
         return
     if any(keyword.arg in ("save_format", "signatures", "save_traces") for keyword in node.keywords):
-        yield KerasSign(node.lineno, "2", f"{ast.unparse(method)}(…) with arguments that Keras 3 dropped", True)
+        yield KerasSign(node.lineno, "2", f"{ast.unparse(method)}(…) with arguments that Keras 3 removed", True)
     elif node.args and method.attr == "save" and "serving_model_dir" in ast.unparse(node.args[0]):
         target = ast.unparse(node.args[0])
         version = "3" if re.search(r"\.keras['\")]", target) else "2"

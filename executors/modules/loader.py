@@ -150,8 +150,8 @@ def _import(source: ModuleSource) -> ModuleType:
         module = importlib.import_module(source.name)
         if os.path.realpath(module.__file__ or "") != source.path:
             raise ModuleError(
-                f"{source.reference}: the name {source.name!r} belongs to {module.__file__}, "
-                f"which is in use already. Rename the folder of {source.path}."
+                f"{source.reference}: the name {source.name!r} is already used by {module.__file__}. Rename the folder "
+                f"of {source.path}."
             )
         return module
     name = source.name

@@ -67,7 +67,7 @@ _TRANSFORM = _Step(
 )  # fmt: skip
 _TUNER = _Step(
     "the Tuner", TUNER_FN, "fn_args", "--tuner-module", "hyper-parameters", ("hyperparameters",),
-    instead=" Or give the values with --hyperparameters FILE.",
+    instead=" Alternatively, pass the values with --hyperparameters FILE.",
 )  # fmt: skip
 
 
@@ -144,14 +144,14 @@ def _module_of(step: _Step, trainer: ModuleSource, named: str, scratch: str) -> 
     found = [reference_to(file, trainer) for file in with_function(trainer, step.function)]
     if len(found) == 1:
         notice = (
-            f"{step.name[0].upper()}{step.name[1:]} uses {found[0]}: {trainer.reference} reads {step.output} and "
-            f"defines no {step.function}. {step.option} names another file."
+            f"{step.name[0].upper()}{step.name[1:]} uses {found[0]}: {trainer.reference} reads {step.output} but does "
+            f"not define {step.function}. To use another file, pass {step.option}."
         )
         return find_source(found[0], scratch), notice, ""
-    where = f"{', '.join(found)} define one" if found else "no file beside it defines one"
+    where = f"{', '.join(found)} define one" if found else "no file near it defines one"
     keyword = step.option.strip("-").replace("-", "_")
     return None, "", (
-        f"The module reads {step.output} ({reads}) and has no {step.function}; {where}. Name the file for "
+        f"The module reads {step.output} ({reads}) but does not define {step.function}; {where}. Give the file for "
         f"{step.name} with {step.option} FILE ({keyword} in Python).{step.instead}"
     )  # fmt: skip
 

@@ -89,7 +89,9 @@ def find_source(reference: str, scratch: str) -> ModuleSource:
     """
     archive = archive_in(reference)
     if (place := archive.place if archive else reference).startswith(_NOT_FETCHED):
-        raise InputError(f"{place}: code is not fetched from the web. Copy it to a folder or a bucket, and name that.")
+        raise InputError(
+            f"{place}: code is not downloaded from the web. Copy it to a folder or a bucket, and give that path."
+        )
     if archive is not None:
         if not archive.module:
             raise ModuleError(f"{reference}: name the module in the archive, as in 'my_module@{reference}'.")
@@ -138,7 +140,7 @@ def _find_dotted(reference: str, dotted: str, search: Sequence[str]) -> ModuleSo
         inside = specs[-1].submodule_search_locations if specs else None
         found = [name.removesuffix(".py") for place in inside or search for name in _listdir(place or ".")]
         raise ModuleError(
-            f"Training module {reference}: there is no {missing!r} in "
+            f"Training module {reference}: no {missing!r} in "
             f"{'.'.join(parts[: len(specs)]) or 'the folders on sys.path'}.{did_you_mean(missing, found)}"
         )
     path = os.path.realpath(str(spec.origin))

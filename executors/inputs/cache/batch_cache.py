@@ -111,12 +111,14 @@ class BatchCache:
             with concurrent.futures.ThreadPoolExecutor(1) as thread:
                 return thread.submit(lambda: _opened(entry) or self._written(entry, batches)).result()
         except (OSError, _TooLargeError, TypeError) as error:
-            logging.warning("input_cache %s: reading the examples as they are, for %s", self.folder, error)
+            logging.warning("input_cache %s: the examples are read without the cache, because %s", self.folder, error)
             return None
 
     def _written(self, entry: pathlib.Path, batches: Callable[[], tf.data.Dataset]) -> CachedRows | None:
         if not tf.executing_eagerly():
-            raise TypeError("tf.compat.v1.disable_eager_execution() was called, without which nothing is written.")
+            raise TypeError(
+                "tf.compat.v1.disable_eager_execution() was called, and the cache is written in eager execution only."
+            )
         os.makedirs(self.folder, exist_ok=True)
         unfinished = pathlib.Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=self.folder))
         try:
@@ -165,7 +167,7 @@ def _write(folder: pathlib.Path, batches: tf.data.Dataset, limit: float) -> None
     specs = batches.element_spec
     for name, spec in specs.items():
         if column_kind(spec) is None:
-            raise TypeError(f"the tensor {name!r} is of a kind that is not kept: {spec}.")
+            raise TypeError(f"the tensor {name!r} has a type that cannot be cached: {spec}.")
     with contextlib.ExitStack() as files:
         names = sorted(specs)
         writers = [files.enter_context(ColumnWriter(folder / f"{i}", specs[name])) for i, name in enumerate(names)]
@@ -174,7 +176,7 @@ def _write(folder: pathlib.Path, batches: tf.data.Dataset, limit: float) -> None
             written = [writer.add(batch[name]) for name, writer in zip(names, writers, strict=True)]
             count += written[0]
             if sum(writer.size for writer in writers) > limit:
-                raise _TooLargeError(f"they need more than input_cache_gb, {limit / 1e9:g}.")
+                raise _TooLargeError(f"they need more than input_cache_gb={limit / 1e9:g}.")
         columns = {name: writer.description() for name, writer in zip(names, writers, strict=True)}
     (folder / _INDEX).write_text(json.dumps({"rows": count, "columns": columns}), encoding="utf-8")
 

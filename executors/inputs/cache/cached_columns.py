@@ -86,9 +86,9 @@ class ColumnWriter(contextlib.ExitStack):
             indices, (rows, width) = tensor.indices.numpy(), tensor.dense_shape.numpy()
             lengths = np.bincount(indices[:, 0], minlength=rows)
             if not np.array_equal(positions(lengths), indices[:, 1]):
-                raise TypeError("a sparse tensor has holes in its rows, which is not kept.")
+                raise TypeError("a sparse tensor has gaps in its rows, which cannot be cached.")
             if width != lengths.max(initial=0):
-                raise TypeError("a sparse tensor is wider than its longest row, which is not kept.")
+                raise TypeError("a sparse tensor is wider than its longest row, which cannot be cached.")
         else:
             lengths = np.diff(tensor.row_splits.numpy())
         self._is_single = self._is_single and bool((lengths == 1).all())

@@ -77,7 +77,7 @@ def from_tf_examples(batch: Batch) -> dict[str, pa.Array]:
     except RuntimeError as error:
         last = batch.first + batch.size - 1
         raise InputError(
-            f"{batch.where(0)} to {last}: these records are not tf.Examples of one kind: {cut(str(error))}"
+            f"{batch.where(0)} to {last}: these records are not tf.Examples with the same features: {cut(str(error))}"
         ) from error
     return dict(zip(decoded.schema.names, decoded.columns, strict=True))
 

@@ -170,12 +170,13 @@ class _Content:
             return "utf-8"
         if self._as_utf8 > self._not_utf8:
             raise InputError(
-                f"{path}: {self._not_utf8:,} of its bytes are no UTF-8, and {self._as_utf8:,} of its characters are: "
-                f"it is damaged, or several files were put together. Find them by: grep -naxv '.*' {path}"
+                f"{path}: {self._not_utf8:,} bytes are not UTF-8, but {self._as_utf8:,} characters are: the file is "
+                "damaged, or was joined from files with different encodings. Find the lines with: grep -naxv '.*' "
+                f"{path}"
             )
         if self._high > self._letters / 2:
             raise InputError(
-                f"{path} is neither UTF-8 nor Latin-1. Write it as UTF-8, for instance from Windows-1251 by: "
+                f"{path} is neither UTF-8 nor Latin-1. Convert it to UTF-8; from Windows-1251, for instance, with: "
                 f"iconv -f WINDOWS-1251 -t UTF-8 {path}"
             )
         return "cp1252" if self._is_windows_1252 else "latin-1"
@@ -210,7 +211,7 @@ def _opened(path: str, gzipped: bool) -> Iterator[IO[bytes]]:
         try:
             yield gzip.GzipFile(fileobj=raw) if gzipped else raw  # type: ignore[misc]
         except GZIP_ERRORS as error:
-            raise InputError(f"{path} is gzipped, and cut off or damaged: {error}") from error
+            raise InputError(f"{path} is a truncated or damaged gzip file: {error}") from error
 
 
 @contextlib.contextmanager
@@ -238,7 +239,7 @@ def rows_in(path: str, form: CsvForm, verb: str) -> Iterator[Iterator[list[str]]
                     said = _say(said, path, verb, binary, size)
         except (csv.Error, UnicodeDecodeError) as error:
             line = reader.line_num + form.first
-            raise InputError(f"{path}, line {line}: this is not CSV: {error}.") from error
+            raise InputError(f"{path}, line {line}: not valid CSV: {error}.") from error
 
     with _opened(path, form.gzipped) as binary:
         yield read(io.TextIOWrapper(binary, encoding=form.encoding, newline=""), binary)

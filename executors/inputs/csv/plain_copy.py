@@ -108,7 +108,7 @@ def _copies(files: Sequence[str], folder: str) -> dict[str, str]:
         stem = os.path.splitext(name)[0]
         copy = os.path.join(folder, f"{stem}.csv")
         if copy in copies.values():
-            raise InputError(f"{path}: there is another file of this name. Leave one of them out, or rename it.")
+            raise InputError(f"{path}: another file has the same name. Remove or rename one of them.")
         copies[path] = copy
     return copies
 
@@ -162,16 +162,16 @@ class _Changes:
             "it was gzipped": form.gzipped,
             "it had a byte-order mark": form.encoding in ("utf-8-sig", "utf-16"),
             "it was UTF-16": form.encoding == "utf-16",
-            "it is no UTF-8 and was read as Latin-1 (Windows-1252)": form.encoding in ("cp1252", "latin-1"),
-            "lines ended by a carriage return alone": form.has_old_line_ends,
-            f"it was separated by {SEPARATORS.get(form.separator, repr(form.separator))}": form.separator != ",",
-            "what stood before the header is left out": form.first,
+            "it was not UTF-8 and was read as Latin-1 (Windows-1252)": form.encoding in ("cp1252", "latin-1"),
+            "lines ended with a carriage return only": form.has_old_line_ends,
+            f"fields were separated by {SEPARATORS.get(form.separator, repr(form.separator))}": form.separator != ",",
+            "the lines before the header were removed": form.first,
             "its name did not end in .csv": not form.is_named,
-            "names in the first line stood in quotes": form.has_quoted_names,
-            f"names are written as {listed(self.renamed)}": self.renamed,
-            f"decimal commas in {listed(names)} are points": names,
-            f"commas between thousands in {listed(grouped)} are gone": grouped,
-            f"line breaks in {self.lines:,} values are spaces": self.lines,
+            "names in the first line were quoted": form.has_quoted_names,
+            f"columns were renamed to {listed(self.renamed)}": self.renamed,
+            f"decimal commas in {listed(names)} were replaced by points": names,
+            f"thousands separators in {listed(grouped)} were removed": grouped,
+            f"line breaks in {self.lines:,} values were replaced by spaces": self.lines,
         }
         return [*(what for what, is_so in some.items() if is_so), *self.left_out]
 
@@ -234,7 +234,7 @@ def _changes_of(path: str, form: CsvForm) -> _Changes | None:
             return None
         raise
     if all(WITH_POINTS.fullmatch(name) or WITH_COMMAS.fullmatch(name) for name in header):
-        raise InputError(f"{path}: its first line must name the columns; it holds {listed(header)}.")
+        raise InputError(f"{path}: its first line must contain the column names; it is {listed(header)}.")
     return _decided(form, header, columns, lines)
 
 
@@ -245,7 +245,7 @@ def _seen(path: str, rows: Iterator[list[str]], width: int) -> tuple[list[_Colum
     lines = 0
     for number, row in enumerate(rows, 1):
         if len(row) != width:
-            what = f"it has {len(row)} values, and the header names {width} columns"
+            what = f"it has {len(row)} values, but the header has {width} columns"
             raise InputError(f"{path}, row {number}: {what}.")
         for place, column in open_to:
             column.see(row[place])
@@ -262,7 +262,7 @@ def _decided(form: CsvForm, header: Sequence[str], columns: Sequence[_Column], l
         plain = _IN_NAMES.sub(" ", name).strip() if _IN_NAMES.search(name) else name
         if not plain.strip() and (column.is_empty or column.counts):
             what = "is empty" if column.is_empty else "numbers the rows"
-            left_out.append(f"column {place + 1}, which has no name and {what}, is left out")
+            left_out.append(f"column {place + 1}, which has no name and {what}, was removed")
             names.append("")
         else:
             names.append(plain if plain.strip() else f"column_{place + 1}")

@@ -54,9 +54,9 @@ def column_names(path: str, sep: str) -> list[str]:
             what = error.reason if isinstance(error, UnicodeDecodeError) else error
             raise InputError(f"{path}: its first line cannot be read as CSV: {what}") from error
     if not any(names):
-        raise InputError(f"{path}: its first line must name the columns; it is {shown(names)}.")
+        raise InputError(f"{path}: its first line must contain the column names; it is {shown(names)}.")
     if len(names) > _MOST_COLUMNS:
-        raise InputError(f"{path}: its first line names {len(names):,} columns; {_MOST_COLUMNS:,} can be read.")
+        raise InputError(f"{path}: its first line has {len(names):,} columns; the limit is {_MOST_COLUMNS:,}.")
     return names
 
 
@@ -82,9 +82,9 @@ def csv_blocks(paths: Sequence[str], columns: Sequence[str], sep: str) -> Iterat
                 for text in whole_rows(file, sep.encode(), len(names), _WrongRows(path, len(names))):
                     yield from _blocks(text, [places[name] for name in columns], len(names), sep)
             except RowError as error:
-                raise InputError(f"{path}: row {error.number}, the header counted: {error}.") from error
+                raise InputError(f"{path}: row {error.number} (counting the header): {error}.") from error
             except (pa.ArrowInvalid, *GZIP_ERRORS) as error:
-                raise InputError(f"{path}: it is not CSV with a header, or is damaged: {error}") from error
+                raise InputError(f"{path}: not CSV with a header, or damaged: {error}") from error
 
 
 def check_columns(origin: str, columns: Sequence[str], there: Sequence[str]) -> None:
@@ -105,9 +105,7 @@ def check_columns(origin: str, columns: Sequence[str], there: Sequence[str]) -> 
                 f"{origin}: there is no column {name!r}.{did_you_mean(name, there)} It has {few(there, near=name)}."
             )
         if counts[name] > 1:
-            raise InputError(
-                f"{origin}: there are {counts[name]} columns {shown(name)}; the header must tell them apart."
-            )
+            raise InputError(f"{origin}: {counts[name]} columns are named {shown(name)}; column names must be unique.")
 
 
 class _WrongRows:
@@ -124,17 +122,17 @@ class _WrongRows:
         self._bad = policy(CSV)
 
     def __call__(self, number: int, row: bytes, count: int) -> None:
-        place = f"row {number}, the header counted"
+        place = f"row {number} (counting the header)"
         values = "1 value" if count == 1 else f"{count} values"
-        problem = f"it has {values}, and the header names {self._columns} columns"
+        problem = f"it has {values}, but the header has {self._columns} columns"
         if self._bad is None:
-            hint = " Write the row again; or have --on-bad-records=skip:N leave out up to N such rows."
+            hint = " Correct the row, or pass --on-bad-records=skip:N to skip up to N such rows."
             raise InputError(f"{self._path}: {place}: {problem}. The row is {shown(row)}.{hint}")
         if b"\n" in row:
             raise InputError(
-                f"{self._path}: {place}: {problem}, and it goes over several lines: a quote may not be closed. "
-                f"on_bad_records=skip:{self._bad.limit} does not leave it out, for nobody knows how many rows it has "
-                f"swallowed. The row is {shown(row)}."
+                f"{self._path}: {place}: {problem}, and it spans several lines: a quote may be unclosed. "
+                f"on_bad_records=skip:{self._bad.limit} does not skip it, because it may contain an unknown number of "
+                f"rows. The row is {shown(row)}."
             )
         self._bad.skip(self._path, place, f"{problem}: {shown(row)}")
 

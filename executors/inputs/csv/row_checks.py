@@ -70,9 +70,7 @@ def check_rows(
             index, what = bad
             number = first + start + index
             header = (
-                " It looks like a header, which has to be skipped."
-                if number == 0 and _is_header(some[0], delim)
-                else ""
+                " It looks like a header, which must be skipped." if number == 0 and _is_header(some[0], delim) else ""
             )
             raise InputError(f"{where(number)}: {what}. The row is {shown(some[index])}.{header}")
 
@@ -129,9 +127,9 @@ def _unquoted(row: bytes, start: int, separator: bytes) -> tuple[bytes, int]:
     end = row.find(separator, start)
     field = row[start:] if end < 0 else row[start:end]
     if b'"' in field:
-        raise ValueError("has a quote inside; such fields must be in quotes, with the quotes in them doubled")
+        raise ValueError("contains a quote; put the field in quotes, and double the quotes inside")
     if b"\n" in field or b"\r" in field:
-        raise ValueError("has a line end inside; rows must come without one, or the field be in quotes")
+        raise ValueError("contains a line end; remove it from the row, or put the field in quotes")
     return field, start + len(field) + 1
 
 
@@ -141,13 +139,13 @@ def _quoted(row: bytes, start: int, separator: bytes) -> tuple[bytes, int]:
     while True:
         end = row.find(b'"', position)
         if end < 0:
-            raise ValueError("begins with a quote and does not end with one")
+            raise ValueError("starts with a quote but does not end with one")
         parts.append(row[position:end])
         after = row[end + 1 : end + 2]
         if after in (b"", separator):
             return b'"'.join(parts), end + 2
         if after != b'"':
-            raise ValueError("goes on after its closing quote; quotes inside of quotes must be doubled")
+            raise ValueError("continues after its closing quote; quotes inside of quotes must be doubled")
         position = end + 2
 
 
@@ -207,7 +205,7 @@ def _first_bad(
             field.is_required
             and (empty := next((index for index, row in enumerate(split) if not row[place]), None)) is not None
         ):
-            bad = empty, f"the field {field.name!r} is empty, and it must have a value"
+            bad = empty, f"the field {field.name!r} is empty, but a value is required"
             del split[empty:]
         if field.dtype == tf.string:
             continue
@@ -232,13 +230,13 @@ def _split_exactly(row: bytes, fields: Sequence[Field], delim: str) -> list[byte
     found = split_row(row, delim)
     if len(found) == len(fields):
         return found
-    names = f"there are {len(fields)} columns ({listed([field.name for field in fields])})"
+    names = f"{len(fields)} columns are expected ({listed([field.name for field in fields])})"
     if not found:
-        raise ValueError(f"it is empty, and {names}")
+        raise ValueError(f"it is empty, but {names}")
     others = [other for other in _USUAL_DELIMS if other != delim and _separates(row, other, len(fields))]
-    hint = "".join(f"; {other!r} for the delimiter would give {len(fields)}" for other in others)
+    hint = "".join(f"; with the delimiter {other!r} there would be {len(fields)}" for other in others)
     number = "1 field" if len(found) == 1 else f"{len(found)} fields"
-    raise ValueError(f"it has {number} separated by {delim!r}, and {names}{hint}")
+    raise ValueError(f"it has {number} separated by {delim!r}, but {names}{hint}")
 
 
 def _separates(row: bytes, delim: str, count: int) -> bool:
@@ -251,16 +249,17 @@ def _wrong_value(field: Field, text: bytes) -> str:
     dtype = field.dtype
     what = f"{'a value in ' if field.is_sparse else ''}the field {field.name!r} is {shown(text)}, which is"
     if dtype == tf.bool:
-        return f"{what} none of 0, 1, true and false"
+        return f"{what} not one of 0, 1, true and false"
     if dtype == tf.float16 and _is_finite(text):
-        return f"{what} beyond the range of float16"
+        return f"{what} outside the range of float16"
     if dtype.is_floating:
-        return f"{what} no number, and the column is {dtype.name}"
+        return f"{what} not a number; the column is {dtype.name}"
     if not _WHOLE.fullmatch(text):
-        return f"{what} no whole number, and the column is {dtype.name}"
+        return f"{what} not a whole number; the column is {dtype.name}"
     if len(text) > _DIGITS or not dtype.min <= int(text) <= dtype.max:
-        return f"{what} beyond the range of {dtype.name}"
-    return f"{what} not how TensorFlow {tf.__version__} reads whole numbers"  # 2.15 rejects a plus sign
+        return f"{what} outside the range of {dtype.name}"
+    # TensorFlow 2.15 rejects a plus sign.
+    return f"{what} not a whole number in the notation that TensorFlow {tf.__version__} reads"
 
 
 def _is_finite(text: bytes) -> bool:

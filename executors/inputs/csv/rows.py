@@ -66,7 +66,7 @@ def whole_rows(file: BinaryFile, sep: bytes, columns: int, wrong: Callable[[int,
         number += int(np.count_nonzero(some))
         if not block:
             if rest:
-                raise RowError(number + 1, "the file ends in it; a quote may not be closed")
+                raise RowError(number + 1, "the file ends inside of it; a quote may be unclosed")
             return
 
 

@@ -45,7 +45,7 @@ def tf_dataset(
       InputError: See `check_parquet`.
     """
     if schema is None:
-        raise ValueError(f"{file_pattern}: Parquet needs a schema to become tensors.")
+        raise ValueError(f"{file_pattern}: reading Parquet as tensors requires a schema.")
     paths = _matching(file_pattern)  # eagerly, since an exception inside the dataset loses its type
     tensors = BatchTensors(schema)
     if options.label_key is not None and options.label_key not in tensors.specs:

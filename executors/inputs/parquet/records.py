@@ -48,8 +48,8 @@ def parquet_signature(path: str, columns: Sequence[str] | None) -> dict[str, tf.
     check_columns(path, names, schema.names)
     if len(names) > MOST_COLUMNS:
         raise InputError(
-            f"{path}: it has {len(names):,} columns. Each becomes a tensor of its own, and TensorFlow takes minutes "
-            f"for more than {MOST_COLUMNS:,}: name those that the model reads with columns=[…]."
+            f"{path}: it has {len(names):,} columns. Each becomes a separate tensor, and TensorFlow takes minutes for "
+            f"more than {MOST_COLUMNS:,}: select those that the model reads with columns=[…]."
         )
     return {name: _spec(path, schema.field(name)) for name in names}
 
@@ -80,7 +80,10 @@ def _spec(path: str, field: pa.Field) -> tf.TensorSpec | tf.RaggedTensorSpec:
     is_list = pa.types.is_list(field.type) or pa.types.is_large_list(field.type)
     kind = _tensor_type(field.type.value_type if is_list else field.type)
     if kind is None:
-        raise InputError(f"{path}: column {field.name!r} is {field.type}; leave it out of columns=[…], or cast it.")
+        raise InputError(
+            f"{path}: column {field.name!r} has the unsupported type {field.type}; omit it from columns=[…], or "
+            "cast it."
+        )
     return (
         tf.RaggedTensorSpec([None, None], kind, row_splits_dtype=tf.int64) if is_list else tf.TensorSpec([None], kind)
     )
@@ -111,7 +114,7 @@ def _values(path: str, name: str, column: pa.Array, kind: tf.DType) -> np.ndarra
     try:
         column = column.cast(pa.large_binary() if kind == tf.string else pa.from_numpy_dtype(kind.as_numpy_dtype))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        what = f"column {name!r} is {column.type}, in the first file {kind.name}: {cut(str(error))}"
+        what = f"column {name!r} is {column.type}, but {kind.name} in the first file: {cut(str(error))}"
         raise InputError(f"{path}: {what}") from None  # Arrow's message quotes a value without truncation
     if column.null_count and not kind.is_floating:
         if kind != tf.string:
@@ -122,7 +125,7 @@ def _values(path: str, name: str, column: pa.Array, kind: tf.DType) -> np.ndarra
 
 
 def _missing(path: str, name: str) -> InputError:
-    return InputError(f"{path}: column {name!r} has rows without a value. Fill them, or leave it out of columns=[…].")
+    return InputError(f"{path}: column {name!r} has rows without a value. Fill them, or omit it from columns=[…].")
 
 
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)

@@ -124,7 +124,9 @@ def arrow_schema(schema: schema_pb2.Schema) -> pa.Schema:
     for feature in schema.feature:
         if feature.type not in _ARROW_TYPES:
             kind = schema_pb2.FeatureType.Name(feature.type)
-            raise ValueError(f"feature {feature.name!r} has the type {kind}; INT, FLOAT and BYTES can be read.")
+            raise ValueError(
+                f"feature {feature.name!r} has the type {kind}; the supported types are INT, FLOAT and BYTES."
+            )
     return pa.schema([(feature.name, _ARROW_TYPES[feature.type]) for feature in schema.feature])
 
 

@@ -206,7 +206,7 @@ def _check_shapes(shapes: list[tuple[int, ...]], signature: Nested[tf.TensorSpec
     for shape, (spec, _) in zip(shapes, _leaves(signature, signature), strict=True):
         if not spec.shape.is_compatible_with((None, *shape)):
             raise InputError(
-                f"{origin}: the custom reader yields a record of shape {shape}, and the first {_RECORDS_LOOKED_AT} "
+                f"{origin}: the custom reader yields a record of shape {shape}, but the first {_RECORDS_LOOKED_AT} "
                 f"have {spec.shape[1:]}. Pad the records, or return a tf.data.Dataset."
             )
 

@@ -97,8 +97,8 @@ def read_range(reader: object, start: int, end: int, is_stopped: Callable[[], bo
         more = "more than " if len(rows) > end - start and not isinstance(found, Sized) else ""
         said = f"{more}{end - start}" if more else str(len(rows))
         raise RowsError(
-            f"{call} gave {said} rows; it must give {end - start}, one for each number from {start} to {end - 1}. "
-            "Either count_data() counts other rows than it reads, or it leaves some out."
+            f"{call} returned {said} rows; it must return {end - start}, one for each number from {start} to "
+            f"{end - 1}. Either count_data() counts other rows, or some rows are skipped."
         )
     return _block(rows, start, call)
 
@@ -290,8 +290,8 @@ def _method(reader: object, name: str) -> Callable[..., object]:
     method = getattr(reader, name, None)
     if not callable(method):
         raise InputError(
-            f"the reader {type(reader).__name__} has no {name}(). One that is read by ranges has count_data() and "
-            "read_data_by_index_range(start, end), a plain one has iterator()."
+            f"the reader {type(reader).__name__} has no {name}(). A reader by ranges has count_data() and "
+            "read_data_by_index_range(start, end); a sequential reader has iterator()."
         )
     found: Callable[..., object] = method
     return found

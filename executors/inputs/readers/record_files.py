@@ -104,10 +104,11 @@ def check_text(path: str) -> None:
     if _begins_tf_record(head[: _TF_RECORD_HEADER.size]):
         form = "TFRecords"
     if not form and b"\0" in head:
-        form = f"binary, or text in UTF-16: there is a zero at byte {head.index(0)}"
+        form = f"binary, or text in UTF-16, with a zero at byte {head.index(0)}"
     if form:
         raise InputError(
-            f"{path} is no text: it is {form}, and begins with {head[:12].hex(' ')}. Give it as UTF-8, gzipped or not."
+            f"{path} is not text: it is {form}, and begins with {head[:12].hex(' ')}. Convert it to UTF-8, gzipped or "
+            "not."
         )
 
 
@@ -121,7 +122,7 @@ def _files_of(origin: str) -> list[str]:
 
 def _nothing_there(origin: str) -> str:
     if file_io.isdir(origin):
-        return f"{origin}: there are no records; the folder holds no file."
+        return f"{origin}: there are no records; the folder contains no file."
     folder, name = file_io.parent(origin), os.path.basename(origin)
     beside = file_io.listdir(folder or ".") if file_io.isdir(folder or ".") else []
     return f"{origin}: there is no such file, and nothing matches it as a pattern.{did_you_mean(name, beside)}"
@@ -150,8 +151,8 @@ def _kind_of_file(path: str, columns_wanted: bool, otherwise: str | None) -> str
     if otherwise is not None:
         return otherwise
     raise InputError(
-        f"{path}: it begins with {head.hex(' ')}, which is neither RecordIO nor a TFRecord, nor does its name tell "
-        "what it is. Say it: reader_type='CSV', 'Text', 'Parquet', … in --data_reader_params."
+        f"{path}: it begins with {head.hex(' ')}, which is neither RecordIO nor TFRecord, and its name does not "
+        "indicate the format. Set the format: reader_type='CSV', 'Text', 'Parquet', … in --data_reader_params."
     )
 
 
@@ -172,7 +173,7 @@ def unzipped_head(path: str, size: int = _TF_RECORD_HEADER.size) -> bytes:
         try:
             return gzip.GzipFile(fileobj=file).read(size)
         except (EOFError, OSError, zlib.error) as error:
-            raise InputError(f"{path} is gzipped, and cut off or damaged: {error}") from error
+            raise InputError(f"{path} is a truncated or damaged gzip file: {error}") from error
 
 
 def _begins_tf_record(head: bytes) -> bool:

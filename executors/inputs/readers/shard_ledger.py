@@ -115,7 +115,7 @@ class WorkInHand:
         """
         there = sum(item.rest.count for item in self._items)
         if not 0 <= count <= there:
-            raise ValueError(f"worker {worker!r} reports {count} trained records and has taken {there}.")
+            raise ValueError(f"worker {worker!r} reports {count} trained records, but has taken {there}.")
         through = []
         while count:
             item = self._items[0]
@@ -135,7 +135,7 @@ class WorkInHand:
         untouched = {item.shard for item in self._items if item.position == item.shard.start}
         for shard in shards:
             if shard not in untouched:
-                raise ValueError(f"worker {worker!r} does not have the rows {shard} of epoch {shard.epoch} whole.")
+                raise ValueError(f"worker {worker!r} does not have all of the rows {shard} of epoch {shard.epoch}.")
             untouched.remove(shard)
         self._items = collections.deque(item for item in self._items if item.shard not in shards)
 
@@ -178,7 +178,7 @@ class ShardLedger:
         if size < 1:
             raise InputError(f"{data or 'the data'}: there are {size} records; there is nothing to train on.")
         if shard_size < 1:
-            raise InputError(f"shard_size is {shard_size}; at least one record must be handed out at a time.")
+            raise InputError(f"shard_size is {shard_size}; it must be at least 1.")
         self.size = size
         self.shard_size = shard_size
         self.epochs = epochs if epochs is not None and epochs > 0 else None
@@ -364,6 +364,6 @@ class ShardLedger:
         sound = all(0 <= s.start < s.end <= self.size and 1 <= s.epoch <= self._epoch for s in self._todo)
         if not sound or self._done + left != self._epoch * self.size:
             raise InputError(
-                f"a saved shard ledger does not add up: of {self._epoch} epochs of {self.size} records {self._done} "
+                f"a saved shard ledger is inconsistent: of {self._epoch} epochs of {self.size} records, {self._done} "
                 f"are done and {left} left. Its checkpoint is damaged; resume from an earlier one."
             )

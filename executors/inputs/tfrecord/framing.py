@@ -76,7 +76,7 @@ def frames(path: str) -> Iterator[Frame]:
             if not head and not is_cut:
                 return
             if len(head) < HEAD.size:
-                yield Frame(number, offset, None, f"it is cut off: {len(head)} of the {HEAD.size} bytes of its head")
+                yield Frame(number, offset, None, f"it is truncated: its header has {len(head)} of {HEAD.size} bytes")
                 return
             length, checksum = HEAD.unpack(head)
             if masked_crc32c(head[:8]) != checksum:
@@ -84,7 +84,7 @@ def frames(path: str) -> Iterator[Frame]:
             record, _ = read_of(file, length, path)
             foot, _ = read_of(file, FOOT.size, path) if len(record) == length else (b"", False)
             if len(foot) < FOOT.size:
-                yield Frame(number, offset, None, f"it is cut off: {len(record)} of its {length} bytes are there")
+                yield Frame(number, offset, None, f"it is truncated: it has {len(record)} of {length} bytes")
                 return
             is_good = masked_crc32c(record) == FOOT.unpack(foot)[0]
             yield Frame(number, offset, record if is_good else None, "" if is_good else "its checksum is wrong")
@@ -103,10 +103,10 @@ def lost(path: str, number: int | None, offset: int, head: bytes) -> InputError:
     if number == 0:
         form = next((form for magic, form in _OTHER_FORMS.items() if head.startswith(magic)), "")
         what = f"it is {form}" if form else f"it begins with {head.hex(' ')}"
-        return InputError(f"{path} is no TFRecord file, or is damaged from its first byte on: {what}.")
+        return InputError(f"{path} is not a TFRecord file, or is damaged from its first byte: {what}.")
     return InputError(
-        f"{path}: the TFRecord file is damaged: corrupted record at {place_of(number, offset)}: its length is "
-        "wrong, so that no later record of the file can be found. Write the file again, or leave it out."
+        f"{path}: the TFRecord file is damaged: corrupted record at {place_of(number, offset)}: its length is wrong, "
+        "so the later records of the file cannot be found. Write the file again, or exclude it."
     )
 
 
@@ -119,8 +119,8 @@ def damaged(path: str, frame: Frame) -> InputError:
     """Returns the error for a corrupt or truncated record."""
     place = place_of(frame.number, frame.offset)
     return InputError(
-        f"{path}: the TFRecord file is damaged or cut off: corrupted record at {place}: {frame.problem}. Write the "
-        "file again; or have --on-bad-records=skip:N leave out up to N such records."
+        f"{path}: the TFRecord file is damaged or truncated: corrupted record at {place}: {frame.problem}. Write the "
+        "file again, or pass --on-bad-records=skip:N to skip up to N such records."
     )
 
 
@@ -157,5 +157,5 @@ def read_of(file: BinaryFile, size: int, path: str) -> tuple[bytes, bool]:
     except EOFError:
         return b"".join(parts), True
     except GZIP_ERRORS as error:
-        raise InputError(f"{path} is gzipped, and damaged: {error}. What follows cannot be read.") from error
+        raise InputError(f"{path} is a damaged gzip file: {error}. The rest of it cannot be read.") from error
     return b"".join(parts), False

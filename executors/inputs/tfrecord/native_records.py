@@ -126,7 +126,7 @@ def _lines(paths: Sequence[str]) -> Iterator[np.ndarray]:
                 while some := [_without_end(line) for line in itertools.islice(lines, _RECORDS_AT_ONCE)]:
                     yield np.array(some, object)
             except GZIP_ERRORS as error:
-                raise InputError(f"{path} is gzipped, and cut off or damaged: {error}") from error
+                raise InputError(f"{path} is a truncated or damaged gzip file: {error}") from error
 
 
 def _without_end(line: bytes) -> bytes:

@@ -103,7 +103,7 @@ class _PlainFile:
             while (length := _length(file, self._path, self._on_damage)) is not None:
                 end = place + HEAD.size + length + FOOT.size
                 if end > size:
-                    self._on_damage(self._path, place, "it is cut off")
+                    self._on_damage(self._path, place, "it is truncated")
                     break
                 if number % _STRIDE == 0:
                     places.append(place)
@@ -160,7 +160,7 @@ def _length(file: BinaryFile, path: str, on_damage: OnDamage) -> int | None:
         return None
     place = file.tell() - len(head)
     if len(head) < HEAD.size:
-        on_damage(path, place, "it is cut off")
+        on_damage(path, place, "it is truncated")
         return None
     if masked_crc32c(head[:8]) != HEAD.unpack(head)[1]:
         raise lost(path, None if place else 0, place, head)
@@ -175,7 +175,7 @@ def _record(file: BinaryFile, path: str, on_damage: OnDamage) -> object:
         return None
     record, foot = read_of(file, length, path)[0], read_of(file, FOOT.size, path)[0]
     if len(record) < length or len(foot) < FOOT.size:
-        on_damage(path, place, "it is cut off")
+        on_damage(path, place, "it is truncated")
         return None
     if masked_crc32c(record) != FOOT.unpack(foot)[0]:
         on_damage(path, place, "its checksum is wrong")
@@ -186,7 +186,9 @@ def _record(file: BinaryFile, path: str, on_damage: OnDamage) -> object:
 def _records(file: BinaryFile, path: str, count: int, on_damage: OnDamage) -> list[object]:
     found = [_record(file, path, on_damage) for _ in range(count)]
     if found and found[-1] is None:
-        raise InputError(f"{path} has fewer records than when they were counted; was it changed meanwhile?")
+        raise InputError(
+            f"{path} has fewer records than when they were counted; check whether it was changed meanwhile."
+        )
     return found
 
 

@@ -112,8 +112,8 @@ def find_files(file_pattern: str | Sequence[str], is_read: bool = True) -> Recor
     if gzipped and len(gzipped) < len(paths):
         plain = next(path for path in paths if not path.endswith(".gz"))
         raise ValueError(
-            f"{', '.join(patterns)}: the names of all files must end in .gz, or none, as that says whether they are "
-            f"compressed; {gzipped[0]} does and {plain} does not."
+            f"{', '.join(patterns)}: either all file names must end in .gz, or none, because data_accessor derives the "
+            f"compression from the name; {gzipped[0]} does and {plain} does not."
         )
     for path in paths[:_LOOKED_AT] if is_read else ():
         check_form(path)
@@ -129,8 +129,8 @@ def check_form(path: str) -> None:
     head, named = head_of(path, HEAD.size), path.endswith(".gz")
     if head and is_gzipped(path) != named:
         raise InputError(
-            f"{path} is {'not ' if named else ''}gzipped, and its name {'ends' if named else 'does not end'} in .gz: "
-            "data_accessor goes by the name. Rename it."
+            f"{path} is {'not ' if named else ''}gzipped, but its name {'ends' if named else 'does not end'} in .gz: "
+            "data_accessor derives the compression from the name. Rename the file."
         )
     head = unzipped_head(path) if named and head else head
     if len(head) == HEAD.size and masked_crc32c(head[:8]) != HEAD.unpack(head)[1]:

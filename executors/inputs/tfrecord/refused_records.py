@@ -34,7 +34,7 @@ def first_refused(paths: Iterable[str], accepts: Accepts) -> InputError | None:
                 frame, problem = found
                 return InputError(
                     f"{path}: the record at byte {place_of(frame.number, frame.offset)}, cannot be parsed: {problem} "
-                    "Write it again; or have --on-bad-records=skip:N leave out up to N such records."
+                    "Write it again, or pass --on-bad-records=skip:N to skip up to N such records."
                 )
     return None
 

@@ -104,7 +104,8 @@ def _bad_numbers(path: str, bad: BadRecords, accepts: Accepts | None) -> Iterato
         if type(error) is not InputError:
             raise
         raise InputError(
-            f"{error} on_bad_records=skip:{bad.limit} leaves out single records, and nobody knows how many these are."
+            f"{error} on_bad_records=skip:{bad.limit} skips single records, but the number of unreadable records is "
+            "unknown."
         ) from error
 
 

@@ -67,7 +67,7 @@ def retried(
                     raise
                 raise explained from error
             reason = os.strerror(storage_errors.number_of(error) or 0)
-            logging.warning("%s %s failed: %s. Trying again (%d of %d).", doing, path, reason, number + 1, TRIES)
+            logging.warning("%s %s failed: %s. Retrying (%d of %d).", doing, path, reason, number + 1, TRIES)
         sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 (jitter: workers that fail together do not retry together)
         pause *= _GROWTH
     raise AssertionError("the last try returns or raises")
@@ -120,7 +120,7 @@ class _Watcher:
                 took = time.monotonic() - call.begun
                 if took >= call.told_at:
                     call.told_at, call.was_told = 3 * took, True
-                    logging.warning("%s %s has taken %.0f s so far; waiting for it.", call.doing, call.path, took)
+                    logging.warning("%s %s has taken %.0f s so far; still waiting.", call.doing, call.path, took)
 
     def _forget(self) -> None:
         """Resets the state in a fork, which has no threads of this process; one may have held the lock."""

@@ -28,14 +28,14 @@ PASSING = frozenset(
     }
 )  # fmt: skip
 _REMEDIES = {
-    errno.ENOSPC: "Make room there, or give a folder on another disk, and run it again.",
-    errno.EDQUOT: "Delete what is not needed, or have the quota raised, and run it again.",
+    errno.ENOSPC: "Free disk space, or choose a folder on another disk, and run it again.",
+    errno.EDQUOT: "Delete files that are not needed, or request a larger quota, and run it again.",
     errno.EFBIG: "Raise the limit on the size of files (`ulimit -f`, or the file system's own), and run it again.",
-    errno.EROFS: "Mount it for writing, or give another folder, and run it again.",
-    errno.EACCES: "Give this user the right to it, or give another folder, and run it again.",
+    errno.EROFS: "Mount it for writing, or choose another folder, and run it again.",
+    errno.EACCES: "Grant this user the permission, or choose another folder, and run it again.",
 }
 _REMEDIES[errno.EPERM] = _REMEDIES[errno.EACCES]
-_LATER = "See to the disk, or to the network that it is reached by, and run it again."
+_LATER = "Check the disk, or the network connection to it, and run it again."
 SPACE = (errno.ENOSPC, errno.EDQUOT)
 # absl::Status codes of TensorFlow's and ML Metadata's exceptions, for messages from which no number can be derived.
 _OF_CODE = {4: errno.ETIMEDOUT, 7: errno.EACCES, 10: errno.EAGAIN, 14: errno.EAGAIN, 16: errno.EACCES}
@@ -140,5 +140,5 @@ def free_space(path: str) -> str:
     except OSError:
         return ""
     if status.f_files and not status.f_favail:
-        return f"No more files fit on its disk: all {status.f_files:,} inodes are in use."
+        return f"The disk cannot store more files: all {status.f_files:,} inodes are in use."
     return f"{size_text(space.free)} of {size_text(space.total)} are free there."

@@ -35,7 +35,7 @@ class Preempted(TrainerError):
     exit_code = 128 + signal.SIGTERM
 
     def __init__(self, where: str = "") -> None:
-        super().__init__(f"ended by SIGTERM{where and ', saved at '}{where}. Run again, it goes on from there.")
+        super().__init__(f"ended by SIGTERM{where and ', saved at '}{where}. The next run resumes from there.")
 
 
 class Terminated(SystemExit):

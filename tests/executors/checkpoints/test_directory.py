@@ -223,11 +223,12 @@ def test_outside_of_pipelines_another_trainings_checkpoints_are_moved_aside(
     try_(leave, train_steps=5)
     try_(leave, train_steps=6)
     assert sorted(os.listdir(folder)) == ["checkpoint.json", "ckpt-0", "ckpt-1"]
-    assert "of another training" not in caplog.text
+    assert "belong to a different training" not in caplog.text
     try_(leave.replace("{len(", "{0 + len("), train_steps=6, custom_config={"rate": 0.1})
     assert sorted(os.listdir(folder)) == ["checkpoint.json", "ckpt-0"]
-    said = f"The checkpoints in {folder} are of another training: code of trainer_module.py; custom_config.rate (None, "
-    assert f"{said}now 0.1). They are now in {folder}.1, and this training begins anew." in caplog.text
+    said = f"The checkpoints in {folder} belong to a different training: code of trainer_module.py; "
+    said += "custom_config.rate (None, "
+    assert f"{said}now 0.1). They were moved to {folder}.1; this training starts from the beginning." in caplog.text
     assert "Format-Serving" not in caplog.text  # there is nothing in it
     assert sorted(os.listdir(f"{folder}.1")) == ["checkpoint.json", "ckpt-0", "ckpt-1"]
     assert fingerprint.read(str(folder)) != fingerprint.read(f"{folder}.1")

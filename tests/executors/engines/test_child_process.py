@@ -226,7 +226,7 @@ def test_a_process_that_has_its_result_is_ended_whatever_keeps_it_from_exiting(w
         printed = outputs[by].getvalue()
         assert "trained" in printed
         assert message in printed
-    assert "The native process has finished, but does not exit; it is killed." in caplog.text
+    assert "The native process has finished, but does not exit; killing it." in caplog.text
 
 
 def test_a_detached_child_may_outlive_a_training_and_holds_nothing_up(worker, caplog) -> None:

@@ -251,7 +251,7 @@ def test_a_lost_node_or_worker_is_named_and_not_the_survivor(
     errors = "".join(said)
     assert running.returncode == 1, errors[-5000:]
     last = said[-1]
-    assert last.startswith("generic-trainer: Training was given up after 1 try: worker "), errors[-5000:]
+    assert last.startswith("generic-trainer: Training failed after 1 attempt: worker "), errors[-5000:]
     assert f" on the node {node.node_ip_address} was lost: its {'node' if lost == 'node' else 'worker process'}" in last
     assert "run_fn" not in last
     assert 'File "' not in "".join(said[-3:])
@@ -340,7 +340,7 @@ def test_it_gives_up_after_too_many_failures_and_leaves_no_session_folder(
     )
 
     assert done.returncode == 1
-    said = "Training was given up after 2 tries; the last one ended when worker 1 raised ProcessDiedError"
+    said = "Training failed after 2 attempts; in the last one, worker 1 raised ProcessDiedError"
     assert said in done.stderr.splitlines()[-1]
     record = record_of(tmp_path)
     assert record["error"]["type"] == "TrainingProcessError"
@@ -361,7 +361,7 @@ def test_more_workers_than_the_cluster_has_room_for(command: Command, tiny_modul
     )
 
     assert done.returncode == 2
-    assert "1000 workers and parameter servers need 1000 CPU together; the cluster has " in done.stderr
+    assert "1000 workers and parameter servers need 1000 CPU in total; the cluster has " in done.stderr
 
 
 def test_an_address_that_does_not_answer(command: Command, tiny_module: str, tmp_path: pathlib.Path) -> None:
@@ -402,7 +402,7 @@ def test_keras_3_is_refused_before_anything_starts(
 
     assert done.returncode == 2
     assert "trainer_module.py, line 3: build_model().fit(…): Keras 3 (trainer_module.py, line 1:" in done.stderr
-    assert "Three ways out" in done.stderr
+    assert "Use Keras 2" in done.stderr
     assert "Started a local Ray" not in done.stderr
 
 
@@ -470,7 +470,7 @@ def test_a_worker_that_waits_for_one_who_has_ended_is_told_so() -> None:
     assert board.begin("second", 2)
     board.finish(1, "worker 1", None)
     board.fail("worker 0", {"message": "unavailable"}, False, alone=True)
-    assert "worker 0 was waiting for worker 1, who had ended" in board.summary()["verdict"]["message"]
+    assert "worker 0 was waiting for worker 1, which had ended" in board.summary()["verdict"]["message"]
 
 
 def test_a_new_try_begins_anew_and_a_verdict_ends_them_all() -> None:

@@ -176,7 +176,7 @@ def test_the_name_says_gzip_and_the_bytes_do_not(reader: str, tmp_path: pathlib.
     path = tmp_path / f"{name}.gz"
     write(path)
     if reader.startswith("data_accessor"):
-        with pytest.raises(InputError, match=r"is not gzipped, and its name ends in \.gz"):
+        with pytest.raises(InputError, match=r"is not gzipped, but its name ends in \.gz"):
             read(str(path))
     else:
         assert read(str(path)) == ROWS

@@ -587,7 +587,7 @@ class TestParquet:
         assert len(history.history["loss"]) == 1
 
     def test_without_a_schema_the_error_says_what_it_is_for(self, pattern: str) -> None:
-        with pytest.raises(ValueError, match="needs a schema") as caught:
+        with pytest.raises(ValueError, match="requires a schema") as caught:
             accessor(PARQUET).tf_dataset_factory([pattern], dataset_options())
 
         assert pattern in str(caught.value)

@@ -112,7 +112,9 @@ def test_an_old_path_speaks_for_keras_2(tmp_path: pathlib.Path) -> None:
     (file := tmp_path / "trainer.py").write_text("from keras.utils.vis_utils import plot_model\n")
     choice = keras_version.choose("auto", [str(file)])
     assert choice.version == "2"
-    assert choice.reason.endswith("trainer.py, line 1: import keras.utils.vis_utils, a path that Keras 3 does not have")
+    assert choice.reason.endswith(
+        "trainer.py, line 1: import keras.utils.vis_utils, a module that Keras 3 does not have"
+    )
 
 
 def test_tensorflow_hub_imports_though_it_needs_estimators(tmp_path: pathlib.Path) -> None:

@@ -116,7 +116,7 @@ def test_a_caught_error_that_smells_of_the_wrong_keras_counts() -> None:
 
 
 def test_the_option_wins(tmp_path: pathlib.Path) -> None:
-    assert chosen(KERAS_2["Transform"], tmp_path, "3") == KerasChoice("3", "keras='3' was asked for")
+    assert chosen(KERAS_2["Transform"], tmp_path, "3") == KerasChoice("3", "keras='3' was requested")
     assert chosen(KERAS_3["ops"], tmp_path, "2").version == "2"
 
 
@@ -151,5 +151,5 @@ except Exception as error:
     print(type(error).__name__, error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "InputError keras='3' (because) cannot be had in this process: tf.keras is Keras 2" in done.stdout
+    assert "InputError keras='3' (because) is not available in this process: tf.keras is already Keras 2" in done.stdout
     assert "isolate=True" in done.stdout

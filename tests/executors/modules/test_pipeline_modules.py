@@ -128,7 +128,7 @@ def test_another_examples_preprocessing_fn_is_not_taken(project: Project, scratc
     root = project({"penguin/model.py": READS, "setup.py": "", **other})
     modules = find_modules(str(root / "penguin/model.py"), scratch)
     assert modules.transform is None
-    assert "no file beside it defines one" in modules.hints[0]
+    assert "no file near it defines one" in modules.hints[0]
 
 
 def test_several_files_are_named_and_none_is_taken(project: Project, scratch: str) -> None:
@@ -165,7 +165,7 @@ def test_the_tuner_uses_the_one_file_that_can_be_meant(files: dict[str, str], pr
     assert modules.tuner
     assert pathlib.Path(modules.tuner.path).name == "search.py"
     assert modules.tuner_notice.startswith(f"The Tuner uses {root / 'search.py'}: ")
-    assert "--tuner-module names another file" in modules.tuner_notice
+    assert "To use another file, pass --tuner-module" in modules.tuner_notice
     assert modules.functions_called(modules.tuner) == ["tuner_fn"]
 
 
@@ -179,8 +179,11 @@ def test_a_module_that_reads_hyperparameters_nobody_finds_is_told_what_to_do(pro
     modules = find_modules(str(project({"model.py": TUNED}) / "model.py"), scratch)
     assert modules.tuner is None
     [hint] = modules.hints
-    assert "The module reads hyper-parameters (model.py, line 2) and has no tuner_fn; no file beside it" in hint
-    assert "--tuner-module FILE (tuner_module in Python). Or give the values with --hyperparameters FILE." in hint
+    assert "The module reads hyper-parameters (model.py, line 2) but does not define tuner_fn; no file near it" in hint
+    assert (
+        "--tuner-module FILE (tuner_module in Python). Alternatively, pass the values with --hyperparameters FILE."
+        in hint
+    )
 
 
 def test_named_modules_win(project: Project, scratch: str) -> None:

@@ -98,7 +98,7 @@ def test_what_is_no_fault_of_a_disk_stays_as_it_is(error: Exception) -> None:
 
 def test_tries_are_bounded_and_further_and_further_apart() -> None:
     disk = _Disk(*[_error(errno.EIO)] * TRIES)
-    with pytest.raises(StorageError, match=r"Reading /data/file failed, 6 times: Input/output error\. See to the disk"):
+    with pytest.raises(StorageError, match=r"Reading /data/file failed, 6 times: Input/output error\. Check the disk"):
         disk.read()
     assert disk.calls == TRIES == 6
     # 0.2 s, and each 2.5 times the one before, all of them half to one and a half times that.
@@ -121,7 +121,7 @@ def test_a_full_disk_says_how_much_is_free(tmp_path: pathlib.Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     path = str(tmp_path / "not" / "yet" / "there")
-    with pytest.raises(StorageError, match=r"B of \S+ [kMGT]B are free there\. Make room there, or give a folder on"):
+    with pytest.raises(StorageError, match=r"B of \S+ [kMGT]B are free there\. Free disk space, or choose a folder on"):
         retried(write, "Writing", path)
 
 

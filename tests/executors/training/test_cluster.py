@@ -66,7 +66,7 @@ def test_no_cluster_is_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("{'cluster'", "is not JSON"),
         ("[1]", "is not a JSON object"),
-        ('{"cluster": ["a:1"]}', "has a cluster that is no object of lists"),
+        ('{"cluster": ["a:1"]}', "has a cluster that is not an object of lists"),
         ('{"cluster": {"chief": ["a:1"]}}', "needs a task with type and index, not None"),
         (
             '{"cluster": {"chief": "a:1"}, "task": {"type": "chief"}}',
@@ -76,8 +76,8 @@ def test_no_cluster_is_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
             '{"cluster": {"chief": ["a"]}, "task": {"type": "chief"}}',
             "has the address 'a' for 'chief'; it must be host",
         ),
-        (config("worker", 2), "has the task worker 2, but its cluster has only 2 of these"),
-        (config("worker", -1), "has the task index -1, which is no number"),
+        (config("worker", 2), "has the task worker 2, but its cluster has only 2 of them"),
+        (config("worker", -1), "has the task index -1, which is not a number"),
         (config("worker", 0, chief=["a:1"]), "has the task type 'worker', which is not in its cluster of chief"),
         (config("chef", 0, chef=["a:1"]), "has the unknown role 'chef'"),
     ],
@@ -96,7 +96,7 @@ def test_a_port_in_use_is_found_before_tensorflow_shares_it() -> None:
         other.listen()
         address = f"localhost:{other.getsockname()[1]}"
         task = ClusterTask("worker", 0, {"chief": ("localhost:1",), "worker": (address,)})
-        with pytest.raises(InputError, match=f"worker 0 is to listen on {address}, but cannot: Address already in use"):
+        with pytest.raises(InputError, match=f"worker 0 cannot listen on {address}: Address already in use"):
             task.require_free_port()
     task.require_free_port()
     ClusterTask("evaluator", 0, {"chief": (address,)}).require_free_port()
@@ -166,7 +166,7 @@ def test_the_chief_waits_for_an_evaluator_that_shows_life(
 ) -> None:
     monkeypatch.setattr(cluster_records, "_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(cluster_records, "EVALUATOR_PATIENCE", 0.05)
-    with pytest.raises(TrainingProcessError, match=r"Nothing was heard of the evaluator for 0\.05 s"):
+    with pytest.raises(TrainingProcessError, match=r"The evaluator wrote nothing for 0\.05 s"):
         cluster_records.await_evaluator(str(tmp_path))
     write(tmp_path, "tasks/evaluator-0.json", status=SUCCEEDED, metrics={"eval": {"auc": 0.9}})
     assert cluster_records.await_evaluator(str(tmp_path)) == {"eval": {"auc": 0.9}}

@@ -217,12 +217,12 @@ def test_what_was_used_longest_ago_goes(tmp_path: pathlib.Path, folder: pathlib.
     assert len(ids(in_use)) == 29  # whoever reads it has it still
 
 
-@pytest.mark.parametrize("what", ["too large", "no folder", "of a kind that is not kept"])
+@pytest.mark.parametrize("what", ["too large", "no folder", "a type that cannot be cached"])
 def test_what_cannot_be_kept_is_read_as_it_is(pattern: str, folder: pathlib.Path, what: str) -> None:
     schema, gb = SCHEMA, 1e-9 if what == "too large" else 1.0
     if what == "no folder":
         folder.write_text("a file")
-    if what == "of a kind that is not kept":
+    if what == "a type that cannot be cached":
         schema = SCHEMA.replace('{ step: "none" }', '{ step: "none" } partition { uniform_row_length: 1 }')
 
     assert ids(dataset(pattern, folder, schema, gb)) == ids(dataset(pattern, None))

@@ -155,7 +155,7 @@ def test_records_may_vary_in_rank() -> None:
 def test_a_record_of_another_shape_after_all_the_first_ones_is_told() -> None:
     records = open_custom(reader_of([[1, 2]] * 40 + [[1]], tf.int64), "/data")
 
-    with pytest.raises(InputError, match=r"/data: .* record of shape \(1,\), and the first 32 have \(2,\)"):
+    with pytest.raises(InputError, match=r"/data: .* record of shape \(1,\), but the first 32 have \(2,\)"):
         values(records)
 
 

@@ -198,11 +198,14 @@ def test_another_worker_may_get_what_failed_here() -> None:
 @pytest.mark.parametrize(
     ("read", "message"),
     [
-        (lambda start, end: ["x"] * 4, r"Made.read_data_by_index_range\(0, 5\) gave 4 rows; it must give 5, .* 0 to 4"),
-        (lambda start, end: ["x"] * 7, "gave 7 rows; it must give 5"),
-        (lambda start, end: [], "gave 0 rows; it must give 5"),
-        (lambda start, end: iter(["x"] * 4), "gave 4 rows; it must give 5"),
-        (lambda start, end: itertools.repeat("x"), "gave more than 5 rows; it must give 5"),
+        (
+            lambda start, end: ["x"] * 4,
+            r"Made.read_data_by_index_range\(0, 5\) returned 4 rows; it must return 5, .* 0 to 4",
+        ),
+        (lambda start, end: ["x"] * 7, "returned 7 rows; it must return 5"),
+        (lambda start, end: [], "returned 0 rows; it must return 5"),
+        (lambda start, end: iter(["x"] * 4), "returned 4 rows; it must return 5"),
+        (lambda start, end: itertools.repeat("x"), "returned more than 5 rows; it must return 5"),
         (lambda start, end: None, "returned None; return a list of rows, or yield them"),
         (lambda start, end: "1,2\n3,4", "returned of type str; return a list"),
         (lambda start, end: 5, "returned of type int"),
@@ -263,7 +266,7 @@ def test_a_count_that_is_returned_and_not_set_is_told() -> None:
 
 
 def test_a_missing_method_is_told() -> None:
-    with pytest.raises(InputError, match=r"the reader object has no count_data\(\). One that is read by ranges"):
+    with pytest.raises(InputError, match=r"the reader object has no count_data\(\). A reader by ranges"):
         count_rows(object())
     with pytest.raises(InputError, match=r"object has no read_data_by_index_range\(\)"):
         list(read_ranges(object(), ShardLedger(5, 5)))

@@ -50,7 +50,7 @@ def test_what_cannot_be_parsed_is_told(text: str, what: str) -> None:
 @pytest.mark.parametrize(
     ("params", "what"),
     [
-        ({"column": ["a"]}, "no reader knows 'column'. Did you mean 'columns'?"),
+        ({"column": ["a"]}, "unknown parameter 'column'. Did you mean 'columns'?"),
         ({"reader_type": "TFRecords"}, "Did you mean 'TFRecord'?"),
         ({"columns": []}, "write a list of names"),
         ({"columns": [1]}, "write a list of names"),

@@ -65,9 +65,9 @@ def test_more_than_was_taken_cannot_be_trained(count: int) -> None:
     ledger.take("a")
     ledger.take("b")
 
-    with pytest.raises(ValueError, match=f"worker 'a' reports {count} trained records and has taken 3"):
+    with pytest.raises(ValueError, match=f"worker 'a' reports {count} trained records, but has taken 3"):
         ledger.trained(count, "a")
-    with pytest.raises(ValueError, match="worker 'c' reports 1 trained records and has taken 0"):
+    with pytest.raises(ValueError, match="worker 'c' reports 1 trained records, but has taken 0"):
         ledger.trained(1, "c")
     assert ledger.done == 0
 
@@ -130,9 +130,9 @@ def test_only_whole_shards_in_hand_can_fail_or_be_put_back() -> None:
     assert third
 
     for shards, worker in (([first], ""), ([second], "other"), ([Shard(2, 0, 10)], ""), ([second, second], "")):
-        with pytest.raises(ValueError, match="does not have the rows"):
+        with pytest.raises(ValueError, match="does not have all of the rows"):
             ledger.put_back(shards, worker)
-    with pytest.raises(ValueError, match=r"does not have the rows \[0, 10\) of epoch 1 whole"):
+    with pytest.raises(ValueError, match=r"does not have all of the rows \[0, 10\) of epoch 1"):
         ledger.failed(first)
     ledger.put_back([second, third])
 
@@ -198,9 +198,9 @@ def test_nothing_cannot_be_handed_out(size: int, shard_size: int, message: str) 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"done": 6}, "does not add up: of 1 epochs of 10 records 6 are done and 5 left"),
-        ({"todo": [[1, 5, 15]], "done": 0}, "does not add up"),
-        ({"todo": [[2, 5, 10]]}, "does not add up"),
+        ({"done": 6}, "is inconsistent: of 1 epochs of 10 records, 6 are done and 5 left"),
+        ({"todo": [[1, 5, 15]], "done": 0}, "is inconsistent"),
+        ({"todo": [[2, 5, 10]]}, "is inconsistent"),
         ({"todo": [[1, 5]]}, "cannot be read"),
         ({"todo": None}, "cannot be read"),
         ({"size": "ten"}, "cannot be read"),

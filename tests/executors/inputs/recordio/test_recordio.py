@@ -90,12 +90,12 @@ def test_snappy_streams_of_others_are_read() -> None:
     ("tail", "what"),
     [
         (b"\x02\x01\x00\x00?", "unknown type 0x02"),
-        (b"\x01\x09\x00\x00abcd", "cut off"),
-        (b"\x01\x00", "cut off"),
+        (b"\x01\x09\x00\x00abcd", "truncated"),
+        (b"\x01\x00", "truncated"),
         (b"\x01\x02\x00\x00ab", "too short"),
         (b"\x01\x05\x00\x00\x00\x00\x00\x00x", "checksum"),
-        (b"\x00\x09\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x0f", "claims 4294967295 bytes"),
-        (b"\x00\x06\x00\x00\x00\x00\x00\x00\x05\x00", "does not decompress"),
+        (b"\x00\x09\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x0f", "declares 4294967295 bytes"),
+        (b"\x00\x06\x00\x00\x00\x00\x00\x00\x05\x00", "cannot be decompressed"),
     ],
 )
 def test_damaged_snappy_streams_are_told(tail: bytes, what: str) -> None:
@@ -164,7 +164,7 @@ def test_every_flipped_bit_of_a_payload_is_detected(tmp_path: pathlib.Path, comp
 
     for bit in random.Random(2).sample(range(20 * 8, len(intact) * 8), 400):
         path.write_bytes(flipped(intact, bit))
-        with pytest.raises(InputError, match="chunk at byte 0 is broken: its checksum is"):
+        with pytest.raises(InputError, match="chunk at byte 0 is damaged: its checksum is"):
             read(str(path))
 
 
@@ -176,7 +176,7 @@ def test_every_flipped_bit_of_a_header_is_detected(tmp_path: pathlib.Path, compr
 
     for bit in range(20 * 8):
         path.write_bytes(flipped(intact, bit))
-        with pytest.raises(InputError, match=r"a\.recordio: the RecordIO chunk at byte \d+ is broken"):
+        with pytest.raises(InputError, match=r"a\.recordio: the RecordIO chunk at byte \d+ is damaged"):
             read(str(path))
 
 
@@ -196,7 +196,7 @@ def test_a_file_that_is_cut_off_anywhere_is_told_with_the_chunk_that_is_short(tm
             continue  # cut between two chunks, it is a file of its own
         path.write_bytes(intact[:size])
         broken = max(offset for offset in offsets if offset < size)
-        with pytest.raises(InputError, match=f"{re.escape(str(path))}.* byte {broken} is broken.* cut off"):
+        with pytest.raises(InputError, match=f"{re.escape(str(path))}.* byte {broken} is damaged.* truncated"):
             read(str(path))
 
 
@@ -206,14 +206,14 @@ def test_a_payload_that_fits_its_checksum_and_not_its_count_is_told(tmp_path: pa
         struct.pack("<4sIIII", recordio.MAGIC, zlib.crc32(payload), GZIP, len(payload), 1) + payload
     )
 
-    with pytest.raises(InputError, match="does not decode: its 1 records take 9 bytes, and it has 7"):
+    with pytest.raises(InputError, match="cannot be decoded: its 1 records take 9 bytes, but it has 7"):
         read(str(tmp_path / "a"))
 
 
 def test_an_unknown_compressor_is_told(tmp_path: pathlib.Path) -> None:
     (tmp_path / "a").write_bytes(GOLDEN[:8] + b"\x07" + GOLDEN[9:])
 
-    with pytest.raises(InputError, match=r"its compressor 7 is none of \[0, 1, 2\]"):
+    with pytest.raises(InputError, match=r"its compressor 7 is not one of \[0, 1, 2\]"):
         read(str(tmp_path / "a"))
 
 
