@@ -140,7 +140,7 @@ def _find_dotted(reference: str, dotted: str, search: Sequence[str]) -> ModuleSo
         inside = specs[-1].submodule_search_locations if specs else None
         found = [name.removesuffix(".py") for place in inside or search for name in _listdir(place or ".")]
         raise ModuleError(
-            f"Training module {reference}: no {missing!r} in "
+            f"Training module {reference}: there is no {missing!r} in "
             f"{'.'.join(parts[: len(specs)]) or 'the folders on sys.path'}.{did_you_mean(missing, found)}"
         )
     path = os.path.realpath(str(spec.origin))

@@ -49,7 +49,7 @@ VALUES = {
     "https://example.com/x": "files are not downloaded from the web",
     "s3://bucket/x": "only with the package tensorflow-io",
     "hdfs://host/x": "only with the package tensorflow-io",
-    "sg://bucket/x": "no file system has the scheme 'sg'; there are gs, ",
+    "sg://bucket/x": "no file system has the scheme 'sg'; the supported schemes are gs, ",
     "fifo": "this is a FIFO (named pipe)",
     "socket": "this is a socket",
     "/dev/zero": "this is a character device",
@@ -171,7 +171,7 @@ CASES: list[tuple[str, list[str], str]] = [
         ("train", ["--config", name], said)
         for name, said in {
             "deep.yaml": "nested too deeply",
-            "twice.yaml": "line 3: a is in line 2 already",
+            "twice.yaml": "line 3: duplicate key a, also in line 2",
             "binary.yaml": "this is not YAML",
             "cyclic.yaml": "is not supported; write out the value",
             "list.yaml": "it must be a mapping of options",

@@ -228,7 +228,7 @@ def test_outside_of_pipelines_another_trainings_checkpoints_are_moved_aside(
     assert sorted(os.listdir(folder)) == ["checkpoint.json", "ckpt-0"]
     said = f"The checkpoints in {folder} belong to a different training: code of trainer_module.py; "
     said += "custom_config.rate (None, "
-    assert f"{said}now 0.1). They were moved to {folder}.1; this training starts from the beginning." in caplog.text
+    assert f"{said}now 0.1). They were moved to {folder}.1; training starts from the beginning." in caplog.text
     assert "Format-Serving" not in caplog.text  # there is nothing in it
     assert sorted(os.listdir(f"{folder}.1")) == ["checkpoint.json", "ckpt-0", "ckpt-1"]
     assert fingerprint.read(str(folder)) != fingerprint.read(f"{folder}.1")

@@ -280,7 +280,9 @@ def test_a_row_of_many_values_is_an_error_and_no_crash(tmp_path: pathlib.Path) -
     """Arrow before 20 writes beyond its buffer there."""
     path = tmp_path / "a.csv"
     path.write_bytes(b"x,y\n" + b"1,2\n" * 3 + b"1" + b",1" * 1_000_000 + b"\n3,4\n")
-    with pytest.raises(InputError, match=r"a\.csv: row 5 \(counting the header\): it has 1000001 values, but the header has 2") as error:
+    with pytest.raises(
+        InputError, match=r"a\.csv: row 5 \(counting the header\): it has 1000001 values, but the header has 2"
+    ) as error:
         list(csv_blocks([str(path)], ["y"], ","))
     assert len(str(error.value)) < 1000
     with skipping(1):
