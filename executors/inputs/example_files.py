@@ -26,7 +26,7 @@ from ..errors import InputError
 from ..runtime.files import file_io
 from ..runtime.files.user_paths import require_readable_kind
 from .readers.record_files import GZIP_ERRORS, check_text, is_gzipped
-from .tfrecord.framing import damage
+from .tfrecord.framing import find_damage
 
 if TYPE_CHECKING:
     from .readers.record_files import BinaryFile
@@ -162,7 +162,7 @@ def _record_batches(file: ExampleFile, size: int) -> Iterator[Batch]:
             yield Batch(file, done + 1, len(array), records=array.tolist())
             done += len(array)
     except tf.errors.DataLossError as error:
-        what = damage(file.path) or f"{file.path} is damaged after record {done}: {error.message}."
+        what = find_damage(file.path) or f"{file.path} is damaged after record {done}: {error.message}."
         raise InputError(
             f"{what} (Files of other formats must have names that end in {', '.join(_ENDINGS)}.)"
         ) from error

@@ -19,7 +19,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from ..compat.tensorflow import parse_saved_model
 from ..errors import ModelCheckError
-from ..inputs.shown import few
+from ..inputs.message_text import closest_names
 from ..options import CHECKS
 from ..runtime.logs.exceptions import gist_of
 from . import probe_examples
@@ -290,7 +290,7 @@ def _inputs(specs: Mapping[str, tf.TensorSpec], example: Example) -> dict[str, t
     for name, spec in specs.items():
         feature = feature_for(name, example.features)
         if example.features and feature is None:
-            return f"the example has no feature {name!r}; it has {few(sorted(example.features), near=name)}"
+            return f"the example has no feature {name!r}; it has {closest_names(sorted(example.features), near=name)}"
         values = [b"" if spec.dtype == tf.string else 0] if feature is None else example.features[feature]
         try:
             inputs[name] = _fitted(values, spec)

@@ -344,9 +344,9 @@ class _Run:
         try:
             yield
         finally:
-            found = bad_records.together(model_run_dir, limit)
+            found = bad_records.merged_records(model_run_dir, limit)
             self.record.bad_records = found.to_json()
-        found.require_bound()  # each process only checks the limit for its own records
+        found.require_within_limit()  # each process only checks the limit for its own records
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[dict[str, str]]:

@@ -21,8 +21,8 @@ from ..evaluation import evidence as evaluation_evidence
 from ..fn_args import FnArgs
 from ..inputs import bad_records
 from ..inputs.data_accessor import CacheOptions, DataAccessor
-from ..inputs.parse_uses import noted_uses, refusals
-from ..inputs.tfrecord.framing import damage_in
+from ..inputs.parse_errors import locate_bad_records, tracking_parsers
+from ..inputs.tfrecord.framing import describe_damage
 from ..keras import completed_fits
 from ..keras.early_stopping import pursued
 from ..keras.fit_progress import told_by_fits
@@ -72,7 +72,7 @@ class TrainingResult(TypedDict, total=False):
     phases: dict[str, float]
 
 
-@noted_uses()
+@tracking_parsers()
 def execute(state: dict[str, object]) -> TrainingResult:
     """Executes a `TrainingRequest`.
 
@@ -158,9 +158,9 @@ def explain(error: Exception, request: TrainingRequest) -> None:
 
 def _bad_data(error: Exception, fn_args: FnArgs) -> Iterator[str]:
     """Yields descriptions of the file and record with bad data, which TensorFlow's errors lack."""
-    yield from refusals(error)
+    yield from locate_bad_records(error)
     if type(error).__name__ == "DataLossError":
-        yield from damage_in([*(fn_args.train_files or ()), *(fn_args.eval_files or ())])
+        yield from describe_damage([*(fn_args.train_files or ()), *(fn_args.eval_files or ())])
 
 
 def _be_deterministic(fn_args: FnArgs) -> None:

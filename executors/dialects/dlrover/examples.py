@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from ...errors import InputError, did_you_mean
 from ...inputs.bad_records import policy
 from ...inputs.csv.delimited import Field, split_values
-from ...inputs.shown import few, listed
+from ...inputs.message_text import closest_names, join_names
 from ...inputs.tfrecord.native_records import first_tf_records
 
 if TYPE_CHECKING:
@@ -65,14 +65,14 @@ def kinds_in(files: Sequence[str], fields: Sequence[Field], where: str) -> Kinds
             break
     if not any(field.name in kinds for field in fields):
         raise InputError(
-            f"{where}: the examples in {files[0]} have none of the columns {listed([f.name for f in fields])}; they "
-            f"have {listed(sorted(kinds)) or 'no features'}."
+            f"{where}: the examples in {files[0]} have none of the columns {join_names([f.name for f in fields])}; "
+            f"they have {join_names(sorted(kinds)) or 'no features'}."
         )
     for field in fields:
         if field.is_required and field.name not in kinds:
             raise InputError(
                 f"{where}: the first {_RECORDS:,} examples in {files[0]} have no value of {field.name!r}, the label; "
-                f"they have {few(sorted(kinds), near=field.name)}.{did_you_mean(field.name, kinds)}"
+                f"they have {closest_names(sorted(kinds), near=field.name)}.{did_you_mean(field.name, kinds)}"
             )
         if field.name not in kinds:
             logging.warning('%s: none of the first examples in %s has %r: it is 0 or "".', where, files[0], field.name)

@@ -18,9 +18,9 @@ import numpy as np
 import tensorflow as tf
 
 from ...errors import InputError, did_you_mean
-from ..shown import listed, shown
+from ..message_text import join_names, short_repr
 
-MOST_COLUMNS = 1 << 16
+MAX_COLUMNS = 1 << 16
 FIELD_DELIM = ","
 VALUE_DELIM = "\x01"
 
@@ -146,15 +146,15 @@ def check_format(fields: Sequence[Field], delim: str, value_delim: str) -> None:
     Raises:
       InputError: If there are no columns, duplicate names or more than 2^16 columns, or if a delimiter is not allowed.
     """
-    if len(fields) > MOST_COLUMNS:
+    if len(fields) > MAX_COLUMNS:
         raise InputError(
-            f"there are {len(fields):,} columns, starting with {shown(fields[0].name)}. Each becomes a separate "
-            f"tensor, and TensorFlow takes minutes for more than {MOST_COLUMNS:,}: omit those that the model does not "
+            f"there are {len(fields):,} columns, starting with {short_repr(fields[0].name)}. Each becomes a separate "
+            f"tensor, and TensorFlow takes minutes for more than {MAX_COLUMNS:,}: omit those that the model does not "
             "read."
         )
     names = [field.name for field in fields]
     if not names or len(set(names)) != len(names):
-        raise InputError(f"the columns are {listed(names)}; at least one is required, and names must be unique.")
+        raise InputError(f"the columns are {join_names(names)}; at least one is required, and names must be unique.")
     if len(delim.encode()) != 1 or delim in '"\r\n':
         raise InputError(
             f"{delim!r} cannot separate fields; use one ASCII character that is not a quote or a line end."

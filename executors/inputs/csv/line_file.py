@@ -177,7 +177,7 @@ def _opened(path: str) -> int:
             with _copy(gzip.GzipFile(fileobj=file)) as unpacked:
                 return os.dup(unpacked.fileno())
     except FileNotFoundError as error:
-        raise InputError(_nothing_there(path)) from error
+        raise InputError(_missing_file_message(path)) from error
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
 
@@ -204,7 +204,7 @@ def _copy(file: BinaryFile) -> IO[bytes]:
     return copy
 
 
-def _nothing_there(path: str) -> str:
+def _missing_file_message(path: str) -> str:
     folder, name = file_io.parent(path), os.path.basename(path)
     beside = file_io.listdir(folder) if file_io.isdir(folder) else []
     return (

@@ -5,7 +5,7 @@ r"""Converts CSV files of common dialects to copies that TFX's CsvExampleGen can
     changes    # ["kunden.csv: it was separated by semicolons; decimal commas in preis are points"]
 
 CsvExampleGen requires UTF-8 without a byte order mark, comma-separated values, a header row without quotes, decimal
-points, and no line breaks in values. The dialect is detected from the content (see `file_form.py`), not from the file
+points, and no line breaks in values. The dialect is detected from the content (see `file_format.py`), not from the file
 name. A file is read twice, row by row, because whether a column is numeric is only known at the end of the file.
 """
 
@@ -22,8 +22,8 @@ from collections.abc import Iterator, Sequence
 
 from ...errors import InputError
 from ...runtime.files import file_io
-from ..shown import listed
-from .file_form import SEPARATORS, WITH_COMMAS, WITH_POINTS, CsvForm, form_of, rows_in
+from ..message_text import join_names
+from .file_format import SEPARATORS, WITH_COMMAS, WITH_POINTS, CsvFormat, detect_format, rows_in
 
 _ENDINGS = (".csv.gz", ".tsv", ".tsv.gz", ".tab")
 _MANIFEST = ".sources.json"
@@ -60,11 +60,11 @@ def plain_data(
     state = {path: _state(path) for path in files}
     copies = _copies(files, folder)
     place = folder if file_io.isdir(data) else next(iter(copies.values()), data)
-    done = _copied_before(folder, state)
+    done = _changes_of_existing_copy(folder, state)
     if files and done is not None and all(map(os.path.exists, copies.values())):
         return place, done
-    forms = {path: form for path in files if (form := form_of(path)) is not None}
-    changes = {path: found for path, form in forms.items() if (found := _changes_of(path, form))}
+    forms = {path: form for path in files if (form := detect_format(path)) is not None}
+    changes = {path: found for path, form in forms.items() if (found := _find_changes(path, form))}
     if not changes:
         return data, []
     said = [f"{os.path.basename(path)}: {'; '.join(what.said())}" for path, what in changes.items()]
@@ -118,7 +118,7 @@ def _state(path: str) -> list[int]:
     return [file_io.size_of(path), 0 if file_io.is_remote(path) else os.stat(path).st_mtime_ns]
 
 
-def _copied_before(folder: str, state: dict[str, list[int]]) -> list[str] | None:
+def _changes_of_existing_copy(folder: str, state: dict[str, list[int]]) -> list[str] | None:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         with open(os.path.join(folder, _MANIFEST), encoding="utf-8") as manifest:
             found = json.load(manifest)
@@ -141,7 +141,7 @@ class _Changes:
       lines: Number of values with line breaks.
     """
 
-    form: CsvForm
+    form: CsvFormat
     names: tuple[str, ...]
     renamed: tuple[str, ...]
     points: tuple[int, ...]
@@ -168,9 +168,9 @@ class _Changes:
             "the lines before the header were removed": form.first,
             "its name did not end in .csv": not form.is_named,
             "names in the first line were quoted": form.has_quoted_names,
-            f"columns were renamed to {listed(self.renamed)}": self.renamed,
-            f"decimal commas in {listed(names)} were replaced by points": names,
-            f"thousands separators in {listed(grouped)} were removed": grouped,
+            f"columns were renamed to {join_names(self.renamed)}": self.renamed,
+            f"decimal commas in {join_names(names)} were replaced by points": names,
+            f"thousands separators in {join_names(grouped)} were removed": grouped,
             f"line breaks in {self.lines:,} values were replaced by spaces": self.lines,
         }
         return [*(what for what, is_so in some.items() if is_so), *self.left_out]
@@ -215,7 +215,7 @@ class _Column:
         self._next = (self._next or 0) + 1
 
 
-def _changes_of(path: str, form: CsvForm) -> _Changes | None:
+def _find_changes(path: str, form: CsvFormat) -> _Changes | None:
     """Returns the conversion that a file needs.
 
     Returns None if the file is empty, or is plain and needs no conversion, or is plain but not valid CSV.
@@ -228,17 +228,17 @@ def _changes_of(path: str, form: CsvForm) -> _Changes | None:
             is_named = all(name.strip() for name in header)
             if form.is_plain and is_named and not (form.has_quoted_names or form.may_be_changed):
                 return None
-            columns, lines = _seen(path, rows, len(header))
+            columns, lines = _scan_columns(path, rows, len(header))
     except InputError:
         if form.is_plain:  # the reader of the file will report or skip the bad rows
             return None
         raise
     if all(WITH_POINTS.fullmatch(name) or WITH_COMMAS.fullmatch(name) for name in header):
-        raise InputError(f"{path}: its first line must contain the column names; it is {listed(header)}.")
-    return _decided(form, header, columns, lines)
+        raise InputError(f"{path}: its first line must contain the column names; it is {join_names(header)}.")
+    return _make_changes(form, header, columns, lines)
 
 
-def _seen(path: str, rows: Iterator[list[str]], width: int) -> tuple[list[_Column], int]:
+def _scan_columns(path: str, rows: Iterator[list[str]], width: int) -> tuple[list[_Column], int]:
     """Reads all rows; returns the statistics of each column, and the number of values with line breaks."""
     columns = [_Column() for _ in range(width)]
     open_to = list(enumerate(columns))
@@ -255,7 +255,7 @@ def _seen(path: str, rows: Iterator[list[str]], width: int) -> tuple[list[_Colum
     return columns, lines
 
 
-def _decided(form: CsvForm, header: Sequence[str], columns: Sequence[_Column], lines: int) -> _Changes:
+def _make_changes(form: CsvFormat, header: Sequence[str], columns: Sequence[_Column], lines: int) -> _Changes:
     names: list[str] = []
     left_out: list[str] = []
     for place, (name, column) in enumerate(zip(header, columns, strict=True)):
@@ -276,7 +276,7 @@ def _decided(form: CsvForm, header: Sequence[str], columns: Sequence[_Column], l
     )  # fmt: skip
 
 
-def _write(path: str, form: CsvForm, changes: _Changes, copy: str) -> None:
+def _write(path: str, form: CsvFormat, changes: _Changes, copy: str) -> None:
     kept = [place for place, name in enumerate(changes.names) if name]
     points = [kept.index(place) for place in changes.points]
     commas = [kept.index(place) for place in changes.commas]

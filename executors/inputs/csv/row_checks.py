@@ -22,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from ...errors import InputError
-from ..shown import listed, shown
+from ..message_text import join_names, short_repr
 from .delimited import (
     DECODE_ERRORS,
     FIELD_DELIM,
@@ -64,7 +64,7 @@ def check_rows(
     with _Trial() as trial:
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             some = rows[start : start + _ROWS_AT_ONCE]
-            bad = _first_bad(some, fields, delim, value_delim, trial)
+            bad = _first_problem(some, fields, delim, value_delim, trial)
             if bad is None:
                 continue
             index, what = bad
@@ -72,14 +72,14 @@ def check_rows(
             header = (
                 " It looks like a header, which must be skipped." if number == 0 and _is_header(some[0], delim) else ""
             )
-            raise InputError(f"{where(number)}: {what}. The row is {shown(some[index])}.{header}")
+            raise InputError(f"{where(number)}: {what}. The row is {short_repr(some[index])}.{header}")
 
 
-def what_is_wrong(row: bytes, fields: Sequence[Field], delim: str, value_delim: str) -> str:
+def describe_problem(row: bytes, fields: Sequence[Field], delim: str, value_delim: str) -> str:
     """Returns why a row is rejected, and its text, or "" if it is accepted. The arguments are as in `check_rows`."""
     with _Trial() as trial:
-        found = _first_bad([row], fields, delim, value_delim, trial)
-    return f"{found[1]}: {shown(row)}" if found else ""
+        found = _first_problem([row], fields, delim, value_delim, trial)
+    return f"{found[1]}: {short_repr(row)}" if found else ""
 
 
 def looks_like_data(
@@ -95,7 +95,7 @@ def looks_like_data(
         return False
     optional = [dataclasses.replace(field, is_required=False) for field in fields]
     with _Trial() as trial:
-        return _first_bad([row], optional, delim, value_delim, trial) is None
+        return _first_problem([row], optional, delim, value_delim, trial) is None
 
 
 def split_row(row: bytes, delim: str = FIELD_DELIM) -> list[bytes]:
@@ -188,7 +188,7 @@ class _Trial:
         return True
 
 
-def _first_bad(
+def _first_problem(
     rows: Sequence[bytes], fields: Sequence[Field], delim: str, value_delim: str, trial: _Trial
 ) -> tuple[int, str] | None:
     """Returns the index of the first row that cannot be decoded, and why."""
@@ -213,7 +213,7 @@ def _first_bad(
         refused = trial.first_refused([text for _, text in values], field.dtype)
         if refused is not None:
             index, text = values[refused]
-            bad = index, _wrong_value(field, text)
+            bad = index, _describe_wrong_value(field, text)
             del split[index:]  # the first bad row is this one or an earlier one
     return bad
 
@@ -230,7 +230,7 @@ def _split_exactly(row: bytes, fields: Sequence[Field], delim: str) -> list[byte
     found = split_row(row, delim)
     if len(found) == len(fields):
         return found
-    names = f"{len(fields)} columns are expected ({listed([field.name for field in fields])})"
+    names = f"{len(fields)} columns are expected ({join_names([field.name for field in fields])})"
     if not found:
         raise ValueError(f"it is empty, but {names}")
     others = [other for other in _USUAL_DELIMS if other != delim and _separates(row, other, len(fields))]
@@ -245,9 +245,9 @@ def _separates(row: bytes, delim: str, count: int) -> bool:
     return False
 
 
-def _wrong_value(field: Field, text: bytes) -> str:
+def _describe_wrong_value(field: Field, text: bytes) -> str:
     dtype = field.dtype
-    what = f"{'a value in ' if field.is_sparse else ''}the field {field.name!r} is {shown(text)}, which is"
+    what = f"{'a value in ' if field.is_sparse else ''}the field {field.name!r} is {short_repr(text)}, which is"
     if dtype == tf.bool:
         return f"{what} not one of 0, 1, true and false"
     if dtype == tf.float16 and _is_finite(text):

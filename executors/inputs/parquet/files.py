@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 
 from ...errors import InputError
 from ..bad_records import policy
+from ..message_text import join_names, short_repr, shorten
 from ..readers.reader_params import PARQUET
-from ..shown import cut, listed, shown
 
 if TYPE_CHECKING:
     from .arrow_file import ArrowFile
@@ -62,9 +62,11 @@ def require_columns(path: str, names: Sequence[str], there: Sequence[str], kind:
     """
     counts = collections.Counter(there)
     if missing := [name for name in names if not counts[name]]:
-        raise kind(f"{path} has no column {listed(list(map(shown, missing)))}; it has {listed(there)}.")
+        raise kind(f"{path} has no column {join_names(list(map(short_repr, missing)))}; it has {join_names(there)}.")
     if several := [name for name in names if counts[name] > 1]:
-        raise kind(f"{path} has {counts[several[0]]} columns named {shown(several[0])}; column names must be unique.")
+        raise kind(
+            f"{path} has {counts[several[0]]} columns named {short_repr(several[0])}; column names must be unique."
+        )
 
 
 def row_batches(path: str, parquet: pq.ParquetFile, rows: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -90,7 +92,7 @@ def row_batches(path: str, parquet: pq.ParquetFile, rows: int, columns: Sequence
                 yield batch
                 read += batch.num_rows
         except (pa.ArrowException, OSError, ValueError) as error:
-            what = cut(str(error).strip().splitlines()[0])
+            what = shorten(str(error).strip().splitlines()[0])
             if bad is None:
                 raise InputError(
                     f"{path}: the Parquet file is damaged: a row group after row {read} cannot be decoded: {what} "

@@ -22,7 +22,7 @@ from ..bad_records import policy
 from ..readers.reader_errors import ReaderErrors
 from ..readers.reader_params import TF_RECORD
 from ..readers.record_files import GZIP_ERRORS, check_text, is_gzipped
-from .framing import damage, frames
+from .framing import find_damage, frames
 from .scan import good_blocks
 
 _RECORDS_AT_ONCE = 4096
@@ -87,7 +87,7 @@ def check_tf_records(paths: Sequence[str]) -> None:
       InputError: If a file is damaged.
     """
     for path in paths:
-        if (error := damage(path)) is not None:
+        if (error := find_damage(path)) is not None:
             raise error
 
 

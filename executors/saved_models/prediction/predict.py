@@ -22,7 +22,7 @@ from google.protobuf.message import DecodeError
 
 from ...errors import InputError
 from ...inputs.example_files import Batch, batches
-from ...inputs.shown import listed
+from ...inputs.message_text import join_names
 from ...runtime.logs.exceptions import gist_of
 from . import files
 from .feed import Feed, feed_for, named_feed, record_feed
@@ -143,7 +143,7 @@ def _failed(
     """Returns an error that names the first row on which the signature fails on its own, else the range of rows."""
     if missing := _missing(signature, batch):
         return InputError(
-            f"{batch.where(0)}: no feature {listed(missing)}, which the signature {signature.name!r} requires. If "
+            f"{batch.where(0)}: no feature {join_names(missing)}, which the signature {signature.name!r} requires. If "
             "the model takes transformed examples, give those that Transform wrote (transformed_examples), or export a "
             "signature that transforms raw ones."
         )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from generic_trainer import InputError
-from generic_trainer.executors.inputs.csv import file_form, plain_copy
+from generic_trainer.executors.inputs.csv import file_format, plain_copy
 from generic_trainer.executors.inputs.csv.plain_copy import plain_data
 
 PLAIN = "id,price,city,y\n1,0.5,Köln,0\n2,1234.25,Ulm,1\n3,,Bonn,0\n"
@@ -150,7 +150,7 @@ def test_a_folder_is_copied_whole_and_not_again_until_it_changes(
     assert plain_data(place, str(copy)) == (place, [])  # a copy is read as it is
 
     with monkeypatch.context() as patch:
-        patch.setattr(plain_copy, "form_of", _must_not_be_called)
+        patch.setattr(plain_copy, "detect_format", _must_not_be_called)
         assert plain_data(str(data), str(copy)) == (place, changes)
     (data / "two.csv").write_text(GERMAN + "4;7;Ulm;1\n")
     plain_data(str(data), str(copy))
@@ -180,8 +180,8 @@ def test_a_file_that_ends_early_is_no_error_of_ours(content: str, tmp_path: path
 
 def test_a_large_file_is_the_same_as_a_small_one(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Characters and quotes lie across the ends of blocks; a column shows only far below what it holds."""
-    monkeypatch.setattr(file_form, "_HEAD_BYTES", 64)
-    monkeypatch.setattr(file_form, "_BLOCK_BYTES", 7)
+    monkeypatch.setattr(file_format, "_HEAD_BYTES", 64)
+    monkeypatch.setattr(file_format, "_BLOCK_BYTES", 7)
     (tmp_path / "a.csv").write_text("a;t\n" + "1;süß\n" * 3000 + '2,5;"two\nlines"\n')
     place, [change] = plain_data(str(tmp_path / "a.csv"), str(tmp_path / "copy"))
     assert "decimal commas in a were replaced by points; line breaks in 1 values" in change
@@ -190,7 +190,7 @@ def test_a_large_file_is_the_same_as_a_small_one(tmp_path: pathlib.Path, monkeyp
 
 def test_line_ends_of_windows_are_no_reason_for_a_copy(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a block ends between the two."""
-    monkeypatch.setattr(file_form, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(file_format, "_BLOCK_BYTES", 1)
     (tmp_path / "a.csv").write_bytes(b"a,b\r\n" + b"1,2\r\n" * 20_000)
     assert plain_data(str(tmp_path / "a.csv"), str(tmp_path / "copy")) == (str(tmp_path / "a.csv"), [])
 

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.inputs.readers.shard_ledger import MOST_TRIES, Shard, ShardError, ShardLedger
+from generic_trainer.executors.inputs.readers.shard_ledger import MAX_TRIES, Shard, ShardError, ShardLedger
 
 
 def taken(ledger: ShardLedger, worker: str = "") -> list[tuple[int, int, int]]:
@@ -103,7 +103,7 @@ def test_the_third_failure_of_the_same_rows_is_an_error_and_nothing_is_dropped()
     with pytest.raises(ShardError, match=r"rows \[10, 20\) of train.csv failed 3 times") as raised:
         ledger.failed(Shard(1, 10, 20), cause)
 
-    assert (raised.value.shard, raised.value.tries) == (Shard(1, 10, 20), MOST_TRIES)
+    assert (raised.value.shard, raised.value.tries) == (Shard(1, 10, 20), MAX_TRIES)
     assert raised.value.__cause__ is cause
     assert isinstance(raised.value, InputError)
     assert ledger.take() == Shard(1, 10, 20)
@@ -112,7 +112,7 @@ def test_the_third_failure_of_the_same_rows_is_an_error_and_nothing_is_dropped()
 def test_rows_that_were_read_in_the_end_start_anew_in_the_next_epoch() -> None:
     ledger = ShardLedger(10, 10, 5)
     for _ in range(5):
-        for _ in range(MOST_TRIES - 1):
+        for _ in range(MAX_TRIES - 1):
             shard = ledger.take()
             assert shard is not None
             ledger.failed(shard)
