@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..compat.tensorflow import LoadStatus
 
 _ENDINGS = ("/.ATTRIBUTES/VARIABLE_VALUE", "/.ATTRIBUTES/py_state")
-_TO_DO = (
+_REMEDY = (
     "The checkpoint belongs to another model, or to an earlier version of this one. To resume from it, undo the "
     "change; to train from the beginning, choose another folder, or move this one away."
 )
@@ -44,11 +44,13 @@ def restore(state: tf.train.Checkpoint, path: str) -> LoadStatus:
         status = state.restore(path)
         status.assert_existing_objects_matched()
     except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
-        raise CheckpointError(f"{path} cannot be restored: {_misfit(state, path) or error}. {_TO_DO}") from error
+        raise CheckpointError(
+            f"{path} cannot be restored: {_describe_mismatch(state, path) or error}. {_REMEDY}"
+        ) from error
     return status
 
 
-def _misfit(state: tf.train.Checkpoint, path: str) -> str:
+def _describe_mismatch(state: tf.train.Checkpoint, path: str) -> str:
     """Describes the mismatch: a variable with a different shape or, if there is none, one that is missing."""
     saved = tf.train.load_checkpoint(path).get_variable_to_shape_map()
     here = variables_of(state)

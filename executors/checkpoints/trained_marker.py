@@ -15,7 +15,7 @@ from ..runtime.files import file_io
 from .directory import UNPUBLISHED
 
 
-class TrainedMark:
+class TrainedMarker:
     """The marker file of one dialect.
 
     Args:

@@ -47,14 +47,14 @@ _MODULES = (
 )
 # Variables that don't affect imports, so a server can be reused when they change. PYTEST_CURRENT_TEST changes with
 # every test, TMPDIR with every model check; `import tfx` sets the protobuf one, possibly after a server was prepared.
-_READ_LATE = frozenset(
+_NOT_READ_BY_IMPORTS = frozenset(
     {
         "CUDA_VISIBLE_DEVICES", "PYTEST_CURRENT_TEST", "TEMPORARILY_DISABLE_PROTOBUF_VERSION_CHECK", "TF_CONFIG",
         "TF_CPP_MIN_LOG_LEVEL", "TMPDIR",
         progress.VARIABLE, LOG_FILE, process_tree.VARIABLE, LOGS_IN_ERRORS,
     }
 )  # fmt: skip
-_AT_ONCE = 2  # one per Keras version
+_MAX_SERVERS = 2  # one per Keras version
 
 _Key: TypeAlias = "tuple[tuple[tuple[str, str], ...], tuple[str, ...]]"  # environment variables, other inherited state
 
@@ -93,7 +93,7 @@ class ForkedProcess:
         if self._status is None:
             if not readable([self._line], timeout):
                 raise subprocess.TimeoutExpired(self.args, timeout or 0)
-            said = _next(self._line)
+            said = _receive(self._line)
             self._status = -signal.SIGKILL if said is None else said["status"]  # workers die with the server
             self._line.close()
         return self._status
@@ -135,7 +135,7 @@ class _Server:
                     with contextlib.suppress(PermissionError):
                         self._process.kill()  # the imports hang
                     raise subprocess.TimeoutExpired(_MAIN, timeout or 0)
-                said = _next(line)
+                said = _receive(line)
         finally:
             for _, write in pipes:
                 os.close(write)
@@ -188,7 +188,10 @@ class _Servers:
         if sys.platform != "linux" or environment.get(_SWITCH) == "0" or not inherited.shares_process_ids():
             return None
         state = inherited.state()
-        key = tuple(sorted((name, value) for name, value in environment.items() if name not in _READ_LATE)), state
+        key = (
+            tuple(sorted((name, value) for name, value in environment.items() if name not in _NOT_READ_BY_IMPORTS)),
+            state,
+        )
         with self._lock:
             for outdated in [other for other in self._usable if other[1] != state]:
                 self._usable.pop(outdated).dismiss()  # it may hold privileges that this process has dropped
@@ -200,7 +203,7 @@ class _Servers:
                     return None
                 self._all.add(server)
             self._usable[key] = server  # ordered by last use
-            while len(self._usable) > _AT_ONCE:
+            while len(self._usable) > _MAX_SERVERS:
                 self._usable.pop(next(iter(self._usable))).dismiss()
             return server
 
@@ -249,7 +252,7 @@ def start(
     return None
 
 
-def _next(line: socket.socket) -> dict[str, int] | None:
+def _receive(line: socket.socket) -> dict[str, int] | None:
     """Returns the server's next message about a worker; None if the server has died."""
     said = b""
     while not said.endswith(b"\n"):

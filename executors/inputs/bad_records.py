@@ -116,7 +116,7 @@ class BadRecords:
           TooManyBadRecordsError: If the count exceeds the limit; the message lists the records.
         """
         with self._lock:
-            if (key := (file_io.whole(file), place)) not in self._found:
+            if (key := (file_io.absolute_path(file), place)) not in self._found:
                 record = self._found[key] = BadRecord(file, place, problem, count)
                 logging.warning("Skipped a bad record: %s", record)
             self.require_within_limit()
@@ -125,7 +125,7 @@ class BadRecords:
         """Adds the records that another process skipped, as returned by its `to_json`."""
         self.readers |= set(others["readers"])
         for record in others["records"]:
-            self._found.setdefault((file_io.whole(record["file"]), record["place"]), BadRecord(**record))
+            self._found.setdefault((file_io.absolute_path(record["file"]), record["place"]), BadRecord(**record))
 
     def require_within_limit(self) -> None:
         """Checks that the count does not exceed the limit.

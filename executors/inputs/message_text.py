@@ -2,9 +2,9 @@
 
 Usage:
 
-    shown(b"old")                     # "'old'"
-    listed(["age", "fare"])           # "age, fare"; long lists are cut to "…, … and 12 more"
-    few(["a", "b", …], near="bb")     # "b, a, … and 27 more": at most five, closest matches first
+    short_repr(b"old")                      # "'old'"
+    join_names(["age", "fare"])             # "age, fare"; long lists are cut to "…, … and 12 more"
+    closest_names(["a", "b", …], near="bb") # "b, a, … and 27 more": at most five, closest matches first
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from .. import run_context
 from ..errors import InputError
 from ..runtime.files import file_io
-from ..runtime.logs.exceptions import tensorflows_text
+from ..runtime.logs.exceptions import tensorflow_message
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -67,7 +67,7 @@ def locate_bad_records(error: BaseException) -> Iterator[str]:
     Args:
       error: The exception that the training raised.
     """
-    text = tensorflows_text(error) or (str(error) if type(error).__name__ == "InvalidArgumentError" else "")
+    text = tensorflow_message(error) or (str(error) if type(error).__name__ == "InvalidArgumentError" else "")
     if not any(word in text for word in _PARSE_ERRORS):
         return
     from .tfrecord.refused_records import first_refused  # imports TensorFlow, which is loaded since it raised the error

@@ -28,9 +28,9 @@ MAX_MEMBERS = 100_000
 NAME_CHARACTERS = 16  # characters of the content's hash in a file name
 HASH = "#sha256="
 _NAMED = re.compile(rf"-([0-9a-f]{{{NAME_CHARACTERS}}})\.zip$")
-_NO_FILE = (errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG)
+_EXTRACTION_ERRNOS = (errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG)
 # Raised for files that are not zip files, are truncated or encrypted, or have invalid member names.
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, UnicodeError)
+_READ_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, UnicodeError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,20 +81,20 @@ class ModuleArchive:
         folder = os.path.join(os.path.realpath(target), "files")
         try:
             with zipfile.ZipFile(local) as members:
-                self._require_sane(members, folder)
+                self._check_members(members, folder)
                 for member in members.infolist():
                     _extract(members, member, os.path.join(folder, member.filename))
-        except _BROKEN as error:
+        except _READ_ERRORS as error:
             raise InputError(f"Archive {self.place} is not a readable zip file: {error}.") from error
         except OSError as error:
-            if error.errno not in _NO_FILE:
+            if error.errno not in _EXTRACTION_ERRNOS:
                 raise
             raise InputError(
                 f"Archive {self.place}: a member cannot be extracted as a file ({error.strerror})."
             ) from error
         return folder
 
-    def _require_sane(self, members: zipfile.ZipFile, folder: str) -> None:
+    def _check_members(self, members: zipfile.ZipFile, folder: str) -> None:
         found = members.infolist()
         if len(found) > MAX_MEMBERS:
             raise InputError(f"Archive {self.place} has {len(found):,} members; the limit is {MAX_MEMBERS:,}.")

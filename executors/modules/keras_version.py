@@ -43,7 +43,7 @@ _FIT_ARGUMENTS = frozenset({"epochs", "steps_per_epoch", "validation_data", "val
 _SAVE_METHODS = ("save", "save_model", "save_weights")
 
 # Error messages of Keras 3 for Keras 2 code ("3"), and of Keras 2 for Keras 3 code ("2").
-_SMELLS = {
+_ERROR_PATTERNS = {
     "3": re.compile(
         r"Invalid filepath extension for saving|save_format|`h5` format|KerasTensor cannot be used as input"
         r"|Only instances of `keras\.|A KerasTensor is symbolic|File format not supported: filepath="
@@ -112,14 +112,14 @@ class KerasChoice:
             )
 
     def hint(self, error: BaseException) -> str:
-        """Returns `hint_on` for the messages of an exception and of those that were handled when it was raised."""
-        return self.hint_on(
+        """Returns `hint_for_text` for the messages of an exception and of those handled when it was raised."""
+        return self.hint_for_text(
             "\n".join(f"{type(one).__module__}.{type(one).__name__}: {message_of(one)}" for one in chain(error))
         )
 
-    def hint_on(self, text: str) -> str:
+    def hint_for_text(self, text: str) -> str:
         """Returns advice if an error's text is typical of the wrong Keras version, else ""."""
-        if not _SMELLS[self.version].search(text):
+        if not _ERROR_PATTERNS[self.version].search(text):
             return ""
         other = "2" if self.version == "3" else "3"
         return (
@@ -158,7 +158,7 @@ def choose(
         return KerasChoice("2", "tf.keras is Keras 2 before TensorFlow 2.16")
     fit = next(_fits(files), None) if distributed else None
     if option != "auto":
-        return _able(KerasChoice(option, f"keras={option!r} was requested"), fit)
+        return _require_working_fit(KerasChoice(option, f"keras={option!r} was requested"), fit)
     for group in (files, beside):
         found: dict[tuple[bool, str], str] = {}
         for file in group:
@@ -166,7 +166,7 @@ def choose(
                 found.setdefault((sign.fails, sign.version), f"{os.path.basename(file)}, line {sign.line}: {sign.text}")
         for key in ((True, "2"), (True, "3"), (False, "2"), (False, "3")):
             if key in found:
-                return _able(KerasChoice(key[1], found[key]), fit)
+                return _require_working_fit(KerasChoice(key[1], found[key]), fit)
     if fit:
         return KerasChoice("2", f"{fit} runs on several workers, which Keras 3 does not support")
     undecided = "the source does not indicate a version"
@@ -178,7 +178,7 @@ def choose(
     return KerasChoice("3", f"TensorFlow's default, since {undecided}")
 
 
-def _able(choice: KerasChoice, fit: str | None) -> KerasChoice:
+def _require_working_fit(choice: KerasChoice, fit: str | None) -> KerasChoice:
     """Returns the choice, or raises InputError if it is Keras 3 for a `fit` on several workers."""
     if choice.version == "3" and fit:
         raise InputError(
@@ -208,7 +208,7 @@ def _signs(path: str) -> Iterator[KerasSign]:
         elif isinstance(node, ast.Attribute):
             text = ast.unparse(node)
             head, dot, rest = text.partition(".")
-            yield from _named(node.lineno, _in_full(names.get(head, head) + dot + rest), text)
+            yield from _named(node.lineno, _with_full_module(names.get(head, head) + dot + rest), text)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             yield from _calls(node, node.func)
 
@@ -232,7 +232,7 @@ def _imported_names(path: str) -> dict[str, str]:
     return names
 
 
-def _in_full(name: str) -> str:
+def _with_full_module(name: str) -> str:
     return re.sub(r"^tensorflow(\.compat\.v2)?\b", "tf", name)
 
 
@@ -249,7 +249,7 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[KerasSign]:
                 yield KerasSign(node.lineno, version, f"import {name}", False)
     for alias in node.names:
         name = f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
-        yield from _named(node.lineno, _in_full(name), f"import {name}")
+        yield from _named(node.lineno, _with_full_module(name), f"import {name}")
 
 
 def _calls(node: ast.Call, method: ast.Attribute) -> Iterator[KerasSign]:

@@ -128,15 +128,19 @@ def find_modules(module_file: str, scratch: str, transform_module: str = "", tun
       ModuleError: When a module does not exist or lacks its function.
     """
     trainer = find_source(module_file, scratch)
-    transform, notice, hint = _module_of(_TRANSFORM, trainer, transform_module, os.path.join(scratch, "transform"))
-    tuner, tuner_notice, tuner_hint = _module_of(_TUNER, trainer, tuner_module, os.path.join(scratch, "tuner"))
+    transform, notice, hint = _find_step_module(
+        _TRANSFORM, trainer, transform_module, os.path.join(scratch, "transform")
+    )
+    tuner, tuner_notice, tuner_hint = _find_step_module(_TUNER, trainer, tuner_module, os.path.join(scratch, "tuner"))
     return PipelineModules(trainer, transform, tuner, notice, tuner_notice, tuple(filter(None, (hint, tuner_hint))))
 
 
-def _module_of(step: _Step, trainer: ModuleSource, named: str, scratch: str) -> tuple[ModuleSource | None, str, str]:
+def _find_step_module(
+    step: _Step, trainer: ModuleSource, named: str, scratch: str
+) -> tuple[ModuleSource | None, str, str]:
     """Returns a step's module, a notice and a hint; see `PipelineModules`."""
     if named:
-        return _named(step, named, scratch), "", ""
+        return _find_named_module(step, named, scratch), "", ""
     if has(trainer, step.function):
         return trainer, "", ""
     if not (reads := step.read_in(trainer)):
@@ -161,7 +165,7 @@ def tuner_candidates(trainer: ModuleSource) -> list[str]:
     return [reference_to(file, trainer) for file in with_function(trainer, TUNER_FN)]
 
 
-def _named(step: _Step, reference: str, scratch: str) -> ModuleSource:
+def _find_named_module(step: _Step, reference: str, scratch: str) -> ModuleSource:
     source = find_source(reference, scratch)
     if not has(source, step.function):
         functions = functions_of(source.path)

@@ -9,7 +9,7 @@ import tokenize
 from ..errors import ModuleError
 from ..runtime.files import file_io
 
-_OTHER_MARKS = {
+_OTHER_BYTE_ORDER_MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",
     codecs.BOM_UTF16_LE: "UTF-16",
@@ -38,7 +38,7 @@ def require_text(path: str) -> None:
       ModuleError: When it cannot; the message names the line.
     """
     content = file_io.read_bytes(path)
-    for mark, name in _OTHER_MARKS.items():
+    for mark, name in _OTHER_BYTE_ORDER_MARKS.items():
         if content.startswith(mark):
             raise ModuleError(f"{path} is {name} text, which Python cannot read as source. Save the file as UTF-8.")
     if b"\0" in content:

@@ -387,7 +387,7 @@ class _Examination:
         if not self._state["keras"]:
             return ""
         raised = [line for line in verdict.traceback.splitlines() if line and not line[0].isspace()]
-        return KerasChoice(**self._state["keras"]).hint_on("\n".join([verdict.text, *raised]))
+        return KerasChoice(**self._state["keras"]).hint_for_text("\n".join([verdict.text, *raised]))
 
 
 def _misnamed(path: str) -> str:

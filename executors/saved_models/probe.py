@@ -21,7 +21,7 @@ from ..compat.tensorflow import parse_saved_model
 from ..errors import ModelCheckError
 from ..inputs.message_text import closest_names
 from ..options import CHECKS
-from ..runtime.logs.exceptions import gist_of
+from ..runtime.logs.exceptions import one_line_message
 from . import probe_examples
 from .custom_ops import import_op_package, packages_for
 from .input_names import feature_for
@@ -103,7 +103,7 @@ def _import_op_packages(packages: list[str]) -> str:
         try:
             import_op_package(package)
         except Exception as error:
-            problems.append(f"{package} cannot be imported here: {type(error).__name__}: {gist_of(error)}")
+            problems.append(f"{package} cannot be imported here: {type(error).__name__}: {one_line_message(error)}")
             logging.warning("The model's check goes on without a package: %s", problems[-1])
     return "; ".join(problems)
 
@@ -217,7 +217,7 @@ def _ask(function: tf.types.experimental.ConcreteFunction, name: str, request: P
         except _NO_MEMORY:
             raise
         except Exception as error:  # a traced function raises whatever is in it
-            problem = f"{type(error).__name__}: {gist_of(error)}"
+            problem = f"{type(error).__name__}: {one_line_message(error)}"
             if example.is_certain:
                 text = f"its signature {name!r} fails on {example.source}: {type(error).__name__}: {error}"
                 raise _failed("answers", request["shown_as"], text) from error

@@ -118,7 +118,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
         # Without this, an exit code of 0 would be taken for a finished training.
         raise TrainingProcessError(
             f"The module {request.source.path} ended with SystemExit({error.code!r})"
-            f"{exceptions.handled_before(error)}. Return from its function instead of calling sys.exit() or exit(); "
+            f"{exceptions.describe_handled(error)}. Return from its function instead of calling sys.exit() or exit(); "
             f"no model was published. {request.keras.hint(error)}".rstrip()
         ) from error
     except Exception as error:
@@ -149,7 +149,7 @@ def explain(error: Exception, request: TrainingRequest) -> None:
     for hint in (request.keras.hint(error), storage_errors.hint(error, request.fn_args.serving_model_dir)):
         if hint:
             exceptions.add_note(error, hint)
-    if text := exceptions.tensorflows_text(error):
+    if text := exceptions.tensorflow_message(error):
         exceptions.add_note(error, f"It is TensorFlow's, and quotes bytes that are no text: {text[:_SHOWN]}")
     with contextlib.suppress(OSError):  # the data files may be gone; the module's exception matters more
         for found in _bad_data(error, request.fn_args):

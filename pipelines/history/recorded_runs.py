@@ -55,7 +55,7 @@ def look_into(folder: str) -> Found:
     """
     if not file_io.isdir(folder):
         raise InputError(f"{folder}: there is no such folder.")
-    found, pending, seen = Found(), [(file_io.whole(folder), 0)], 0
+    found, pending, seen = Found(), [(file_io.absolute_path(folder), 0)], 0
     while pending:
         place, depth = pending.pop()
         seen += 1

@@ -171,7 +171,7 @@ def _look(places: Sequence[str], metadata: str) -> tuple[Found, list[str]]:
         found.model_runs += here.model_runs
         found.stores += here.stores
         found.noted += here.noted
-        if (own := os.path.join(file_io.whole(place), SQLITE)) in here.stores:
+        if (own := os.path.join(file_io.absolute_path(place), SQLITE)) in here.stores:
             asked_for.append(own)
     found.stores = list(dict.fromkeys([*asked_for, *found.stores]))
     found.noted = list(dict.fromkeys(found.noted))
@@ -179,7 +179,7 @@ def _look(places: Sequence[str], metadata: str) -> tuple[Found, list[str]]:
 
 
 def _is_same(first: str, second: str) -> bool:
-    return first == second or _real(file_io.whole(first)) == _real(file_io.whole(second))
+    return first == second or _real(file_io.absolute_path(first)) == _real(file_io.absolute_path(second))
 
 
 def _recorded(folders: Iterable[str]) -> Iterator[Run]:
@@ -208,7 +208,7 @@ def _is_of(run: Run, module: str) -> bool:
 
 def _at(name: str) -> list[Run]:
     """Returns the run to which a folder belongs, searching only the folder, its children and its parents."""
-    place = file_io.whole(name).rstrip("/")
+    place = file_io.absolute_path(name).rstrip("/")
     folders = [place]
     while not file_io.is_remote(place) and (above := file_io.parent(folders[-1])) != folders[-1]:
         folders.append(above)
@@ -245,7 +245,7 @@ def _in_noted(store: Noted, *arguments: Callable[[Run], bool], **options: Unpack
 
 def _of_folder(runs: Sequence[Run], name: str) -> list[Run]:
     """Returns the run that wrote a folder; runs with a cache hit for it come second."""
-    place = file_io.whole(name).rstrip("/")
+    place = file_io.absolute_path(name).rstrip("/")
     for attribute in ("model_run", "pushed_model", "model"):
         made = [run for run in runs if (folder := getattr(run, attribute)) and _is_in(place, folder)]
         if made:

@@ -26,7 +26,7 @@ from ...executors.preflight import stamp
 from ...executors.runtime.beam_runner import in_process_by_default
 from ...executors.runtime.files import file_io, storage_errors
 from ...executors.runtime.files.temporary_folder import require_temporary_folder
-from ...executors.runtime.logs.exceptions import last_remembered
+from ...executors.runtime.logs.exceptions import pop_remembered_error
 from ...executors.training import metadata_pointer
 from ...executors.training.run_lock import alone_in
 from ..definition.examples import example_gen_for
@@ -82,7 +82,7 @@ def run_with_modules(options: LocalPipeline, modules: PipelineModules) -> Outcom
     url = _metadata_url(options)
     require_store(dag.metadata_connection_config, url)
     store = identity(url)
-    last_remembered()  # discards an exception of an earlier run
+    pop_remembered_error()  # discards an exception of an earlier run
     with steps_watched() as steps:
         try:
             with (
@@ -94,12 +94,12 @@ def run_with_modules(options: LocalPipeline, modules: PipelineModules) -> Outcom
                 Runner().run(dag)
         except Exception as error:
             _claim_again(dag)
-            if (real := last_remembered()) is not None:
-                if storage_errors.in_text(str(real)) is None and (short := in_a_line(real, steps.running)):
+            if (real := pop_remembered_error()) is not None:
+                if storage_errors.find_in_text(str(real)) is None and (short := in_a_line(real, steps.running)):
                     raise short from real
                 raise real from real.__cause__
-            if (told := explained_after(error, url, store) or storage_errors.in_text(str(error))) is not None:
-                raise told from error  # from a TFX step without `remembered`
+            if (told := explained_after(error, url, store) or storage_errors.find_in_text(str(error))) is not None:
+                raise told from error  # from a TFX step without `remember_error`
             if short := in_a_line(error, steps.running):
                 raise short from error
             raise

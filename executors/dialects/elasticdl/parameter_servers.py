@@ -49,7 +49,7 @@ from ...errors import InputError
 from ...fn_args import FnArgs
 from ...monitoring import run_record
 from ...runtime.files import file_io
-from ...runtime.process.preemption import Preempted, asked, heeded
+from ...runtime.process.preemption import Preempted, deferred_sigterm, is_preempted
 from .batch_watchers import batch_watcher
 from .job import Job
 from .loop import ENDLESS, Checkpoints, Schedule
@@ -98,7 +98,7 @@ class Crew:
         places = [(CHIEF, 0), *((WORKER, index) for index in range(len(task.jobs[WORKER])))]
         self._devices = [f"/job:{role}/replica:0/task:{index}" for role, index in places]
 
-    @heeded()
+    @deferred_sigterm()
     def fit(
         self,
         job: Job,
@@ -208,7 +208,7 @@ def _announced(batches: Iterator[Batch], number: int, callbacks: tf.keras.callba
         callbacks.on_train_batch_begin(number)
         yield batch
         number += 1
-        if asked():
+        if is_preempted():
             break  # so that the schedule can save a checkpoint
 
 
@@ -228,10 +228,10 @@ def serve(task: ClusterTask, model_run_dir: str) -> None:
     )  # fmt: skip
     logging.info("%s serves at %s.", task, server.target)
     patience = _SAVING_SECONDS
-    with contextlib.nullcontext() if task.type == PS else heeded():
+    with contextlib.nullcontext() if task.type == PS else deferred_sigterm():
         while task.type == PS or _released(task, model_run_dir) in ("", before):
             time.sleep(_LOOK_SECONDS)
-            patience -= _LOOK_SECONDS * asked()
+            patience -= _LOOK_SECONDS * is_preempted()
             if patience <= 0:
                 raise Preempted
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...errors import InputError
-from ...runtime.logs.exceptions import gist_of
+from ...runtime.logs.exceptions import one_line_message
 from ..message_text import shorten
 from .framing import Frame, frames, place_of
 from .scan import REFUSALS, Accepts, blocks
@@ -56,5 +56,5 @@ def _problem(block: Sequence[Frame], accepts: Accepts) -> str:
     try:
         accepts([record for frame in block if (record := frame.record) is not None])
     except REFUSALS as error:
-        return shorten(gist_of(error))
+        return shorten(one_line_message(error))
     return ""

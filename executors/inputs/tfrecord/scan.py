@@ -22,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from ...errors import InputError
-from ...runtime.logs.exceptions import gist_of
+from ...runtime.logs.exceptions import one_line_message
 from ..bad_records import BadRecords
 from .framing import Frame, frames, place_of
 
@@ -125,7 +125,7 @@ def refused(records: Sequence[Any], accepts: Accepts, first: int = 0) -> list[tu
         accepts(records)
     except REFUSALS as error:
         if len(records) == 1:
-            return [(first, gist_of(error)[:_SHOWN])]
+            return [(first, one_line_message(error)[:_SHOWN])]
         middle = len(records) // 2
         return refused(records[:middle], accepts, first) + refused(records[middle:], accepts, first + middle)
     return []

@@ -23,7 +23,7 @@ def require_temporary_folder() -> None:
         raise InputError(_message()) from error
 
 
-def explained(error: BaseException) -> InputError | None:
+def explain(error: BaseException) -> InputError | None:
     """Returns an InputError with the remedy if no temporary directory was found; None for other errors."""
     if not isinstance(error, FileNotFoundError):
         return None

@@ -23,7 +23,7 @@ _KINDS = {
 }
 
 
-def require_sound(path: str, what: str) -> None:
+def require_valid(path: str, what: str) -> None:
     """Checks that a value can be a path.
 
     Args:

@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError
 from ...errors import InputError
 from ...inputs.example_files import Batch, batches
 from ...inputs.message_text import join_names
-from ...runtime.logs.exceptions import gist_of
+from ...runtime.logs.exceptions import one_line_message
 from . import files
 from .feed import Feed, feed_for, named_feed, record_feed
 from .request import PredictionRequest
@@ -154,5 +154,5 @@ def _failed(
         except Exception as cause:  # as above
             where, error = batch.where(index), cause
             break
-    text = f"{where}: the signature {signature.name!r} fails: {type(error).__name__}: {gist_of(error)}"
+    text = f"{where}: the signature {signature.name!r} fails: {type(error).__name__}: {one_line_message(error)}"
     return SignatureError(text)

@@ -52,13 +52,13 @@ def test_the_process_has_the_arguments_of_this_one_unless_it_is_given_others(
 def test_a_worker_that_has_saved_says_so_though_it_is_told_to_end_again(worker) -> None:
     name = worker("""
         import os, signal
-        from generic_trainer.executors.runtime.process.preemption import Preempted, asked, heeded
+        from generic_trainer.executors.runtime.process.preemption import Preempted, deferred_sigterm, is_preempted
 
         def execute(request):
             try:
-                with heeded():
+                with deferred_sigterm():
                     os.kill(os.getpid(), signal.SIGTERM)
-                    assert asked()
+                    assert is_preempted()
                     raise Preempted("/ckpt-3")
             finally:
                 os.kill(os.getpid(), signal.SIGTERM)

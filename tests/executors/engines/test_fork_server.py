@@ -37,7 +37,7 @@ ABOUT = """
             "seen": os.environ.get("SEEN_BY_WORKER"),
             "folder": os.getcwd(),
             "threads": len(os.listdir("/proc/self/task")),
-            "stand_ins": [name for name, module in sys.modules.items() if type(module).__name__ == "_StandIn"],
+            "stand_ins": [name for name, module in sys.modules.items() if type(module).__name__ == "_LazyModule"],
             "random": [
                 random.random(),
                 float(np.random.random()),

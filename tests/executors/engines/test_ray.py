@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from generic_trainer import FnArgs, TrainingOptions, train
-from generic_trainer.executors.engines.ray_worker import Board, is_transient
+from generic_trainer.executors.engines.ray_worker import ReportActor, is_transient
 from generic_trainer.executors.errors import ModuleError, ProcessDiedError, TrainingProcessError
 from generic_trainer.executors.modules.bundle import pack, unpack
 from generic_trainer.executors.modules.keras_version import KerasChoice
@@ -412,12 +412,12 @@ def test_a_module_travels_by_content(module: Callable[..., str], tmp_path: pathl
     layers.write_text("B = 2\n")
     source = find_source(path, str(tmp_path / "scratch"))
 
-    parcel = pack(source)
-    assert unpack(parcel, str(tmp_path / "unused")) == source  # the same files lie here: they are used
+    bundle = pack(source)
+    assert unpack(bundle, str(tmp_path / "unused")) == source  # the same files lie here: they are used
     assert not (tmp_path / "unused").exists()
 
     layers.write_text("B = 3\n")  # as on another machine
-    there = unpack(parcel, str(tmp_path / "there"))
+    there = unpack(bundle, str(tmp_path / "there"))
     again = find_source(there.path, str(tmp_path / "scratch"))
     assert there.path.startswith(str(tmp_path / "there"))
     assert again.fingerprint == there.fingerprint == source.fingerprint
@@ -442,7 +442,7 @@ def test_what_is_worth_another_try(error: Exception, transient: bool) -> None:
 
 
 def test_parameter_servers_may_go_when_all_that_train_have_ended() -> None:
-    board = Board(1)
+    board = ReportActor(1)
     assert all(board.begin("first", 3) for _ in range(3))
     board.finish(0, "chief 0", {"metrics": {}})
     assert not board.is_over(2)
@@ -452,7 +452,7 @@ def test_parameter_servers_may_go_when_all_that_train_have_ended() -> None:
 
 
 def test_all_that_train_are_stopped_before_the_parameter_servers_that_they_save_by() -> None:
-    board = Board(1)
+    board = ReportActor(1)
     assert board.begin("first", 2)
     board.stop()
     assert board.is_over(0)
@@ -463,7 +463,7 @@ def test_all_that_train_are_stopped_before_the_parameter_servers_that_they_save_
 
 
 def test_a_worker_that_waits_for_one_who_has_ended_is_told_so() -> None:
-    board = Board(0)
+    board = ReportActor(0)
     assert board.begin("first", 2)
     board.fail("worker 0", {"message": "unavailable"}, False, alone=True)
     assert not board.is_over(1)
@@ -474,7 +474,7 @@ def test_a_worker_that_waits_for_one_who_has_ended_is_told_so() -> None:
 
 
 def test_a_new_try_begins_anew_and_a_verdict_ends_them_all() -> None:
-    board = Board(0)
+    board = ReportActor(0)
     assert board.begin("first", 2)
     assert board.begin("first", 2)
     board.fail("worker 1", {"message": "killed"}, False)

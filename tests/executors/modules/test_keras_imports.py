@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from generic_trainer.executors.modules import keras_version
-from generic_trainer.executors.modules.keras_imports import is_missing, keras_paths
+from generic_trainer.executors.modules.keras_imports import is_missing, legacy_keras_imports
 
 _MODULE = """\
 import os
@@ -95,7 +95,7 @@ def test_import_keras_gives_what_it_gave_when_the_module_was_written(
 
 
 def test_a_name_that_nothing_has_is_an_import_error_and_the_path_goes_with_the_block() -> None:
-    with keras_paths([]):
+    with legacy_keras_imports([]):
         module = importlib.import_module("keras.utils.vis_utils")
         with pytest.raises(AttributeError, match=r"keras\.utils\.vis_utils.*'no_such_name'"):
             _ = module.no_such_name

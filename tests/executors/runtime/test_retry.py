@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from generic_trainer.executors.errors import StorageError
-from generic_trainer.executors.runtime.files.retry import TRIES, retried
+from generic_trainer.executors.runtime.files.retry import TRIES, retry_call
 
 
 class _Disk:
@@ -30,7 +30,7 @@ class _Disk:
         return "content"
 
     def read(self, done: Callable[[], bool] | None = None) -> str:
-        return retried(self, "Reading", "/data/file", done=done, sleep=self.pauses.append)
+        return retry_call(self, "Reading", "/data/file", done=done, sleep=self.pauses.append)
 
 
 def _error(number: int) -> OSError:
@@ -122,13 +122,13 @@ def test_a_full_disk_says_how_much_is_free(tmp_path: pathlib.Path) -> None:
 
     path = str(tmp_path / "not" / "yet" / "there")
     with pytest.raises(StorageError, match=r"B of \S+ [kMGT]B are free there\. Free disk space, or choose a folder on"):
-        retried(write, "Writing", path)
+        retry_call(write, "Writing", path)
 
 
 def test_nothing_is_left_running_when_calls_have_ended() -> None:
     import threading
 
-    retried(lambda: None, "Reading", "/data/file")
+    retry_call(lambda: None, "Reading", "/data/file")
     end = time.monotonic() + 30
     while any(thread.name == "file watch" for thread in threading.enumerate()):
         assert time.monotonic() < end

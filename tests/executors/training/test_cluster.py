@@ -139,7 +139,7 @@ def task(kind: str, index: int = 0) -> ClusterTask:
 
 def test_a_parameter_server_stays_until_chief_and_workers_have_ended(tmp_path: pathlib.Path) -> None:
     write(tmp_path, "run.json", status=SUCCEEDED, started="before")  # an earlier run's
-    over = cluster_records.is_over(task("ps"), str(tmp_path))
+    over = cluster_records.make_stop_condition(task("ps"), str(tmp_path))
     assert not over()
     write(tmp_path, "run.json", status=RUNNING)
     write(tmp_path, "tasks/worker-0.json", status=RUNNING)
@@ -152,7 +152,7 @@ def test_a_parameter_server_stays_until_chief_and_workers_have_ended(tmp_path: p
 
 
 def test_every_task_ends_when_the_chief_fails_and_says_why(tmp_path: pathlib.Path) -> None:
-    overs = [cluster_records.is_over(task(kind), str(tmp_path)) for kind in ("worker", "ps", "evaluator")]
+    overs = [cluster_records.make_stop_condition(task(kind), str(tmp_path)) for kind in ("worker", "ps", "evaluator")]
     assert not any(over() for over in overs)
     cluster_records.require_success(str(tmp_path))
     write(tmp_path, "run.json", status=FAILED, error={"type": "ValueError", "message": "no such column"})
@@ -164,8 +164,8 @@ def test_every_task_ends_when_the_chief_fails_and_says_why(tmp_path: pathlib.Pat
 def test_the_chief_waits_for_an_evaluator_that_shows_life(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_records, "_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(cluster_records, "EVALUATOR_PATIENCE", 0.05)
+    monkeypatch.setattr(cluster_records, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(cluster_records, "EVALUATOR_TIMEOUT", 0.05)
     with pytest.raises(TrainingProcessError, match=r"The evaluator wrote nothing for 0\.05 s"):
         cluster_records.await_evaluator(str(tmp_path))
     write(tmp_path, "tasks/evaluator-0.json", status=SUCCEEDED, metrics={"eval": {"auc": 0.9}})
@@ -178,7 +178,7 @@ def test_the_chief_waits_for_an_evaluator_that_shows_life(
 def test_records_of_an_earlier_runs_tasks_are_forgotten(tmp_path: pathlib.Path) -> None:
     write(tmp_path, "tasks/evaluator-0.json", status=SUCCEEDED)
     write(tmp_path, "tasks/worker-0.json", status=RUNNING)
-    cluster_records.forget_finished_tasks(str(tmp_path))
+    cluster_records.delete_finished_tasks(str(tmp_path))
     assert os.listdir(tmp_path / "tasks") == ["worker-0.json"]
     assert not cluster_records.has_evaluator(task("chief"), str(tmp_path))
     write(tmp_path, "tasks/evaluator-0.json", status=RUNNING)
