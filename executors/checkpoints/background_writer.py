@@ -62,14 +62,14 @@ class BackgroundWriter:
         self._copying = 0.0  # seconds that the last copy took
         self._begun: tuple[int, float] | None = None  # step and time of the last snapshot
 
-    def begin(self, prefix: str, step: int, values: list[Value], then: Callable[[], None]) -> None:
+    def begin(self, prefix: str, step: int, values: list[Value], on_done: Callable[[], None]) -> None:
         """Starts writing a checkpoint; first waits for the previous write.
 
         Args:
           prefix: Path of the checkpoint.
           step: Its step number, used for progress reports and to measure the duration of a step.
           values: Content of the checkpoint. The list is emptied to release the tensors.
-          then: Called in the writing thread after the files are complete, to update the directory's state file.
+          on_done: Called in the writing thread after the files are complete, to update the directory's state file.
 
         Raises:
           CheckpointError: If the previous write failed.
@@ -79,7 +79,7 @@ class BackgroundWriter:
         self._held = size(values)
         self._copied.clear()
         # Not a daemon thread, so that the interpreter waits for it on exit.
-        self._thread = threading.Thread(target=self._run, args=(prefix, step, values, then), name="checkpoint")
+        self._thread = threading.Thread(target=self._run, args=(prefix, step, values, on_done), name="checkpoint")
         self._thread.start()
         if not has_long_steps:
             self._copied.wait()
@@ -114,7 +114,7 @@ class BackgroundWriter:
         if error is not None:
             raise error
 
-    def _run(self, prefix: str, step: int, values: list[Value], then: Callable[[], None]) -> None:
+    def _run(self, prefix: str, step: int, values: list[Value], on_done: Callable[[], None]) -> None:
         try:
             with tf.profiler.experimental.Trace(WRITE):
                 begin = time.perf_counter()
@@ -122,7 +122,7 @@ class BackgroundWriter:
                 self._copying = time.perf_counter() - begin
                 self._copied.set()
                 retry_call(lambda: write(prefix, mine), OPERATION, prefix)
-                retry_call(then, OPERATION, prefix)
+                retry_call(on_done, OPERATION, prefix)
             report_checkpoint(step)
         except Exception as error:
             self._error = write_error(prefix, error)

@@ -36,7 +36,7 @@ from ..runtime.process.preemption import Preempted, deferred_sigterm, is_preempt
 from . import child_process
 from .ray_losses import Loss, losses, lost_nodes
 from .ray_session import session_folder
-from .ray_worker import ReportActor, Summary, work
+from .ray_worker import ReportCollector, Summary, work
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
@@ -183,9 +183,9 @@ def execute(order: DriverRequest) -> dict[str, object]:
     least, most = options.worker_range
     resources = resources_per_worker(options)
     require_resources(resources, least + options.ps, _RESOURCES_TIMEOUT if _address(options) != LOCAL_CLUSTER else 0)
-    # Pin the board to the driver's node: other machines may leave the cluster before the run ends.
+    # Pin the collector to the driver's node: other machines may leave the cluster before the run ends.
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    board = ray.remote(num_cpus=0, scheduling_strategy=here)(ReportActor).remote(options.ps)
+    collector = ray.remote(num_cpus=0, scheduling_strategy=here)(ReportCollector).remote(options.ps)
     trainer = trainer_class(
         work,
         train_loop_config={
@@ -193,7 +193,7 @@ def execute(order: DriverRequest) -> dict[str, object]:
             "request": {**order["request"], "argv": sys.argv},  # a Ray worker's sys.argv are Ray's arguments
             "bundle": pack(ModuleSource.of(order["request"]["source"])),
             "environment": order["environment"],
-            "board": board,
+            "collector": collector,
         },
         backend_config=TfConfig(options.ps),
         scaling_config=ScalingConfig(
@@ -208,7 +208,7 @@ def execute(order: DriverRequest) -> dict[str, object]:
         ),
     )
     failed = None
-    with deferred_sigterm(), _show_worker_output(board):
+    with deferred_sigterm(), _show_worker_output(collector):
         try:
             trainer.fit()
         except TrainingFailedError as error:
@@ -216,7 +216,7 @@ def execute(order: DriverRequest) -> dict[str, object]:
         is_stopped = is_preempted()
     if is_stopped:
         raise Preempted
-    summary = ray.get(board.summary.remote(time.monotonic() - start))
+    summary = ray.get(collector.summary.remote(time.monotonic() - start))
     try:
         return _outcome(summary, failed)
     finally:
@@ -224,11 +224,11 @@ def execute(order: DriverRequest) -> dict[str, object]:
 
 
 @contextlib.contextmanager
-def _show_worker_output(board: ActorHandle) -> Iterator[None]:
+def _show_worker_output(collector: ActorHandle) -> Iterator[None]:
     """Prints the workers' output and periodic progress lines during the block, and forwards SIGTERM to the workers.
 
     Raises:
-      ProcessDiedError: When the board has died. Ray Train would keep restarting workers that cannot report to it.
+      ProcessDiedError: When the collector has died. Ray Train would keep restarting workers that cannot report to it.
     """
     import ray
 
@@ -238,7 +238,7 @@ def _show_worker_output(board: ActorHandle) -> Iterator[None]:
     losses_due, named = progress.Due(_LOSS_POLL_SECONDS), set[Loss]()
 
     def log_losses() -> None:
-        for loss in lost_nodes(ray.get(board.members.remote())):
+        for loss in lost_nodes(ray.get(collector.members.remote())):
             if loss not in named:
                 named.add(loss)
                 logging.warning("%s. Ray restarts the workers when the cluster has enough free resources.", loss)
@@ -248,14 +248,14 @@ def _show_worker_output(board: ActorHandle) -> Iterator[None]:
         while not last:
             last = over.wait(_POLL_SECONDS)
             if is_preempted():
-                board.stop.remote()
+                collector.stop.remote()
             try:
                 if losses_due.is_due():
                     log_losses()
-                sys.stderr.write(ray.get(board.heard.remote(last, not progress.is_watched())))
-                if progress.is_watched() and (told := ray.get(board.whole.remote())):
-                    progress.report_progress(told["step"], told["examples"] - progress.reported_examples())
-                    progress.report_details(**told["details"])
+                sys.stderr.write(ray.get(collector.take_output.remote(last, not progress.is_watched())))
+                if progress.is_watched() and (total := ray.get(collector.total_progress.remote())):
+                    progress.report_progress(total["step"], total["examples"] - progress.reported_examples())
+                    progress.report_details(**total["details"])
             except ray.exceptions.RayActorError as error:
                 lost.append(error)
                 _thread.interrupt_main()
@@ -286,31 +286,33 @@ def _outcome(summary: Summary, failed: Exception | None) -> dict[str, object]:
     is_blamed = any(not failure["alone"] for failure in last_ones)  # `alone`: lost contact to it
     is_loss_likely = failed is not None and not summary["verdict"] and not is_blamed
     lost = losses(summary["silent"], _LOSS_TIMEOUT if is_loss_likely else 0.0)
-    told = [f"{one['task']}: {one['error']['message']}" for one in failures] + [str(loss) for loss in lost]
-    cluster = {"workers": tries, "failures": told, **summary["pace"]}
+    messages = [f"{one['task']}: {one['error']['message']}" for one in failures] + [str(loss) for loss in lost]
+    cluster = {"workers": tries, "failures": messages, **summary["pace"]}
     if summary["verdict"]:
         return {"raised": summary["verdict"], "cluster": cluster}
     if failed is None:
-        for one in told:
+        for one in messages:
             logging.warning("Training continued after a failure: %s", one)
         return {**summary["result"], "cluster": cluster}
-    given_up = f"Training failed after {len(tries)} attempt{'' if len(tries) == 1 else 's'}"
+    failed_after = f"Training failed after {len(tries)} attempt{'' if len(tries) == 1 else 's'}"
     lost_last = [loss for loss in lost if loss.attempt == len(tries)]
     if lost_last and not is_blamed:
-        return {"raised": describe(_lost_workers_error(given_up, lost_last)), "cluster": cluster}
+        return {"raised": describe(_lost_workers_error(failed_after, lost_last)), "cluster": cluster}
     if not failures:
-        return {"raised": describe(ProcessDiedError(f"{given_up}: {failed}")), "cluster": cluster}
+        return {"raised": describe(ProcessDiedError(f"{failed_after}: {failed}")), "cluster": cluster}
     last = next((failure for failure in last_ones if not failure["alone"]), failures[-1])
     error = rebuild(last["error"])
-    raised = TrainingProcessError(f"{given_up}; in the last one, {last['task']} raised {type(error).__name__}: {error}")
+    raised = TrainingProcessError(
+        f"{failed_after}; in the last one, {last['task']} raised {type(error).__name__}: {error}"
+    )
     raised.__cause__ = RemoteTraceback(last["error"]["traceback"])
     return {"raised": describe(raised), "cluster": cluster}
 
 
-def _lost_workers_error(given_up: str, lost: Sequence[Loss]) -> ProcessDiedError:
+def _lost_workers_error(failed_after: str, lost: Sequence[Loss]) -> ProcessDiedError:
     """Returns the error of a run whose last try ended because worker processes or nodes were lost."""
     return ProcessDiedError(
-        f"{given_up}: {'; '.join(map(str, lost))}. The other workers cannot continue without it. Run it again: it "
+        f"{failed_after}: {'; '.join(map(str, lost))}. The other workers cannot continue without it. Run it again: it "
         "resumes from its last checkpoint. With max_failures=N, Ray restarts the workers up to N times."
     )
 

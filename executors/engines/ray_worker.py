@@ -44,7 +44,7 @@ class WorkerRequest(TypedDict):
     request: RequestJson
     bundle: SourceBundle
     environment: dict[str, str]
-    board: ActorHandle
+    collector: ActorHandle
 
 
 class WorkerLocation(TypedDict):
@@ -73,7 +73,7 @@ class Failure(TypedDict):
 
 
 class Summary(TypedDict):
-    """The board's report at the end of a run.
+    """The collector's report at the end of a run.
 
     Attributes:
       pace: The account of the whole run.
@@ -92,7 +92,7 @@ class Summary(TypedDict):
     silent: list[Member]
 
 
-class ReportActor:
+class ReportCollector:
     """The actor that collects the workers' reports of all tries of a run; called with plain values.
 
     Args:
@@ -175,7 +175,7 @@ class ReportActor:
         """Ends the training workers by SIGTERM, so that they save checkpoints; parameter servers end after them."""
         self._is_stopped = True
 
-    def say(self, text: str) -> None:
+    def add_output(self, text: str) -> None:
         """Adds output of a task; whole lines."""
         self._output.append(text)
 
@@ -183,12 +183,12 @@ class ReportActor:
         """Records the progress of a worker in a try; `reported` has the fields of `Progress`."""
         self._pace.note(name, rank, what, progress.Progress(**reported))
 
-    def heard(self, last: bool = False, with_progress: bool = True) -> str:
+    def take_output(self, last: bool = False, with_progress: bool = True) -> str:
         """Returns the output since the last call, and periodically a progress line; see `Pace.lines`."""
         said, self._output = self._output, []
         return "".join(said) + self._pace.lines(last, with_progress)
 
-    def whole(self) -> Whole:
+    def total_progress(self) -> Whole:
         """Returns the progress of all workers together; see `Pace.whole`."""
         return self._pace.whole()
 
@@ -212,19 +212,19 @@ class ReportActor:
         }
 
 
-class _OutputToActor(io.TextIOBase):
-    """A text file that sends what is written to the board."""
+class _CollectorStream(io.TextIOBase):
+    """A text file that sends what is written to the collector."""
 
-    def __init__(self, board: ActorHandle) -> None:
-        self._board = board
+    def __init__(self, collector: ActorHandle) -> None:
+        self._collector = collector
 
     def write(self, text: str) -> int:
-        self._board.say.remote(text)
+        self._collector.add_output.remote(text)
         return len(text)
 
 
 class WorkerError(RuntimeError):
-    """A worker has failed; its exception is recorded on the board."""
+    """A worker has failed; its exception was sent to the collector."""
 
 
 def work(order: WorkerRequest) -> None:
@@ -232,7 +232,7 @@ def work(order: WorkerRequest) -> None:
 
     Args:
       order: `worker`, `request` and `environment` as in `child_process.run`, the `bundle` with the module's files, and
-        the `board`'s actor handle.
+        the `collector`'s actor handle.
 
     Raises:
       WorkerError: When the task failed.
@@ -240,43 +240,43 @@ def work(order: WorkerRequest) -> None:
     import ray
     import ray.train
 
-    board, context = order["board"], ray.train.get_context()
+    collector, context = order["collector"], ray.train.get_context()
     rank, task = context.get_world_rank(), task_from_environment()
     assert task is not None, "ray_backend.py has set it"
-    if not ray.get(board.begin.remote(task.cluster_id, context.get_world_size(), _location_of(task))):
+    if not ray.get(collector.begin.remote(task.cluster_id, context.get_world_size(), _location_of(task))):
         return
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
-        told = progress.watched(scratch)
+        progress_file = progress.watched(scratch)
 
-        def tell() -> None:
-            if (reported := progress.read(told)) is not None and reported.seconds >= 0:
-                board.advance.remote(task.cluster_id, rank, str(task), dataclasses.asdict(reported))
+        def report() -> None:
+            if (reported := progress.read(progress_file)) is not None and reported.seconds >= 0:
+                collector.advance.remote(task.cluster_id, rank, str(task), dataclasses.asdict(reported))
 
         def is_over() -> bool:
-            tell()
-            return bool(ray.get(board.is_over.remote(rank)))
+            report()
+            return bool(ray.get(collector.is_over.remote(rank)))
 
         try:
             result = child_process.run(
                 order["worker"],
                 make_task_request(task, order["request"], order["bundle"], scratch),
-                environment={**order["environment"], **task.environment(), progress.VARIABLE: told},
+                environment={**order["environment"], **task.environment(), progress.VARIABLE: progress_file},
                 prefix=f"[{task}] ",
                 until=is_over,
                 what=str(task),
-                output=_OutputToActor(board),
+                output=_CollectorStream(collector),
             )
         except Exception as error:
-            tell()
+            report()
             alone = type(error).__name__ in _TRANSIENT
-            ray.get(board.fail.remote(str(task), describe(error), not is_transient(error), alone))
+            ray.get(collector.fail.remote(str(task), describe(error), not is_transient(error), alone))
             raise WorkerError(f"{task}: {type(error).__name__}: {error}") from None
-        tell()
-    ray.get(board.finish.remote(rank, str(task), result if task.is_chief else None))
+        report()
+    ray.get(collector.finish.remote(rank, str(task), result if task.is_chief else None))
 
 
 def _location_of(task: ClusterTask) -> WorkerLocation:
-    """Returns this worker's location, for `Board.begin`."""
+    """Returns this worker's location, for `ReportCollector.begin`."""
     import ray
     import ray.util
 

@@ -150,7 +150,7 @@ def open_source(
 def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where: str, is_shared: bool) -> Source:
     if data.reader is not None or data.path:
         logging.info("%s: reading %s, which the run gives, in place of the conf's own.", where, ", ".join(patterns))
-    kind, files = kind_of(find_record_files(patterns), columns_wanted=True, otherwise=TEXT)
+    kind, files = kind_of(find_record_files(patterns), columns_wanted=True, default=TEXT)
     if kind == TF_RECORD:
         columns = dataclasses.replace(columns, kinds=kinds_in(files, columns.fields, where))
         source = ExampleRangeSource if is_shared or policy(READER) else ExampleSource

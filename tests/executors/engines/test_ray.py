@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from generic_trainer import FnArgs, TrainingOptions, train
-from generic_trainer.executors.engines.ray_worker import ReportActor, is_transient
+from generic_trainer.executors.engines.ray_worker import ReportCollector, is_transient
 from generic_trainer.executors.errors import ModuleError, ProcessDiedError, TrainingProcessError
 from generic_trainer.executors.modules.bundle import pack, unpack
 from generic_trainer.executors.modules.keras_version import KerasChoice
@@ -442,46 +442,46 @@ def test_what_is_worth_another_try(error: Exception, transient: bool) -> None:
 
 
 def test_parameter_servers_may_go_when_all_that_train_have_ended() -> None:
-    board = ReportActor(1)
-    assert all(board.begin("first", 3) for _ in range(3))
-    board.finish(0, "chief 0", {"metrics": {}})
-    assert not board.is_over(2)
-    board.finish(1, "worker 0", None)
-    assert board.is_over(2)
-    assert not board.is_over(0)
+    collector = ReportCollector(1)
+    assert all(collector.begin("first", 3) for _ in range(3))
+    collector.finish(0, "chief 0", {"metrics": {}})
+    assert not collector.is_over(2)
+    collector.finish(1, "worker 0", None)
+    assert collector.is_over(2)
+    assert not collector.is_over(0)
 
 
 def test_all_that_train_are_stopped_before_the_parameter_servers_that_they_save_by() -> None:
-    board = ReportActor(1)
-    assert board.begin("first", 2)
-    board.stop()
-    assert board.is_over(0)
-    assert not board.is_over(1)
-    board.finish(0, "chief 0", {})
-    assert board.is_over(1)
-    assert not board.begin("second", 2)
+    collector = ReportCollector(1)
+    assert collector.begin("first", 2)
+    collector.stop()
+    assert collector.is_over(0)
+    assert not collector.is_over(1)
+    collector.finish(0, "chief 0", {})
+    assert collector.is_over(1)
+    assert not collector.begin("second", 2)
 
 
 def test_a_worker_that_waits_for_one_who_has_ended_is_told_so() -> None:
-    board = ReportActor(0)
-    assert board.begin("first", 2)
-    board.fail("worker 0", {"message": "unavailable"}, False, alone=True)
-    assert not board.is_over(1)
-    assert board.begin("second", 2)
-    board.finish(1, "worker 1", None)
-    board.fail("worker 0", {"message": "unavailable"}, False, alone=True)
-    assert "worker 0 was waiting for worker 1, which had ended" in board.summary()["verdict"]["message"]
+    collector = ReportCollector(0)
+    assert collector.begin("first", 2)
+    collector.fail("worker 0", {"message": "unavailable"}, False, alone=True)
+    assert not collector.is_over(1)
+    assert collector.begin("second", 2)
+    collector.finish(1, "worker 1", None)
+    collector.fail("worker 0", {"message": "unavailable"}, False, alone=True)
+    assert "worker 0 was waiting for worker 1, which had ended" in collector.summary()["verdict"]["message"]
 
 
 def test_a_new_try_begins_anew_and_a_verdict_ends_them_all() -> None:
-    board = ReportActor(0)
-    assert board.begin("first", 2)
-    assert board.begin("first", 2)
-    board.fail("worker 1", {"message": "killed"}, False)
-    assert board.begin("second", 1)
-    assert not board.is_over(0)
-    board.fail("worker 0", {"message": "wrong"}, True)
-    assert board.is_over(0)
-    assert not board.begin("third", 1)
-    assert board.summary()["tries"] == [2, 1]
-    assert board.summary()["verdict"] == {"message": "wrong"}
+    collector = ReportCollector(0)
+    assert collector.begin("first", 2)
+    assert collector.begin("first", 2)
+    collector.fail("worker 1", {"message": "killed"}, False)
+    assert collector.begin("second", 1)
+    assert not collector.is_over(0)
+    collector.fail("worker 0", {"message": "wrong"}, True)
+    assert collector.is_over(0)
+    assert not collector.begin("third", 1)
+    assert collector.summary()["tries"] == [2, 1]
+    assert collector.summary()["verdict"] == {"message": "wrong"}
