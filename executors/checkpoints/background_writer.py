@@ -177,10 +177,12 @@ def write_error(prefix: str, error: Exception) -> CheckpointError:
     if not prefix.startswith("s3://"):
         with contextlib.suppress(Exception):  # must not mask the original error
             file_io.rmtree(f"{prefix}_temp")
-    told = storage_errors.explain(error, OPERATION, prefix)
-    why = str(told) if told else f"The checkpoint {prefix} could not be written: {error}."
+    storage_error = storage_errors.explain(error, OPERATION, prefix)
+    why = str(storage_error) if storage_error else f"The checkpoint {prefix} could not be written: {error}."
     raised = CheckpointError(f"{why} The last complete checkpoint is kept; the next run resumes from it.")
-    raised.__cause__ = None if told else error  # TensorFlow's traceback adds nothing to an explained storage error
+    raised.__cause__ = (
+        None if storage_error else error
+    )  # TensorFlow's traceback adds nothing to an explained storage error
     return raised
 
 

@@ -70,8 +70,8 @@ class Identity:
         for name in sorted({*self.parts, *earlier.parts}):
             before, now = earlier.parts.get(name), self.parts.get(name)
             if before != now and name.rpartition(".")[2] not in _LENGTHS:
-                shown = not name.startswith(("code of", "data of")) and len(f"{before}{now}") < 200
-                found.append(f"{name} ({before!r}, now {now!r})" if shown else name)
+                is_short = not name.startswith(("code of", "data of")) and len(f"{before}{now}") < 200
+                found.append(f"{name} ({before!r}, now {now!r})" if is_short else name)
         return found
 
     def write(self, folder: str) -> None:

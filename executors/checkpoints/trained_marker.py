@@ -33,10 +33,10 @@ class TrainedMarker:
         if not self._path or not file_io.exists(self._path):
             return {}
         try:
-            noted: dict[str, Any] = json.loads(file_io.read_text(self._path))
+            content: dict[str, Any] = json.loads(file_io.read_text(self._path))
         except ValueError:
             return {}
-        return noted["facts"] if noted["made_by"] == self._made_by else {}
+        return content["facts"] if content["made_by"] == self._made_by else {}
 
     def write(self, **facts: object) -> None:
         """Writes the marker with some facts, which must be JSON values."""

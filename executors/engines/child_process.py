@@ -92,8 +92,8 @@ def run(
         with open(files[0], "w", encoding="utf-8", opener=_private) as file:
             json.dump({"argv": sys.argv, **request, "sys_path": sys.path}, file)
         hidden = LastText()
-        shown = hidden if quiet else output
-        targets = (shown, shown) if shown is not None else (sys.stdout, sys.stderr)
+        target = hidden if quiet else output
+        targets = (target, target) if target is not None else (sys.stdout, sys.stderr)
         mark = process_tree.new_mark()
         variables = {**os.environ, **(environment or {}), process_tree.VARIABLE: mark}
         kept = log_file_size()

@@ -108,15 +108,15 @@ def await_evaluator(model_run_dir: str) -> Metrics:
     """
     name = _task_record(EVALUATOR, 0)
     logging.info("Training is complete; waiting for the evaluator.")
-    seen, end = None, time.monotonic() + EVALUATOR_TIMEOUT
+    last_sizes, end = None, time.monotonic() + EVALUATOR_TIMEOUT
     while time.monotonic() < end:
         record = run_record.read(model_run_dir, name)
         if record.get("status") == run_record.SUCCEEDED:
             return dict(record["metrics"])
         if record.get("status") in run_record.UNSUCCESSFUL:
             raise _task_error("evaluator", record)
-        if (now := _event_file_sizes(model_run_dir)) != seen:
-            seen, end = now, time.monotonic() + EVALUATOR_TIMEOUT
+        if (now := _event_file_sizes(model_run_dir)) != last_sizes:
+            last_sizes, end = now, time.monotonic() + EVALUATOR_TIMEOUT
         time.sleep(_POLL_SECONDS)
     raise TrainingProcessError(
         f"The evaluator wrote nothing for {EVALUATOR_TIMEOUT:g} s after training. Its record is expected at "

@@ -60,12 +60,12 @@ def main(control: socket.socket) -> int:
     signals = _Signals()
     os.environ.pop(LOG_FILE, None)  # set per worker
     inherit_log_display()
-    asked = json.loads(control.recv(_MESSAGE_BYTES))
-    sys.path[:] = asked["sys_path"]
+    imports = json.loads(control.recv(_MESSAGE_BYTES))
+    sys.path[:] = imports["sys_path"]
     before = set(os.environ)
-    _import_all(asked["modules"])
-    order = _Server(control, signals, {name: os.environ[name] for name in os.environ.keys() - before}).serve()
-    return work(order["worker"], *order["files"]) if order else 0
+    _import_all(imports["modules"])
+    request = _Server(control, signals, {name: os.environ[name] for name in os.environ.keys() - before}).serve()
+    return work(request["worker"], *request["files"]) if request else 0
 
 
 def _import_all(modules: list[str]) -> None:
@@ -97,7 +97,7 @@ class _Server:
 
     def __init__(self, control: socket.socket, signals: _Signals, set_by_imports: dict[str, str]) -> None:
         self._control, self._signals, self._set_by_imports = control, signals, set_by_imports
-        self._lines: dict[int, socket.socket] = {}
+        self._connections: dict[int, socket.socket] = {}
         self._marks: dict[int, str] = {}
         self._wake, wake_end = socket.socketpair()
         for end in (self._wake, wake_end):
@@ -106,13 +106,13 @@ class _Server:
         signal.set_wakeup_fd(wake_end.fileno())
 
     def serve(self) -> ForkRequest | None:
-        """Serves until dismissed; returns the order in a forked worker, and None in the server."""
+        """Serves until dismissed; returns the request in a forked worker, and None in the server."""
         wanted = True
         last = time.monotonic()
-        while wanted or self._lines:
-            left = None if self._lines else max(0.0, last + IDLE_SECONDS - time.monotonic())
+        while wanted or self._connections:
+            left = None if self._connections else max(0.0, last + IDLE_SECONDS - time.monotonic())
             ready = select.select([self._wake, self._control], [], [], left)[0]
-            if not ready and not self._lines:
+            if not ready and not self._connections:
                 return None
             if self._wake in ready:
                 self._report_exits()
@@ -127,14 +127,14 @@ class _Server:
                 elif not (wanted and is_own_user):
                     for file in files:  # the waiting client sees the end of the stream
                         os.close(file)
-                elif order := self._fork(files):
-                    return order
+                elif request := self._fork(files):
+                    return request
         return None
 
     def _fork(self, files: list[int]) -> ForkRequest | None:
-        line = socket.socket(fileno=files[0])
-        with line.makefile("rb") as stream:
-            order: ForkRequest = json.loads(stream.readline())
+        connection = socket.socket(fileno=files[0])
+        with connection.makefile("rb") as stream:
+            request: ForkRequest = json.loads(stream.readline())
         server = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -145,32 +145,32 @@ class _Server:
                 os.dup2(file, number)
             for file in files[1:]:
                 os.close(file)
-            for held in (line, self._control, self._wake, self._wake_end, *self._lines.values()):
+            for held in (connection, self._control, self._wake, self._wake_end, *self._connections.values()):
                 held.close()
-            _apply_request(order, server, self._set_by_imports)
+            _apply_request(request, server, self._set_by_imports)
             self._signals.restore()
-            return order
+            return request
         with contextlib.suppress(OSError):  # the worker may have set it already, or have ended
             os.setpgid(pid, pid)
         for file in files[1:]:
             os.close(file)
-        self._lines[pid], self._marks[pid] = line, order["environment"].get(process_tree.VARIABLE, "")
-        if not _send(line, {"pid": pid}):
+        self._connections[pid], self._marks[pid] = connection, request["environment"].get(process_tree.VARIABLE, "")
+        if not _send(connection, {"pid": pid}):
             self._kill(pid)
         return None
 
     def _report_exits(self) -> None:
         with contextlib.suppress(BlockingIOError):
             self._wake.recv(4096)
-        for pid in list(self._lines):
+        for pid in list(self._connections):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 del self._marks[pid]
-                with self._lines.pop(pid) as line:
-                    _send(line, {"status": os.waitstatus_to_exitcode(status)})
+                with self._connections.pop(pid) as connection:
+                    _send(connection, {"status": os.waitstatus_to_exitcode(status)})
 
     def _kill_all(self) -> None:
-        for pid in self._lines:
+        for pid in self._connections:
             self._kill(pid)
 
     def _kill(self, pid: int) -> None:
@@ -195,20 +195,20 @@ def _receive(control: socket.socket) -> tuple[bytes, list[int], bool]:
     return message, list(files), is_own_user
 
 
-def _send(line: socket.socket, what: dict[str, int]) -> bool:
+def _send(connection: socket.socket, what: dict[str, int]) -> bool:
     """Sends a message to the worker's client; returns whether the client still listens."""
     try:
-        line.sendall(json.dumps(what).encode() + b"\n")
+        connection.sendall(json.dumps(what).encode() + b"\n")
     except OSError:
         return False
     return True
 
 
-def _apply_request(order: ForkRequest, server: int, set_by_imports: dict[str, str]) -> None:
+def _apply_request(request: ForkRequest, server: int, set_by_imports: dict[str, str]) -> None:
     """Applies the client's umask and environment in a forked worker, and reseeds NumPy's random numbers."""
     die_with_parent(server)
-    os.umask(order["umask"])
-    environment = set_by_imports | order["environment"]
+    os.umask(request["umask"])
+    environment = set_by_imports | request["environment"]
     for name in os.environ.keys() - environment.keys():
         del os.environ[name]
     os.environ.update(environment)

@@ -351,13 +351,13 @@ def require_resources(resources: Mapping[str, float], workers: int, patience: fl
 
     end = time.monotonic() + patience
     while True:
-        there = ray.cluster_resources()
-        missing = [name for name, amount in resources.items() if there.get(name, 0) < amount * workers]
+        available = ray.cluster_resources()
+        missing = [name for name, amount in resources.items() if available.get(name, 0) < amount * workers]
         if not missing:
             return
         if time.monotonic() >= end:
             wanted = ", ".join(f"{amount * workers:g} {name}" for name, amount in resources.items())
-            found = ", ".join(f"{there.get(name, 0):g} {name}" for name in resources)
+            found = ", ".join(f"{available.get(name, 0):g} {name}" for name in resources)
             raise InputError(
                 f"{workers} workers and parameter servers need {wanted} in total; the cluster has {found}. Use fewer "
                 "(workers, ps), or request less for each (cpus_per_worker, gpus_per_worker, memory_gb_per_worker)."

@@ -143,11 +143,11 @@ class BadRecords:
 
     def _too_many_message(self) -> str:
         found = list(self._found.values())
-        shown = "; ".join(map(str, found[:_MAX_IN_MESSAGE]))
+        listing = "; ".join(map(str, found[:_MAX_IN_MESSAGE]))
         more = f"; and {len(found) - _MAX_IN_MESSAGE} more" if len(found) > _MAX_IN_MESSAGE else ""
         return (
             f"{self.count} records cannot be read, but on_bad_records=skip:{self.limit} skips at most {self.limit}: "
-            f"{shown}{more}."
+            f"{listing}{more}."
         )
 
 

@@ -32,9 +32,9 @@ def publish_shims(table: Collection[tuple[str, str]], beside: str) -> None:
     """
     package = beside.rpartition(".")[0]
     missing = {top for top in {name.partition(".")[0] for name, _ in table} if not _is_available(top)}
-    for name, ours in table:
+    for name, replacement in table:
         if name.partition(".")[0] in missing:
-            vars(_published(name)).update(_public(importlib.import_module(f"{package}.{ours}")))
+            vars(_published(name)).update(_public(importlib.import_module(f"{package}.{replacement}")))
 
 
 def first_import(path: str, packages: Collection[str]) -> tuple[int, str] | None:

@@ -92,10 +92,10 @@ def detect_format(path: str) -> CsvFormat | None:
         if (encoding != "utf-16" and b"\0" in head) or head.lstrip()[:1] in (b"{", b"[", b"<"):
             return None
         content = _Content(is_text := encoding != "utf-16")
-        said, size = time.monotonic(), max(file_io.size_of(path), 1)
+        last_log, size = time.monotonic(), max(file_io.size_of(path), 1)
         for block in itertools.chain([head], iter(lambda: file.read(_BLOCK_BYTES), b"")):
             content.scan(block)
-            said = _log_progress(said, path, "read", file, size)
+            last_log = _log_progress(last_log, path, "read", file, size)
     encoding = encoding or content.encoding(path)
     text = head.decode(encoding, "replace")
     separator, first = _separator(text, len(head) == _HEAD_BYTES)
@@ -229,14 +229,14 @@ def rows_in(path: str, form: CsvFormat, verb: str) -> Iterator[Iterator[list[str
     size = max(file_io.size_of(path), 1)
 
     def read(text: io.TextIOWrapper, binary: IO[bytes]) -> Iterator[list[str]]:
-        said = time.monotonic()
+        last_log = time.monotonic()
         reader = csv.reader(itertools.islice(text, form.first, None), delimiter=form.separator, strict=True)
         try:
             for number, row in enumerate(reader):
                 if row:
                     yield row
                 if number % 10_000 == 0:
-                    said = _log_progress(said, path, verb, binary, size)
+                    last_log = _log_progress(last_log, path, verb, binary, size)
         except (csv.Error, UnicodeDecodeError) as error:
             line = reader.line_num + form.first
             raise InputError(f"{path}, line {line}: not valid CSV: {error}.") from error
@@ -245,10 +245,10 @@ def rows_in(path: str, form: CsvFormat, verb: str) -> Iterator[Iterator[list[str
         yield read(io.TextIOWrapper(binary, encoding=form.encoding, newline=""), binary)
 
 
-def _log_progress(said: float, path: str, verb: str, file: IO[bytes], size: int) -> float:
-    """Logs the progress if `_LOG_SECONDS` have passed since `said`; returns the time of the last message."""
-    if (now := time.monotonic()) - said < _LOG_SECONDS:
-        return said
+def _log_progress(last_log: float, path: str, verb: str, file: IO[bytes], size: int) -> float:
+    """Logs the progress if `_LOG_SECONDS` have passed since `last_log`; returns the time of the last message."""
+    if (now := time.monotonic()) - last_log < _LOG_SECONDS:
+        return last_log
     place = getattr(file, "fileobj", file).tell()
     logging.info("%s: %d %% %s", path, 100 * place // size, verb)
     return now

@@ -67,7 +67,7 @@ def plain_data(
     changes = {path: found for path, form in forms.items() if (found := _find_changes(path, form))}
     if not changes:
         return data, []
-    said = [f"{os.path.basename(path)}: {'; '.join(what.said())}" for path, what in changes.items()]
+    descriptions = [f"{os.path.basename(path)}: {'; '.join(what.describe())}" for path, what in changes.items()]
     part = f"{folder}.part-{os.getpid()}"
     try:
         os.makedirs(part)
@@ -78,7 +78,7 @@ def plain_data(
             else:
                 file_io.copy(path, copy)
         with open(os.path.join(part, _MANIFEST), "w", encoding="utf-8") as manifest:
-            json.dump({"sources": state, "changes": said}, manifest)
+            json.dump({"sources": state, "changes": descriptions}, manifest)
         if os.path.exists(folder):
             with lock or contextlib.nullcontext():
                 shutil.rmtree(folder)
@@ -89,7 +89,7 @@ def plain_data(
         raise InputError(f"{folder}: a copy of {data} cannot be written ({error.strerror or error}).") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    return place, said
+    return place, descriptions
 
 
 def _csv_files(data: str) -> list[str]:
@@ -153,7 +153,7 @@ class _Changes:
         is_plain = self.form.is_plain and not self.form.has_quoted_names
         return not is_plain or bool(self.renamed or self.points or self.commas or self.left_out or self.lines)
 
-    def said(self) -> list[str]:
+    def describe(self) -> list[str]:
         """Returns one short message per change."""
         form = self.form
         names = [self.names[place] for place in self.points]

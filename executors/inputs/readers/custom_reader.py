@@ -133,15 +133,15 @@ def open_custom(reader: CustomReader | tf.data.Dataset, origin: str = "") -> Rec
 
 def _shards(reader: CustomReader, origin: str) -> list[Shard]:
     """Returns the reader's shards, from either of ElasticDL's two forms; for None, one shard of the whole origin."""
-    made = reader.create_shards()
-    if made is None:  # as ElasticDL's own CSV reader returns
+    created = reader.create_shards()
+    if created is None:  # as ElasticDL's own CSV reader returns
         return [Shard(origin, 0, sys.maxsize)]
     try:
-        rows = [(name, *place) for name, place in made.items()] if isinstance(made, Mapping) else list(made)
+        rows = [(name, *place) for name, place in created.items()] if isinstance(created, Mapping) else list(created)
         shards = [Shard(name, start, start + count) for name, start, count, *_ in rows]
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"create_shards() returned {made!r}; return a list of (name, start, count), or {{name: (start, count)}}."
+            f"create_shards() returned {created!r}; return a list of (name, start, count), or {{name: (start, count)}}."
         ) from error
     if not shards:
         raise InputError(f"{origin}: there are no records; the custom reader's create_shards() returned none.")

@@ -53,8 +53,10 @@ class TfRecordRanges:
         """
         self.path = ",".join(files)
         self._paths = files
-        said = on_damage or _raise_damaged
-        self._files = [_GzippedFile(path, said) if is_gzipped(path) else _PlainFile(path, said) for path in files]
+        handle_damage = on_damage or _raise_damaged
+        self._files = [
+            _GzippedFile(path, handle_damage) if is_gzipped(path) else _PlainFile(path, handle_damage) for path in files
+        ]
         self.thread_safe = not any(isinstance(file, _GzippedFile) for file in self._files)
         self._ends: list[int] = []
         self._data_nums = 0

@@ -76,21 +76,21 @@ def explain(error: BaseException, operation: str, path: str, tries: int = 1) -> 
     number = errno_of(error)
     if number is None or number not in KNOWN:
         return None
-    told = StorageError(number, os.strerror(number), path)
+    explained = StorageError(number, os.strerror(number), path)
     often = f", {tries} times" if tries > 1 else ""
-    told.advice = f"{operation} {path} failed{often}: {os.strerror(number)}. {advice(number, path)}"
-    return told
+    explained.advice = f"{operation} {path} failed{often}: {os.strerror(number)}. {advice(number, path)}"
+    return explained
 
 
 def explain_remote(error: BaseException, operation: str, path: str) -> StorageError | None:
     """Returns TensorFlow's error on a remote path as a StorageError with a remedy; None for other errors."""
     if "://" not in path or not type(error).__module__.startswith("tensorflow.") or isinstance(error, StorageError):
         return None
-    told = StorageError(errno.EREMOTEIO, os.strerror(errno.EREMOTEIO), path)
+    explained = StorageError(errno.EREMOTEIO, os.strerror(errno.EREMOTEIO), path)
     text = str(getattr(error, "message", error)).strip() or type(error).__name__
     text = text.splitlines()[0].strip()
-    told.advice = f"{operation} {path} failed: {text}. Check the address, the network, and the credentials."
-    return told
+    explained.advice = f"{operation} {path} failed: {text}. Check the address, the network, and the credentials."
+    return explained
 
 
 def advice(number: int, path: str) -> str:
@@ -121,9 +121,9 @@ def find_in_text(text: str) -> StorageError | None:
         path = found[1] or found[3]
         if path and path.startswith("/"):
             number = _ERRNO_BY_TEXT[found[2]]
-            told = StorageError(number, found[2], path)
-            told.advice = f"{path}: {found[2]}. {advice(number, path)}"
-            return told
+            explained = StorageError(number, found[2], path)
+            explained.advice = f"{path}: {found[2]}. {advice(number, path)}"
+            return explained
     return None
 
 

@@ -124,9 +124,9 @@ def rebuild(description: Mapping[str, object]) -> BaseException:
     described = cast("Described", description)
     error = _rebuilt(described)
     if error is None:
-        said = ", ".join(map(repr, described["arguments"]))
+        argument_text = ", ".join(map(repr, described["arguments"]))
         name = described["classes"][0][1]
-        error = errors.TrainingProcessError(f"The module ended its process with {name}({said}).")
+        error = errors.TrainingProcessError(f"The module ended its process with {name}({argument_text}).")
     if described["notes"]:
         error.__notes__ = described["notes"]  # type: ignore[attr-defined]
     text = described["traceback"]

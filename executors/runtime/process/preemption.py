@@ -96,12 +96,12 @@ def deferred_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[tuple[int, FrameType | None]] = []
+    signals: list[tuple[int, FrameType | None]] = []
     before: dict[int, _Handler] = {}
 
     def note(number: int, frame: FrameType | None) -> None:
-        came.append((number, frame))
-        if len(came) > 1:
+        signals.append((number, frame))
+        if len(signals) > 1:
             before[number](number, frame)
 
     for number in _ENDING:
@@ -112,6 +112,6 @@ def deferred_signals() -> Iterator[None]:
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
-    if came:
-        first, frame = came[0]
+    if signals:
+        first, frame = signals[0]
         before[first](first, frame)

@@ -228,7 +228,7 @@ def test_its_files_are_those_of_tensorflow(found: dict[str, Any]) -> None:
 
 
 @pytest.mark.legacy
-def test_a_checkpoint_that_does_not_fit_says_where(found: dict[str, Any]) -> None:
+def test_a_mismatching_checkpoint_error_names_the_variable(found: dict[str, Any]) -> None:
     shape = "table has the shape [131072, 4] in the checkpoint and [9, 4] in this training"
     assert f"/here/ckpt-7 cannot be restored: {shape}. The check" in found["shape"]
     assert (
@@ -260,7 +260,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_the_last_whole_one(tmp_
 
 @pytest.mark.slow
 @pytest.mark.legacy
-def test_sigterm_is_heeded_at_the_next_step(tmp_path: pathlib.Path) -> None:
+def test_sigterm_takes_effect_at_the_next_step(tmp_path: pathlib.Path) -> None:
     program = """
 import os, signal, sys
 import tensorflow as tf

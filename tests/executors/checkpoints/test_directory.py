@@ -183,7 +183,7 @@ def test_a_folder_in_use_is_not_shared(
         assert folder.path == f"{left}-2"
 
 
-def test_a_run_tells_that_it_uses_its_folder(step: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_marks_its_folder_as_in_use(step: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(directory, "HEARTBEAT_SECONDS", 0.05)
     with step() as folder:
         path = pathlib.Path(folder.path, "in_use.json")

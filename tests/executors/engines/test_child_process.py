@@ -49,7 +49,7 @@ def test_the_process_has_the_arguments_of_this_one_unless_it_is_given_others(
     assert child_process.run(name, {"argv": ["driver.py"]}, forked=True) == {"argv": ["driver.py"], "request": {}}
 
 
-def test_a_worker_that_has_saved_says_so_though_it_is_told_to_end_again(worker) -> None:
+def test_a_preempted_worker_reports_its_checkpoint_despite_a_second_signal(worker) -> None:
     name = worker("""
         import os, signal
         from generic_trainer.executors.runtime.process.preemption import Preempted, deferred_sigterm, is_preempted
@@ -229,7 +229,7 @@ def test_a_process_that_has_its_result_is_ended_whatever_keeps_it_from_exiting(w
     assert "The native process has finished, but does not exit; killing it." in caplog.text
 
 
-def test_a_detached_child_may_outlive_a_training_and_holds_nothing_up(worker, caplog) -> None:
+def test_a_detached_child_may_outlive_a_training_without_delaying_it(worker, caplog) -> None:
     name = worker("""
         import subprocess
         def execute(request):
@@ -255,7 +255,7 @@ def test_a_timeout_after_the_result_loses_nothing(worker) -> None:
     assert child_process.run(name, {}, timeout=3) == {"done": True}
 
 
-def test_a_child_that_the_module_forks_gives_no_result(worker) -> None:
+def test_a_child_forked_by_the_module_returns_no_result(worker) -> None:
     name = worker("""
         import os, time
         def execute(request):

@@ -145,7 +145,7 @@ def test_a_worker_that_dies_changes_nothing(
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_an_estimator_with_a_parameter_server_saves_at_sigterm_and_goes_on(
+def test_an_estimator_with_a_parameter_server_saves_on_sigterm_and_resumes(
     command: Command, iris: Any, tmp_path: pathlib.Path
 ) -> None:
     line = ["train", MODULES / "iris_estimator.py", "--train-files", iris.train, "--eval-files", iris.eval]
@@ -179,7 +179,7 @@ def test_an_estimator_with_a_parameter_server_saves_at_sigterm_and_goes_on(
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_it_goes_on_with_fewer_workers_and_grows_again(
+def test_training_continues_with_fewer_workers_and_grows_again(
     module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
 ) -> None:
     """A machine of the cluster is lost, and another one comes."""
@@ -441,7 +441,7 @@ def test_what_is_worth_another_try(error: Exception, transient: bool) -> None:
     assert is_transient(error) is transient
 
 
-def test_parameter_servers_may_go_when_all_that_train_have_ended() -> None:
+def test_parameter_servers_may_exit_when_all_training_workers_have_ended() -> None:
     collector = ReportCollector(1)
     assert all(collector.begin("first", 3) for _ in range(3))
     collector.finish(0, "chief 0", {"metrics": {}})
@@ -462,7 +462,7 @@ def test_all_that_train_are_stopped_before_the_parameter_servers_that_they_save_
     assert not collector.begin("second", 2)
 
 
-def test_a_worker_that_waits_for_one_who_has_ended_is_told_so() -> None:
+def test_a_worker_that_waits_for_an_ended_one_is_reported() -> None:
     collector = ReportCollector(0)
     assert collector.begin("first", 2)
     collector.fail("worker 0", {"message": "unavailable"}, False, alone=True)
@@ -473,7 +473,7 @@ def test_a_worker_that_waits_for_one_who_has_ended_is_told_so() -> None:
     assert "worker 0 was waiting for worker 1, which had ended" in collector.summary()["verdict"]["message"]
 
 
-def test_a_new_try_begins_anew_and_a_verdict_ends_them_all() -> None:
+def test_a_new_attempt_starts_fresh_and_a_verdict_ends_all_attempts() -> None:
     collector = ReportCollector(0)
     assert collector.begin("first", 2)
     assert collector.begin("first", 2)

@@ -73,7 +73,7 @@ def numbers(pattern: str, **options: object) -> list[int]:
 @pytest.mark.parametrize("compression", ["", "GZIP"])
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("threads", [None, -1])
-def test_data_accessor_gives_the_good_records_of_all_files(
+def test_data_accessor_yields_the_good_records_of_all_files(
     tmp_path: pathlib.Path, compression: str, shuffle: bool, threads: int | None
 ) -> None:
     ending = ".gz" if compression else ""
@@ -107,7 +107,7 @@ def test_record_batches_are_of_the_good_records(tmp_path: pathlib.Path) -> None:
     assert bad.count == 2
 
 
-def test_more_than_may_be_left_out_is_an_error_that_lists_them(tmp_path: pathlib.Path) -> None:
+def test_more_bad_records_than_the_limit_are_an_error_that_lists_them(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "a", [example(n) for n in range(9)], damaged=(2, 4, 7))
     with skipping(2), pytest.raises(TooManyBadRecordsError) as error:
         numbers(path)
@@ -135,7 +135,7 @@ def test_a_damaged_length_is_an_error_with_the_option_too(tmp_path: pathlib.Path
         numbers(str(path))
 
 
-def test_of_a_file_that_is_cut_off_the_whole_records_are_read(tmp_path: pathlib.Path) -> None:
+def test_the_complete_records_of_a_truncated_file_are_read(tmp_path: pathlib.Path) -> None:
     path = pathlib.Path(write(tmp_path / "a", [example(n) for n in range(1, 9)]))
     path.write_bytes(path.read_bytes()[:-5])
     with skipping(1) as bad:

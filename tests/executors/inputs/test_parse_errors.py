@@ -39,7 +39,7 @@ def refused(path: str) -> tf.errors.InvalidArgumentError:
     return error.value
 
 
-def test_a_runs_error_names_no_other_runs_files(tmp_path: pathlib.Path) -> None:
+def test_the_error_of_a_run_does_not_name_files_of_another_run(tmp_path: pathlib.Path) -> None:
     first, second = written(tmp_path / "first", 1.0, None), written(tmp_path / "second", 1.0, 2.0, None)
     with tracking_parsers():
         refused(first)
@@ -54,7 +54,7 @@ def test_outside_of_a_run_nothing_is_kept(tmp_path: pathlib.Path) -> None:
     assert list(locate_bad_records(refused(path))) == []
 
 
-def test_a_file_that_is_damaged_since_is_told_of_as_well(tmp_path: pathlib.Path) -> None:
+def test_a_file_that_was_damaged_since_is_reported_as_well(tmp_path: pathlib.Path) -> None:
     """What looks for the place must not raise in place of the module's exception."""
     good, bad = written(tmp_path / "good", 1.0), written(tmp_path / "bad", None)
     with tracking_parsers():

@@ -129,7 +129,7 @@ def test_the_option_wins(tmp_path: pathlib.Path) -> None:
         ("2", AttributeError("module 'tf_keras.api._v2.keras' has no attribute 'ops'")),
     ],
 )
-def test_an_error_that_smells_of_the_wrong_keras_names_the_option(version: str, error: Exception) -> None:
+def test_an_error_typical_of_the_wrong_keras_version_names_the_option(version: str, error: Exception) -> None:
     other = "2" if version == "3" else "3"
     assert f"use --keras {other}, or keras=" in KerasChoice(version, "because").hint(error)
     assert KerasChoice(version, "because").hint(ValueError("shapes (3,) and (4,) do not match")) == ""

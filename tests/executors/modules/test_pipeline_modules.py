@@ -175,7 +175,7 @@ def test_without_hyperparameters_a_tuner_fn_nearby_is_not_used(project: Project,
     assert (modules.tuner, modules.tuner_notice, modules.hints) == (None, "", ())
 
 
-def test_a_module_that_reads_hyperparameters_nobody_finds_is_told_what_to_do(project: Project, scratch: str) -> None:
+def test_a_module_that_reads_hyperparameters_without_a_tuner_gets_a_hint(project: Project, scratch: str) -> None:
     modules = find_modules(str(project({"model.py": TUNED}) / "model.py"), scratch)
     assert modules.tuner is None
     [hint] = modules.hints
@@ -212,7 +212,7 @@ def test_the_fingerprint_covers_all_modules(project: Project) -> None:
     assert len({before, between, fingerprint()}) == 3
 
 
-def test_a_named_module_without_its_function_says_what_it_has(project: Project, scratch: str) -> None:
+def test_a_named_module_without_its_function_error_lists_its_functions(project: Project, scratch: str) -> None:
     root = project({"model.py": TRAINS, "t.py": "def preprocess_fn(inputs): pass\n\ndef helper(): pass\n"})
     with pytest.raises(ModuleError) as raised:
         find_modules(str(root / "model.py"), scratch, str(root / "t.py"))

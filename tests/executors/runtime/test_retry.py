@@ -52,7 +52,7 @@ def _of_tensorflow(kind: type[tf.errors.OpError], text: str) -> tf.errors.OpErro
     ],
     ids=repr,
 )
-def test_what_may_pass_is_tried_again(error: Exception) -> None:
+def test_transient_errors_are_retried(error: Exception) -> None:
     disk = _Disk(error, error)
     assert disk.read() == "content"
     assert disk.calls == 3
@@ -116,7 +116,7 @@ def test_what_happened_though_it_was_said_to_have_failed_is_done() -> None:
         disk.read(done=lambda: True)  # it was not there to begin with
 
 
-def test_a_full_disk_says_how_much_is_free(tmp_path: pathlib.Path) -> None:
+def test_a_full_disk_error_contains_the_free_space(tmp_path: pathlib.Path) -> None:
     def write() -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

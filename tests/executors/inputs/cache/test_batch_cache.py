@@ -201,7 +201,7 @@ def test_the_rows_of_many_blocks_mix(tmp_path: pathlib.Path, folder: pathlib.Pat
     assert sum(after == before + 1 for before, after in itertools.pairwise(order)) < rows / 100
 
 
-def test_what_was_used_longest_ago_goes(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
+def test_the_least_recently_used_entry_is_evicted(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
     patterns = [write(tmp_path / name, (200,)) for name in "abc"]
     in_use = dataset(patterns[0], folder)
     (entry,) = folder.iterdir()
@@ -229,7 +229,9 @@ def test_what_cannot_be_kept_is_read_as_it_is(pattern: str, folder: pathlib.Path
     assert what == "no folder" or not os.listdir(folder)
 
 
-def test_what_a_killed_run_left_is_no_entry_and_goes_after_a_day(pattern: str, folder: pathlib.Path) -> None:
+def test_unfinished_entries_of_a_killed_run_are_ignored_and_deleted_after_a_day(
+    pattern: str, folder: pathlib.Path
+) -> None:
     dataset(pattern, folder)
     (entry,) = folder.iterdir()
     for name, age in (("unfinished-new", 0), ("unfinished-old", 2 * 24 * 3600)):

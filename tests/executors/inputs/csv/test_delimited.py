@@ -147,7 +147,7 @@ def test_values_may_be_separated_otherwise() -> None:
     assert (values(found["a"]), values(found["b"])) == ([[1, 2]], [[b"x", b"", b"y"]])
 
 
-def test_a_value_that_is_no_number_is_told_in_a_sparse_column() -> None:
+def test_a_non_numeric_value_in_a_sparse_column_is_reported() -> None:
     fields = [Field("a", "int32", is_sparse=True), Field("b", "string")]
 
     said = refusal([b"1\x012,x", b"3\x01four\x015,x"], fields)
@@ -196,7 +196,7 @@ def test_types_may_be_given_by_any_obvious_name(given: Any, name: str) -> None:
         (["float32"], r"\['float32'\]"),
     ],
 )
-def test_other_types_are_told_before_anything_is_read(given: Any, message: str) -> None:
+def test_other_types_are_reported_before_anything_is_read(given: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Field("a", given)
 
@@ -214,7 +214,7 @@ def test_other_types_are_told_before_anything_is_read(given: Any, message: str) 
         ([*X_AND_Y, X_AND_Y[0]], ",", ";", "names must be unique"),
     ],
 )
-def test_a_format_that_cannot_be_is_told(fields: list[Field], delim: str, value_delim: str, message: str) -> None:
+def test_an_invalid_format_is_reported(fields: list[Field], delim: str, value_delim: str, message: str) -> None:
     for function in (decode, check_rows):
         with pytest.raises(InputError, match=message.replace("|", r"\|")):
             function([b"1,2"], fields, delim, value_delim)
@@ -288,7 +288,7 @@ def test_a_header_that_was_not_skipped_is_called_one() -> None:
         ("\udcff,2", False),
     ],
 )
-def test_data_is_told_from_a_header_by_its_numbers(row: Any, expected: bool) -> None:
+def test_data_is_distinguished_from_a_header_by_its_numbers(row: Any, expected: bool) -> None:
     assert looks_like_data(row, X_AND_Y) is expected
 
 

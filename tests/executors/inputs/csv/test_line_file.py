@@ -132,7 +132,7 @@ def test_a_missing_file_a_folder_and_a_forbidden_one(tmp_path: pathlib.Path, wri
         LineFile(str(tmp_path))
 
 
-def test_a_file_that_gets_shorter_is_told_of(written) -> None:
+def test_a_file_that_gets_shorter_is_reported(written) -> None:
     path = written(b"1,2\n" * 100)
     file = LineFile(path)
     os.truncate(path, 200)

@@ -65,7 +65,7 @@ COPIED: dict[str, tuple[str, bytes, list[str]]] = {
 
 
 @pytest.mark.parametrize("case", COPIED)
-def test_it_becomes_what_is_read_and_is_said(case: str, tmp_path: pathlib.Path) -> None:
+def test_the_copy_has_the_standard_dialect_and_changes_are_listed(case: str, tmp_path: pathlib.Path) -> None:
     name, content, said = COPIED[case]
     (tmp_path / name).write_bytes(content)
     place, changes = plain_data(str(tmp_path / name), str(tmp_path / "copy"))
@@ -161,7 +161,7 @@ def _must_not_be_called(path: str) -> None:
     raise AssertionError(path)
 
 
-def test_a_copy_that_is_gone_is_made_again_and_folders_and_gzipped_twins_are_left_out(tmp_path: pathlib.Path) -> None:
+def test_a_deleted_copy_is_made_again_and_folders_and_gzipped_twins_are_skipped(tmp_path: pathlib.Path) -> None:
     data, copy = tmp_path / "data", tmp_path / "copy"
     (data / "parts.csv").mkdir(parents=True)
     (data / "a.csv").write_text(GERMAN)
@@ -173,7 +173,7 @@ def test_a_copy_that_is_gone_is_made_again_and_folders_and_gzipped_twins_are_lef
 
 
 @pytest.mark.parametrize("content", ["sep=;", "sep=;\n", 'sep="\n1"2\n', "\n\n\n", "sep=;\na;b\n"])
-def test_a_file_that_ends_early_is_no_error_of_ours(content: str, tmp_path: pathlib.Path) -> None:
+def test_a_file_that_ends_early_raises_tensorflows_error(content: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "a.csv").write_text(content)
     plain_data(str(tmp_path / "a.csv"), str(tmp_path / "copy"))
 
@@ -195,7 +195,7 @@ def test_line_ends_of_windows_are_no_reason_for_a_copy(tmp_path: pathlib.Path, m
     assert plain_data(str(tmp_path / "a.csv"), str(tmp_path / "copy")) == (str(tmp_path / "a.csv"), [])
 
 
-def test_an_index_may_go_on_in_the_next_file(tmp_path: pathlib.Path) -> None:
+def test_an_index_may_continue_in_the_next_file(tmp_path: pathlib.Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "one.csv").write_text(",a\n0,7\n1,8\n")
     (tmp_path / "data" / "two.csv").write_text(",a\n2,9\n3,7\n")

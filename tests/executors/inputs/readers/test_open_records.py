@@ -56,7 +56,7 @@ def write_recordio(path: pathlib.Path, records: list[bytes], chunk_bytes: int = 
     return str(path)
 
 
-def test_csv_gives_vectors_of_the_columns_in_the_order_asked_for(tmp_path: pathlib.Path) -> None:
+def test_csv_yields_vectors_of_the_columns_in_the_requested_order(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "iris.csv", IRIS)
 
     records = open_records(path, {"columns": ["variety", "sepal.length"], "sep": ","})
@@ -137,7 +137,7 @@ def test_a_header_alone_has_no_records(tmp_path: pathlib.Path) -> None:
     assert values(open_records(write(tmp_path / "a.csv", "a,b\n"), {"columns": ["a"]})) == []
 
 
-def test_columns_that_a_header_lacks_are_told_before_anything_is_read(tmp_path: pathlib.Path) -> None:
+def test_columns_missing_from_a_header_are_reported_before_anything_is_read(tmp_path: pathlib.Path) -> None:
     write(tmp_path / "a.csv", IRIS)
     write(tmp_path / "b.csv", IRIS.replace("variety", "Variety"))
 
@@ -160,19 +160,19 @@ def test_columns_that_a_header_lacks_are_told_before_anything_is_read(tmp_path: 
         (b"\xff\xfe,a\n", "its first line cannot be read as CSV"),
     ],
 )
-def test_what_is_no_csv_is_told(tmp_path: pathlib.Path, text: str | bytes, what: str) -> None:
+def test_invalid_csv_is_reported(tmp_path: pathlib.Path, text: str | bytes, what: str) -> None:
     with pytest.raises(InputError, match=f"{re.escape(str(tmp_path))}/a.csv: .*{what}"):
         values(open_records(write(tmp_path / "a.csv", text), {"columns": ["a"]}))
 
 
-def test_text_gives_lines(tmp_path: pathlib.Path) -> None:
+def test_text_yields_lines(tmp_path: pathlib.Path) -> None:
     write(tmp_path / "a.txt", "one\r\ntwo\n")
     write(tmp_path / "b.txt.gz", "\nthree")
 
     assert values(open_records(str(tmp_path))) == [b"one", b"two", b"", b"three"]
 
 
-def test_gzipped_text_that_is_cut_off_is_told(tmp_path: pathlib.Path) -> None:
+def test_truncated_gzipped_text_is_reported(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "a.txt.gz", "".join(f"line {i * i}\n" for i in range(9000)))
     intact = pathlib.Path(path).read_bytes()
     assert len(values(open_records(path))) == 9000
@@ -247,7 +247,7 @@ def test_errors_of_others_pass(tmp_path: pathlib.Path) -> None:
         list(records.dataset().map(tf.strings.to_number))
 
 
-def test_parquet_gives_dicts_of_tensors(tmp_path: pathlib.Path) -> None:
+def test_parquet_yields_dicts_of_tensors(tmp_path: pathlib.Path) -> None:
     table = pa.table(
         {
             "id": pa.array([1, 2, 3], pa.int32()),
@@ -274,7 +274,7 @@ def test_parquet_gives_dicts_of_tensors(tmp_path: pathlib.Path) -> None:
     assert [row["tags"].tolist() for row in rows] == [[b"u"], [], [b"v", b"w"]]
 
 
-def test_parquet_gives_some_columns(tmp_path: pathlib.Path) -> None:
+def test_parquet_yields_selected_columns(tmp_path: pathlib.Path) -> None:
     pq.write_table(pa.table({"a": [1], "b": [2], "when": pa.array([0], pa.timestamp("s"))}), tmp_path / "a.parquet")
 
     records = open_records(str(tmp_path / "a.parquet"), {"columns": ["b", "a"]})
@@ -286,14 +286,14 @@ def test_parquet_gives_some_columns(tmp_path: pathlib.Path) -> None:
         open_records(str(tmp_path / "a.parquet"), {"columns": ["c"]})
 
 
-def test_a_missing_number_in_parquet_is_told(tmp_path: pathlib.Path) -> None:
+def test_a_missing_number_in_parquet_is_reported(tmp_path: pathlib.Path) -> None:
     pq.write_table(pa.table({"a": [1, None]}), tmp_path / "a.parquet")
 
     with pytest.raises(InputError, match="column 'a' has rows without a value"):
         values(open_records(str(tmp_path / "a.parquet")))
 
 
-def test_a_damaged_parquet_file_is_told(tmp_path: pathlib.Path) -> None:
+def test_a_damaged_parquet_file_is_reported(tmp_path: pathlib.Path) -> None:
     with pytest.raises(InputError, match="not a Parquet file, or damaged"):
         open_records(write(tmp_path / "a.parquet", b"PAR1 and nothing else"))
 
@@ -314,7 +314,7 @@ def test_files_folders_patterns_and_lists_of_them_are_read_in_order(tmp_path: pa
     assert read("c.txt", "*") == [b"c", b"a", b"b", b"d"]
 
 
-def test_nothing_to_read_is_told(tmp_path: pathlib.Path) -> None:
+def test_missing_data_is_reported(tmp_path: pathlib.Path) -> None:
     (tmp_path / "folder" / "below").mkdir(parents=True)
     write(tmp_path / "train.csv", IRIS)
     write_records(tmp_path / "folder" / "below" / "empty", [])
@@ -329,7 +329,7 @@ def test_nothing_to_read_is_told(tmp_path: pathlib.Path) -> None:
         open_records("")
 
 
-def test_files_of_different_kinds_are_told(tmp_path: pathlib.Path) -> None:
+def test_files_of_different_formats_are_reported(tmp_path: pathlib.Path) -> None:
     write_recordio(tmp_path / "a", [b"1"])
     write_records(tmp_path / "b", [b"1"])
 
@@ -337,7 +337,7 @@ def test_files_of_different_kinds_are_told(tmp_path: pathlib.Path) -> None:
         open_records(str(tmp_path))
 
 
-def test_a_file_of_unknown_kind_is_told_unless_its_reader_is_named(tmp_path: pathlib.Path) -> None:
+def test_a_file_of_unknown_format_is_reported_unless_its_reader_is_named(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "iris.data", "a,b\n1,2\n")
 
     with pytest.raises(InputError, match=r"iris\.data: it begins with 61 2c 62.* Set the format: reader_type='CSV'"):

@@ -109,7 +109,7 @@ def test_the_third_failure_of_the_same_rows_is_an_error_and_nothing_is_dropped()
     assert ledger.take() == Shard(1, 10, 20)
 
 
-def test_rows_that_were_read_in_the_end_start_anew_in_the_next_epoch() -> None:
+def test_rows_read_after_retries_start_fresh_in_the_next_epoch() -> None:
     ledger = ShardLedger(10, 10, 5)
     for _ in range(5):
         for _ in range(MAX_TRIES - 1):
@@ -139,7 +139,7 @@ def test_only_whole_shards_in_hand_can_fail_or_be_put_back() -> None:
     assert [ledger.take() for _ in range(3)] == [second, third, Shard(1, 30, 40)]
 
 
-def test_a_saved_ledger_goes_on_with_what_was_taken_and_not_trained() -> None:
+def test_a_saved_ledger_resumes_with_the_untrained_shards() -> None:
     ledger = ShardLedger(100, 10, 3, data="train.csv")
     for worker in "abab":
         ledger.take(worker)
@@ -153,7 +153,7 @@ def test_a_saved_ledger_goes_on_with_what_was_taken_and_not_trained() -> None:
     assert ledger.taken("a") == [Shard(1, 20, 30)]  # saving changes nothing
 
 
-def test_whether_the_data_is_the_same_is_told_by_name_and_size() -> None:
+def test_data_is_compared_by_name_and_size() -> None:
     ledger = ShardLedger.from_json(ShardLedger(100, 10, data="train.csv").to_json())
 
     assert ledger.matches("train.csv", 100)
@@ -207,7 +207,7 @@ def test_nothing_cannot_be_handed_out(size: int, shard_size: int, message: str) 
         ({"format": 7}, "the format 7; this version reads 1"),
     ],
 )
-def test_a_damaged_ledger_is_told(change: dict[str, object], message: str) -> None:
+def test_a_damaged_ledger_is_reported(change: dict[str, object], message: str) -> None:
     ledger = ShardLedger(10, 5, 1)
     ledger.take()
     ledger.trained(5)
@@ -217,7 +217,7 @@ def test_a_damaged_ledger_is_told(change: dict[str, object], message: str) -> No
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{}", '{"format": 1}'])
-def test_what_is_no_ledger_is_told(text: str) -> None:
+def test_an_invalid_ledger_is_reported(text: str) -> None:
     with pytest.raises(InputError, match="a saved shard ledger cannot be read"):
         ShardLedger.from_json(text)
 

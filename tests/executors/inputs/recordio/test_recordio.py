@@ -98,7 +98,7 @@ def test_snappy_streams_of_others_are_read() -> None:
         (b"\x00\x06\x00\x00\x00\x00\x00\x00\x05\x00", "cannot be decompressed"),
     ],
 )
-def test_damaged_snappy_streams_are_told(tail: bytes, what: str) -> None:
+def test_damaged_snappy_streams_are_reported(tail: bytes, what: str) -> None:
     with pytest.raises(ValueError, match=what):
         snappy_framing.decompress(b"\xff\x06\x00\x00sNaPpY" + tail)
 
@@ -118,7 +118,7 @@ def test_records_larger_than_a_block_of_snappy_or_a_chunk_come_through(tmp_path:
     assert [chunk.records for chunk in recordio.read_index(path)] == [1, 1, 1, 2]
 
 
-def test_the_index_tells_offset_and_records_of_every_chunk(tmp_path: pathlib.Path) -> None:
+def test_the_index_contains_offset_and_records_of_every_chunk(tmp_path: pathlib.Path) -> None:
     # Chunks of at most 10 bytes: "aaaa" "bbbb" (8), "cccc" "dd" (6 + 8 > 10), …; a header has 20 bytes, a length 4.
     path = write(tmp_path / "a.recordio", [b"aaaa", b"bbbb", b"cccc", b"dd", b"eeeeeee"], NO_COMPRESSION, 10)
 
@@ -186,7 +186,7 @@ def flipped(intact: bytes, bit: int) -> bytes:
     return bytes(damaged)
 
 
-def test_a_file_that_is_cut_off_anywhere_is_told_with_the_chunk_that_is_short(tmp_path: pathlib.Path) -> None:
+def test_a_file_truncated_anywhere_is_reported_with_the_short_chunk(tmp_path: pathlib.Path) -> None:
     path = pathlib.Path(write(tmp_path / "a.recordio", some_records(20), NO_COMPRESSION, 1500))
     intact = path.read_bytes()
     offsets = [chunk.offset for chunk in recordio.read_index(str(path))]
@@ -200,7 +200,7 @@ def test_a_file_that_is_cut_off_anywhere_is_told_with_the_chunk_that_is_short(tm
             read(str(path))
 
 
-def test_a_payload_that_fits_its_checksum_and_not_its_count_is_told(tmp_path: pathlib.Path) -> None:
+def test_a_payload_that_matches_its_checksum_but_not_its_count_is_reported(tmp_path: pathlib.Path) -> None:
     payload = gzip.compress(b"\x05\x00\x00\x00abc")
     (tmp_path / "a").write_bytes(
         struct.pack("<4sIIII", recordio.MAGIC, zlib.crc32(payload), GZIP, len(payload), 1) + payload
@@ -210,7 +210,7 @@ def test_a_payload_that_fits_its_checksum_and_not_its_count_is_told(tmp_path: pa
         read(str(tmp_path / "a"))
 
 
-def test_an_unknown_compressor_is_told(tmp_path: pathlib.Path) -> None:
+def test_an_unknown_compressor_is_reported(tmp_path: pathlib.Path) -> None:
     (tmp_path / "a").write_bytes(GOLDEN[:8] + b"\x07" + GOLDEN[9:])
 
     with pytest.raises(InputError, match=r"its compressor 7 is not one of \[0, 1, 2\]"):

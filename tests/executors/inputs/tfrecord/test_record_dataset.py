@@ -193,7 +193,7 @@ class TestTensors:
         ("label", "message"),
         [("id", "requires a schema"), ("fare", r"label_key 'fare' is not among the tensors; they are id")],
     )
-    def test_what_is_missing_is_said(self, pattern: str, label: str, message: str) -> None:
+    def test_missing_parts_are_reported(self, pattern: str, label: str, message: str) -> None:
         schema = None if label == "id" else schema_of('feature { name: "id" type: INT }')
         with pytest.raises(ValueError, match=message):
             ACCESSOR.tf_dataset_factory([pattern], TensorFlowDatasetOptions(1, label_key=label), schema)
