@@ -138,12 +138,12 @@ class _Steps(logging.Handler):
         self._shown = shown
 
     def emit(self, record: logging.LogRecord) -> None:
-        if found := setup.step_in(record):
+        if found := setup.parse_step(record):
             self._shown.step(*found)
 
 
 def _is_no_step(record: logging.LogRecord) -> bool:
-    return setup.step_in(record) is None
+    return setup.parse_step(record) is None
 
 
 def _with_details(told: Progress, before: Progress) -> Progress:

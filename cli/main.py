@@ -20,9 +20,9 @@ from ..executors.runtime.files import storage_errors, temporary_folder
 from ..executors.runtime.logs import standard_streams
 from ..executors.runtime.logs.exceptions import (
     RemoteTraceback,
-    gist_of,
-    has_frame_of_user,
+    has_user_frame,
     message_of,
+    one_line_message,
     traceback_of,
 )
 from ..executors.runtime.logs.redaction import masked_text
@@ -138,7 +138,7 @@ def _code_of(error: BaseException) -> int:
         _say(f"generic-trainer: {error}; {_left_by(error)}")
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
-    error = temporary_folder.explained(error) or error
+    error = temporary_folder.explain(error) or error
     if isinstance(error, TrainerError):
         if isinstance(error.__cause__, RemoteTraceback) and error.exit_code == 1:
             _say(str(error.__cause__).strip())
@@ -153,12 +153,12 @@ def _code_of(error: BaseException) -> int:
 
 def _problem_with_input(error: BaseException) -> str:
     """Returns a message on a path given by the user; "" for errors of the user's code and internal errors."""
-    if isinstance(error.__cause__, RemoteTraceback) or has_frame_of_user(error):
+    if isinstance(error.__cause__, RemoteTraceback) or has_user_frame(error):
         return ""
     if isinstance(error, OSError) and isinstance(error.filename, (str, bytes)) and error.strerror:
         return f"{os.fsdecode(error.filename)}: {error.strerror}."
     if type(error).__module__.startswith("tensorflow.") or type(error).__name__ == "NotFoundError":
-        return gist_of(error)
+        return one_line_message(error)
     return ""
 
 
@@ -178,7 +178,7 @@ def _in_short(error: BaseException) -> str:
     notes: list[str] = getattr(error, "__notes__", [])
     if type(error).__name__ in ("DataLossError", "InvalidArgumentError", "UnicodeDecodeError") and len(notes) > 1:
         return notes[-1]
-    return gist_of(error) if type(error).__module__.startswith("tensorflow.") else message_of(error)
+    return one_line_message(error) if type(error).__module__.startswith("tensorflow.") else message_of(error)
 
 
 def _left_by(error: BaseException) -> str:

@@ -45,7 +45,7 @@ class Place(click.Path):
         return value
 
     def _check(self, value: str, what: str) -> None:
-        user_paths.require_sound(value, what)
+        user_paths.require_valid(value, what)
         if not self._is_local:
             return
         user_paths.require_scheme(value, what)

@@ -39,7 +39,7 @@ def script(file: str, arguments: tuple[str, ...], output: str, needs_model: bool
       generic-trainer script mnist.py --output out -- --epochs 3 --learning_rate 0.1
     """  # noqa: D301 (click's mark of lines to keep)
     options = options_from({**flags, "dialect": NAME})
-    root = file_io.whole(output)  # the script may change the working directory
+    root = file_io.absolute_path(output)  # the script may change the working directory
     fn_args = FnArgs(
         train_files=[],
         eval_files=[],

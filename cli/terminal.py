@@ -33,7 +33,7 @@ def keep_logs_in(folder: str, paths: Iterable[str] = ()) -> None:
       paths: Other paths that this process reads. If one is remote, TensorFlow is imported and its C++ logs are kept,
         too.
     """
-    if not setup.is_for_people():
+    if not setup.is_filtered():
         return
     path = os.path.join(_place() if "://" in folder else folder, setup.LOG_NAME)
     setup.keep_logs(path, native=any("://" in one for one in (folder, *paths)))
@@ -47,7 +47,7 @@ def logs_of_pipeline(root: str) -> Iterator[None]:
 
     If the pipeline has not started, the file stays in a temporary folder; after an InputError it is deleted.
     """
-    if not setup.is_for_people():
+    if not setup.is_filtered():
         yield
         return
     path = os.path.join(_place(), setup.LOG_NAME)
@@ -73,7 +73,7 @@ def logs_of_pipeline(root: str) -> Iterator[None]:
 def _moved(path: str, target: str) -> str:
     """Moves a log file; returns its new path, or the old path if it cannot be moved, as with a full disk."""
     try:
-        with file_io.whole_file(target) as part:
+        with file_io.atomic_write(target) as part:
             shutil.copyfile(path, part)
         shutil.rmtree(os.path.dirname(path))
     except OSError as error:
@@ -88,7 +88,7 @@ def _place() -> str:
 
 def live_display() -> contextlib.AbstractContextManager[None]:
     """Shows the progress of runs in the block if standard error is a terminal that supports it; else a no-op."""
-    if not (sys.stderr.isatty() and setup.is_for_people() and os.environ.get("TERM", "dumb") != "dumb"):
+    if not (sys.stderr.isatty() and setup.is_filtered() and os.environ.get("TERM", "dumb") != "dumb"):
         return contextlib.nullcontext()
     from .live_display import shown_live  # imports rich
 

@@ -38,7 +38,7 @@ from ..executors.evaluation.verdict import Verdict
 from ..executors.monitoring import run_record
 from ..executors.runtime.files import file_io
 from ..executors.runtime.files.artifact_layout import only_file_in
-from ..executors.runtime.logs.exceptions import gist_of, remembered
+from ..executors.runtime.logs.exceptions import one_line_message, remember_error
 from ..executors.saved_models.locations import base_model_path
 from ..executors.saved_models.prediction.predict import SignatureError
 
@@ -80,7 +80,7 @@ class EvaluatorProperties(TypedDict, total=False):
 class EvaluatorExecutor(executor.Executor):
     """Evaluates a model by an evaluation plan, or as TFX does if there is an `eval_config`."""
 
-    @remembered()
+    @remember_error()
     def Do(
         self,
         input_dict: dict[str, list[types.Artifact]],
@@ -231,7 +231,7 @@ class _Inputs:
             model = base_model_path(uri)
             baseline_plan = plan if is_compatible(plan, model) else self._plan_for(model, {})
         except Exception as error:
-            return None, (f"The baseline model {uri} was excluded from the comparison: {gist_of(error)}",)
+            return None, (f"The baseline model {uri} was excluded from the comparison: {one_line_message(error)}",)
         if baseline_plan.problem or len(baseline_plan.outputs) != len(plan.outputs):
             why = baseline_plan.problem or "its outputs differ"
             return None, (f"The baseline model {uri} was excluded from the comparison: {why}",)
@@ -263,7 +263,7 @@ def _failed_verdict(plan: EvaluationPlan, error: Exception) -> Verdict:
     return Verdict(
         blessed=False,
         plan=plan.to_json(),
-        reason=f"The evaluation failed: {type(error).__name__}: {gist_of(error)}",
+        reason=f"The evaluation failed: {type(error).__name__}: {one_line_message(error)}",
         has_threshold=False,
         failed=True,
     )

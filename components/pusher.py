@@ -22,7 +22,7 @@ from tfx.proto import pusher_pb2
 from tfx.proto.orchestration import driver_output_pb2
 
 from ..executors.runtime.files import file_io
-from ..executors.runtime.logs.exceptions import remembered
+from ..executors.runtime.logs.exceptions import remember_error
 from ..executors.saved_models.pushed_models import already_pushed, push
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ ALREADY_PUSHED = "already_pushed"  # custom property of the PushedModel, and par
 class PusherExecutor(executor.Executor):
     """Pushes a blessed model, unless it is already the newest version in the serving folder."""
 
-    @remembered()
+    @remember_error()
     def Do(
         self,
         input_dict: dict[str, list[types.Artifact]],

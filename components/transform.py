@@ -18,7 +18,7 @@ from tfx.dsl.components.base import executor_spec
 from ..executors.dialects.loading import loaded
 from ..executors.errors import ModuleError
 from ..executors.modules.source import find_source
-from ..executors.runtime.logs.exceptions import remembered
+from ..executors.runtime.logs.exceptions import remember_error
 from .module_component import fingerprint
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class TransformExecutor(executor.Executor):
     """TFX's executor; loads `preprocessing_fn` from a module reference in any form that `Trainer` accepts."""
 
-    @remembered()
+    @remember_error()
     def Do(
         self,
         input_dict: dict[str, list[types.Artifact]],

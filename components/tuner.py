@@ -29,7 +29,7 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionP
 
 from ..executors.errors import InputError
 from ..executors.options import TunerKeywords, declared_options
-from ..executors.runtime.logs.exceptions import remembered
+from ..executors.runtime.logs.exceptions import remember_error
 from ..executors.tuning.step import tune_from_artifacts
 from .module_component import ModuleComponent, fingerprint, serialize_config
 from .option_keywords import execution_parameters, options_from_keywords, takes_options
@@ -43,7 +43,7 @@ _OPTIONS = tuple(option for option in declared_options() if option.tuner)
 class TunerExecutor(base_executor.BaseExecutor):
     """Runs the `tuner_fn` of a training module and writes the best hyper-parameters."""
 
-    @remembered()
+    @remember_error()
     def Do(
         self,
         input_dict: dict[str, list[types.Artifact]],

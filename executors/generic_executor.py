@@ -11,14 +11,14 @@ from __future__ import annotations
 from tfx import types
 from tfx.dsl.components.base import base_executor
 
-from .runtime.logs.exceptions import remembered
+from .runtime.logs.exceptions import remember_error
 from .training.step import train_from_artifacts
 
 
 class GenericExecutor(base_executor.BaseExecutor):
     """Trains a module of any dialect and writes a checked SavedModel to the Model artifact."""
 
-    @remembered()
+    @remember_error()
     def Do(
         self,
         input_dict: dict[str, list[types.Artifact]],

@@ -36,7 +36,7 @@ from ..compat.tensorflow import ManagedCheckpoint, gathered_tensors
 from ..distributed.tf_config import task_from_environment
 from ..errors import CheckpointError, StorageError
 from ..monitoring.progress import report_checkpoint
-from ..runtime.files.retry import retried
+from ..runtime.files.retry import retry_call
 from ..runtime.process import preemption
 from . import background_writer
 from . import restore as checkpoint_restoring
@@ -75,8 +75,8 @@ class AsyncCheckpoints:
         self._is_chief = task is None or task.is_chief
         self._is_alone = task is None or task.num_workers == 1
         self._in_background = _InBackground(state, self._is_alone)
-        self._heeds = False
-        self._seen = self._saved = -1  # last steps passed to `end_if_asked` and `save`
+        self._has_handler = False
+        self._last_step = self._last_saved_step = -1  # last steps passed to `end_if_asked` and `save`
         self._until_exit = contextlib.ExitStack()
         self._manager = tf.train.CheckpointManager(
             self._in_background if background else state, folder, max_to_keep, checkpoint_name=name
@@ -119,7 +119,7 @@ class AsyncCheckpoints:
         Raises:
           CheckpointError: If the previous checkpoint could not be written, or this one if it is written synchronously.
         """
-        self._saved = int(step)
+        self._last_saved_step = int(step)
         with background_writer.pause():
             if not self._is_chief:
                 _values(self._state)
@@ -141,11 +141,11 @@ class AsyncCheckpoints:
         Raises:
           Preempted: After the checkpoint is written. Don't catch it; it must end the process.
         """
-        self._seen = int(step)
-        if not self._heeds and self._is_alone:
-            self._heeds = True
-            self._until_exit.enter_context(preemption.heeded())
-        if preemption.asked():
+        self._last_step = int(step)
+        if not self._has_handler and self._is_alone:
+            self._has_handler = True
+            self._until_exit.enter_context(preemption.deferred_sigterm())
+        if preemption.is_preempted():
             path = self.save(step)
             self.wait()
             raise preemption.Preempted(path)
@@ -178,19 +178,19 @@ class AsyncCheckpoints:
         try:
             with self._until_exit:
                 self.wait()
-                if error is None and self._seen > self._saved:
-                    self._save_the_end()
+                if error is None and self._last_step > self._last_saved_step:
+                    self._save_last_step()
         except Exception as failed:
             if error is None:
                 raise
             logging.error("%s", failed)
 
-    def _save_the_end(self) -> None:
+    def _save_last_step(self) -> None:
         try:
-            self.save(self._seen)
+            self.save(self._last_step)
             self.wait()
         except CheckpointError as error:  # the trained model can still be exported
-            logging.warning("A run that fails from here on trains some steps again. %s", error)
+            logging.warning("If the run fails from here on, its last steps are trained again. %s", error)
 
 
 class _InBackground(ManagedCheckpoint):
@@ -212,24 +212,28 @@ class _InBackground(ManagedCheckpoint):
         self.writer.wait()  # before the values are read, so that at most one copy of them exists
         values = _values(self._state)
         if values is None or not self.writer.has_room(background_writer.size(values)):
-            logging.log_first_n(logging.INFO, "%s is written while training waits.", 1, prefix)
-            written: str = self._written(lambda: self._state.write(prefix, options=options), prefix)
+            logging.log_first_n(
+                logging.INFO, "Training waits while %s is written: there is no memory for a copy.", 1, prefix
+            )
+            written: str = self._write_synchronously(lambda: self._state.write(prefix, options=options), prefix)
             report_checkpoint(self.step)
             return written
         tf.io.gfile.makedirs(os.path.dirname(prefix))
-        self.writer.begin(prefix, self.step, values, lambda: _tell(options.experimental_write_callbacks, prefix))
+        self.writer.begin(
+            prefix, self.step, values, lambda: _run_callbacks(options.experimental_write_callbacks, prefix)
+        )
         return prefix
 
-    def _written(self, write: Callable[[], str], prefix: str) -> str:
+    def _write_synchronously(self, write: Callable[[], str], prefix: str) -> str:
         if not self._is_alone:  # a retry on one worker would deadlock in collective operations
             return write()
         try:
-            return retried(write, background_writer.DOING, prefix)
+            return retry_call(write, background_writer.OPERATION, prefix)
         except StorageError as error:
-            raise background_writer.refused(prefix, error) from None
+            raise background_writer.write_error(prefix, error) from None
 
 
-def _tell(callbacks: Iterable[Callable[[str], object]] | None, prefix: str) -> None:
+def _run_callbacks(callbacks: Iterable[Callable[[str], object]] | None, prefix: str) -> None:
     """Calls CheckpointManager's callbacks for a written checkpoint: update the state file, delete the oldest one."""
     for callback in callbacks or ():
         callback(prefix)

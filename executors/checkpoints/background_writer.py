@@ -27,10 +27,10 @@ from ..errors import CheckpointError
 from ..monitoring.profile_summary import PAUSE, WRITE
 from ..monitoring.progress import report_checkpoint
 from ..runtime.files import file_io, storage_errors
-from ..runtime.files.retry import retried
+from ..runtime.files.retry import retry_call
 
-DOING = "Writing the checkpoint"  # for messages
-_KEPT_FROM = 1 << 20  # minimum size in bytes of values that are copied to a buffer
+OPERATION = "Writing the checkpoint"  # for messages
+_MIN_KEPT_BYTES = 1 << 20  # minimum size in bytes of values that are copied to a buffer
 _LONG_STEP = 4  # ratio of step time to copy time from which values are released before the variables are updated
 _CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current")
 
@@ -62,14 +62,14 @@ class BackgroundWriter:
         self._copying = 0.0  # seconds that the last copy took
         self._begun: tuple[int, float] | None = None  # step and time of the last snapshot
 
-    def begin(self, prefix: str, step: int, values: list[Value], then: Callable[[], None]) -> None:
+    def begin(self, prefix: str, step: int, values: list[Value], on_done: Callable[[], None]) -> None:
         """Starts writing a checkpoint; first waits for the previous write.
 
         Args:
           prefix: Path of the checkpoint.
           step: Its step number, used for progress reports and to measure the duration of a step.
           values: Content of the checkpoint. The list is emptied to release the tensors.
-          then: Called in the writing thread after the files are complete, to update the directory's state file.
+          on_done: Called in the writing thread after the files are complete, to update the directory's state file.
 
         Raises:
           CheckpointError: If the previous write failed.
@@ -79,7 +79,7 @@ class BackgroundWriter:
         self._held = size(values)
         self._copied.clear()
         # Not a daemon thread, so that the interpreter waits for it on exit.
-        self._thread = threading.Thread(target=self._run, args=(prefix, step, values, then), name="checkpoint")
+        self._thread = threading.Thread(target=self._run, args=(prefix, step, values, on_done), name="checkpoint")
         self._thread.start()
         if not has_long_steps:
             self._copied.wait()
@@ -114,35 +114,35 @@ class BackgroundWriter:
         if error is not None:
             raise error
 
-    def _run(self, prefix: str, step: int, values: list[Value], then: Callable[[], None]) -> None:
+    def _run(self, prefix: str, step: int, values: list[Value], on_done: Callable[[], None]) -> None:
         try:
             with tf.profiler.experimental.Trace(WRITE):
                 begin = time.perf_counter()
-                mine = self._taken(values)
+                mine = self._snapshot(values)
                 self._copying = time.perf_counter() - begin
                 self._copied.set()
-                retried(lambda: write(prefix, mine), DOING, prefix)
-                retried(then, DOING, prefix)
+                retry_call(lambda: write(prefix, mine), OPERATION, prefix)
+                retry_call(on_done, OPERATION, prefix)
             report_checkpoint(step)
         except Exception as error:
-            self._error = refused(prefix, error)
-            logging.error("%s It is raised when the next checkpoint is due, or at the end.", self._error)
+            self._error = write_error(prefix, error)
+            logging.error("%s The error is raised at the next checkpoint, or at the end of training.", self._error)
         finally:
             self._copied.set()
 
-    def _taken(self, values: list[Value]) -> list[Value]:
+    def _snapshot(self, values: list[Value]) -> list[Value]:
         """Copies the values to the writer's buffers; releases each one as soon as it is copied."""
         mine = []
         for place, value in enumerate(values):
             values[place] = dataclasses.replace(value, tensor=None)
-            mine.append(dataclasses.replace(value, tensor=self._own(value)))
+            mine.append(dataclasses.replace(value, tensor=self._copy(value)))
             del value
         values.clear()
         return mine
 
-    def _own(self, value: Value) -> tf.Tensor | np.ndarray:
+    def _copy(self, value: Value) -> tf.Tensor | np.ndarray:
         source = np.asarray(value.tensor)
-        if source.nbytes < _KEPT_FROM or source.dtype == object:
+        if source.nbytes < _MIN_KEPT_BYTES or source.dtype == object:
             return value.tensor
         place = (value.key, value.slice_spec)
         kept = self._kept.get(place)
@@ -172,15 +172,17 @@ def write(prefix: str, values: Sequence[Value]) -> None:
         tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=[part], destination_prefix=prefix, delete_old_dirs=True)
 
 
-def refused(prefix: str, error: Exception) -> CheckpointError:
+def write_error(prefix: str, error: Exception) -> CheckpointError:
     """Returns the error for a checkpoint that could not be written; deletes its partial files to free disk space."""
     if not prefix.startswith("s3://"):
         with contextlib.suppress(Exception):  # must not mask the original error
             file_io.rmtree(f"{prefix}_temp")
-    told = storage_errors.explained(error, DOING, prefix)
-    why = str(told) if told else f"The checkpoint {prefix} could not be written: {error}."
-    raised = CheckpointError(f"{why} The last checkpoint that is whole is still there; the next run goes on from it.")
-    raised.__cause__ = None if told else error  # TensorFlow's traceback adds nothing to an explained storage error
+    storage_error = storage_errors.explain(error, OPERATION, prefix)
+    why = str(storage_error) if storage_error else f"The checkpoint {prefix} could not be written: {error}."
+    raised = CheckpointError(f"{why} The last complete checkpoint is kept; the next run resumes from it.")
+    raised.__cause__ = (
+        None if storage_error else error
+    )  # TensorFlow's traceback adds nothing to an explained storage error
     return raised
 
 

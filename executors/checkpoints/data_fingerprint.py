@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from ..runtime.files import file_io
 
-SAMPLED = 256  # number of files to sample; of further files, only the names are compared
-_SAMPLE = 4096  # bytes at the start and the end of a file
+MAX_SAMPLED_FILES = 256  # number of files to sample; of further files, only the names are compared
+_SAMPLE_BYTES = 4096  # bytes at the start and the end of a file
 
 
 def data_of(patterns: Sequence[str]) -> dict[str, int | str]:
@@ -32,7 +32,7 @@ def data_of(patterns: Sequence[str]) -> dict[str, int | str]:
     digest = hashlib.sha256()
     for number, file in enumerate(files):
         digest.update(f"{os.path.basename(file)}\0".encode())
-        digest.update(sample_of(file) if number < SAMPLED else b"")
+        digest.update(sample_of(file) if number < MAX_SAMPLED_FILES else b"")
     return {
         "files": len(files),
         "bytes": sum(os.path.getsize(file) for file in files),
@@ -45,6 +45,6 @@ def sample_of(file: str) -> bytes:
     """Returns a local file's size and the CRC-32 of its first and last 4 KiB, as bytes."""
     size = os.path.getsize(file)
     with open(file, "rb") as content:
-        begin = zlib.crc32(content.read(_SAMPLE))
-        content.seek(max(0, size - _SAMPLE))
-        return f"{size} {begin} {zlib.crc32(content.read(_SAMPLE))}\0".encode()
+        begin = zlib.crc32(content.read(_SAMPLE_BYTES))
+        content.seek(max(0, size - _SAMPLE_BYTES))
+        return f"{size} {begin} {zlib.crc32(content.read(_SAMPLE_BYTES))}\0".encode()

@@ -8,7 +8,7 @@ run, and TFX deletes the model run of a failed attempt. There the directory is n
 
 It is deleted when the step succeeds. Directories of steps that never succeeded are deleted when another step starts
 next to them, once they have been unused for `KEPT_DAYS` days. A run marks its directory as in use by a heartbeat file,
-updated every `BEAT` seconds.
+updated every `HEARTBEAT_SECONDS` seconds.
 
 An Estimator writes its checkpoints to its model directory, among other files. In a pipeline, the model directory is
 below the checkpoint directory, and its content is moved to the model run at the end.
@@ -31,7 +31,7 @@ from absl import logging
 
 from ..runtime.files import file_io
 from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
-from ..runtime.process.identity import start_of
+from ..runtime.process.identity import start_time_of
 from . import fingerprint
 from .fingerprint import Identity
 
@@ -41,15 +41,15 @@ UNPUBLISHED = "unpublished"  # in fn_args.checkpoint_dir: state that is valid un
 FITS = "keras_fits"  # in fn_args.checkpoint_dir: checkpoints of `callbacks(fn_args)`, a directory for each fit
 EVALUATED = "evaluated.jsonl"  # in fn_args.checkpoint_dir; see `evaluated_weights.py`
 KEPT_DAYS = 14.0
-BEAT = 20.0  # seconds between heartbeats
-_SILENT_BEATS = 3  # missed heartbeats after which a run on another machine counts as ended
-_MARK = "in_use.json"
+HEARTBEAT_SECONDS = 20.0  # seconds between heartbeats
+_MISSED_HEARTBEATS = 3  # missed heartbeats after which a run on another machine counts as ended
+_HEARTBEAT_FILE = "in_use.json"
 _WORK = "model_run"
-_OWN_FILES = (_MARK, fingerprint.FILE_NAME, EVALUATED)
+_OWN_FILES = (_HEARTBEAT_FILE, fingerprint.FILE_NAME, EVALUATED)
 # A run's ID in an output path, <root>/<run>/<task>/model_run: a UUID in Kubeflow, ends in the time in Vertex AI.
 _RUN = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|.+-\d{14}")
 _TASK_NUMBER = re.compile(r"_-?\d+$")
-_held: set[str] = set()  # directories in use by this process
+_claimed_folders: set[str] = set()  # directories in use by this process
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +64,7 @@ class CheckpointFolder:
     path: str
     model_run_dir: str
 
-    def forget_finished(self) -> None:
+    def delete_finished(self) -> None:
         """Deletes the state from which an unpublished run would resume after training, so that the next run retrains.
 
         Called after the model is published, so an OSError is only logged as a warning.
@@ -73,10 +73,14 @@ class CheckpointFolder:
             try:
                 file_io.rmtree(os.path.join(self.path, name))
             except OSError as error:
-                logging.warning("%s stays; delete it to train anew. %s", os.path.join(self.path, name), error)
+                logging.warning(
+                    "%s was not deleted; delete it to train from the beginning. %s",
+                    os.path.join(self.path, name),
+                    error,
+                )
 
 
-def root_beside(model_run_uri: str) -> str:
+def step_checkpoint_root(model_run_uri: str) -> str:
     """Returns the parent directory of a step's checkpoint directories, the same for all executions of the step.
 
     Args:
@@ -94,13 +98,13 @@ def root_beside(model_run_uri: str) -> str:
 
 
 @contextlib.contextmanager
-def kept_beside_outputs(
+def step_checkpoints(
     root: str, identity: Identity, model_run_dir: str, is_estimator: bool, is_chief: bool = True
 ) -> Iterator[CheckpointFolder]:
     """Provides the checkpoint directory of earlier attempts of a pipeline step; deletes it if the block succeeds.
 
     Args:
-      root: Result of `root_beside`.
+      root: Result of `step_checkpoint_root`.
       identity: Fingerprint of the training; its key is the name of the directory.
       model_run_dir: The model run of this attempt.
       is_estimator: Whether the training uses an Estimator, whose model directory is then below the checkpoint directory
@@ -113,26 +117,26 @@ def kept_beside_outputs(
     if not is_chief:
         yield CheckpointFolder(os.path.join(root, identity.key), model_run_dir)
         return
-    _clear_old(root)
-    with _claimed(os.path.join(root, identity.key)) as path:
+    _delete_unused(root)
+    with _claim(os.path.join(root, identity.key)) as path:
         identity.write(path)
-        _take_fits_beside(root, identity, path)
+        _move_latest_completed_fits(root, identity, path)
         if [name for name in file_io.listdir(path) if name not in _OWN_FILES]:
-            logging.info("An earlier try of this training has left its checkpoints in %s.", path)
+            logging.info("Found the checkpoints of an earlier attempt in %s.", path)
         work = os.path.join(path, _WORK) if is_estimator else model_run_dir
         if is_estimator:
             file_io.makedirs(work)
-            logging.info("What is written to the model run lies in %s until the training is through.", work)
+            logging.info("Outputs for the model run are stored in %s until training completes.", work)
         yield CheckpointFolder(path, work)
         if is_estimator:
-            _hand_over(work, model_run_dir)
+            _move_to_model_run(work, model_run_dir)
     file_io.rmtree(path)
     with contextlib.suppress(OSError):  # not empty if other trainings have directories there
         os.rmdir(root)
 
 
 @contextlib.contextmanager
-def kept_in_model_run(identity: Identity, model_run_dir: str, is_chief: bool = True) -> Iterator[CheckpointFolder]:
+def model_run_checkpoints(identity: Identity, model_run_dir: str, is_chief: bool = True) -> Iterator[CheckpointFolder]:
     """Provides the checkpoint directory in the model run, for runs outside of pipelines.
 
     If it has the checkpoints of a different training, these and the exported models are renamed and the training starts
@@ -145,22 +149,22 @@ def kept_in_model_run(identity: Identity, model_run_dir: str, is_chief: bool = T
         for folder in (path, *(os.path.join(model_run_dir, name) for name in (SERVING_DIRS[0], EVAL_DIR))):
             if differences and _has_content(folder):
                 logging.warning(
-                    "The checkpoints in %s are of another training: %s. They are now in %s, and this training begins "
-                    "anew.", folder, "; ".join(differences), aside := _move_aside(folder),
+                    "The checkpoints in %s belong to a different training: %s. They were moved to %s; training "
+                    "starts from the beginning.", folder, "; ".join(differences), aside := _move_aside(folder),
                 )  # fmt: skip
                 if fingerprint.is_code(differences):
-                    _take_fits(aside, folder)
+                    _move_completed_fits(aside, folder)
         identity.write(path)
     yield CheckpointFolder(path, model_run_dir)
 
 
 @contextlib.contextmanager
-def kept_by_caller(path: str, model_run_dir: str) -> Iterator[CheckpointFolder]:
+def caller_checkpoints(path: str, model_run_dir: str) -> Iterator[CheckpointFolder]:
     """Provides a checkpoint directory that the caller has set as `fn_args.checkpoint_dir` and manages itself."""
     yield CheckpointFolder(path, model_run_dir)
 
 
-def _take_fits(earlier: str, folder: str) -> bool:
+def _move_completed_fits(earlier: str, folder: str) -> bool:
     """Moves the completed fits of an attempt with other code to `folder`; returns whether there were any.
 
     A fit is restored only if the code that ran before its end is unchanged.
@@ -171,29 +175,29 @@ def _take_fits(earlier: str, folder: str) -> bool:
     file_io.move(source, os.path.join(folder, UNPUBLISHED, FINISHED_FITS))
     if file_io.exists(evaluated := os.path.join(earlier, EVALUATED)):
         file_io.move(evaluated, os.path.join(folder, EVALUATED))
-    logging.info("Its fits that had ended are kept in %s: those that no change of the code precedes resume.", folder)
+    logging.info("Its completed fits are kept in %s: the fits before the first code change are not repeated.", folder)
     return True
 
 
-def _take_fits_beside(root: str, identity: Identity, folder: str) -> None:
+def _move_latest_completed_fits(root: str, identity: Identity, folder: str) -> None:
     """Moves the completed fits of the latest attempt of this step that differs in code only and is not running."""
     if file_io.isdir(os.path.join(folder, UNPUBLISHED, FINISHED_FITS)):
         return
     marks = {}
     for name in file_io.listdir(root):
         earlier = os.path.join(root, name)
-        mark, made_by = _Mark.read(earlier), fingerprint.read(earlier)
+        mark, made_by = _Heartbeat.read(earlier), fingerprint.read(earlier)
         if earlier == folder or mark is None or made_by is None:
             continue
-        is_at_work = mark.is_alive_here(earlier) or _may_run_elsewhere(mark)
+        is_at_work = mark.is_alive_here(earlier) or _may_be_running(mark)
         if not is_at_work and fingerprint.is_code(identity.differences(made_by)):
             marks[earlier] = mark.time
     for earlier in sorted(marks, key=lambda path: -marks[path]):
-        if _take_fits(earlier, folder):
+        if _move_completed_fits(earlier, folder):
             return
 
 
-def _may_run_elsewhere(mark: _Mark) -> bool:
+def _may_be_running(mark: _Heartbeat) -> bool:
     return not mark.ended and mark.host != socket.gethostname()
 
 
@@ -209,7 +213,7 @@ def _move_aside(folder: str) -> str:
     return f"{folder}.{number}"
 
 
-def _hand_over(work: str, model_run_dir: str) -> None:
+def _move_to_model_run(work: str, model_run_dir: str) -> None:
     """Moves the content of an Estimator's model directory to the model run, which may have files already."""
     for name in file_io.listdir(work):
         source, target = os.path.join(work, name), os.path.join(model_run_dir, name)
@@ -220,18 +224,18 @@ def _hand_over(work: str, model_run_dir: str) -> None:
             file_io.file_system(target).copy(source, target, overwrite=True)
 
 
-def _clear_old(root: str) -> None:
+def _delete_unused(root: str) -> None:
     """Deletes the directories below a root that have been unused for `KEPT_DAYS` days."""
     for name in file_io.listdir(root) if file_io.isdir(root) else ():
         folder = os.path.join(root, name)
-        mark = _Mark.read(folder)
+        mark = _Heartbeat.read(folder)
         if mark is not None and time.time() - mark.time > KEPT_DAYS * 86400 and not mark.is_alive_here(folder):
-            logging.info("Deleting %s: nobody has used it for %g days.", folder, KEPT_DAYS)
+            logging.info("Deleting %s: it was not used for %g days.", folder, KEPT_DAYS)
             file_io.rmtree(folder)
 
 
 @contextlib.contextmanager
-def _claimed(wanted: str) -> Iterator[str]:
+def _claim(wanted: str) -> Iterator[str]:
     """Provides a directory for exclusive use in the block: `wanted`, or `wanted`-2, -3, … if that is in use."""
     number, folder = 1, wanted
     while _is_in_use(folder):
@@ -240,49 +244,49 @@ def _claimed(wanted: str) -> Iterator[str]:
         folder = f"{wanted}-{number}"
     file_io.makedirs(folder)
     ended = threading.Event()
-    _Mark.ours().write(folder)
-    beating = threading.Thread(target=_beat, args=(folder, ended), name="checkpoint folder", daemon=True)
-    _held.add(folder)
+    _Heartbeat.current().write(folder)
+    beating = threading.Thread(target=_write_heartbeats, args=(folder, ended), name="checkpoint folder", daemon=True)
+    _claimed_folders.add(folder)
     beating.start()
     try:
         yield folder
     finally:
         ended.set()
         beating.join()
-        _held.discard(folder)
+        _claimed_folders.discard(folder)
         with contextlib.suppress(Exception):  # a full disk must not mask the original error
-            dataclasses.replace(_Mark.ours(), ended=True).write(folder)
+            dataclasses.replace(_Heartbeat.current(), ended=True).write(folder)
 
 
-def _beat(folder: str, ended: threading.Event) -> None:
+def _write_heartbeats(folder: str, ended: threading.Event) -> None:
     beats = 0
-    while not ended.wait(BEAT):
+    while not ended.wait(HEARTBEAT_SECONDS):
         beats += 1
         try:
-            dataclasses.replace(_Mark.ours(), beats=beats).write(folder)
+            dataclasses.replace(_Heartbeat.current(), beats=beats).write(folder)
         except Exception as error:  # of any file system; training continues without the heartbeat
-            logging.warning("%s: cannot note that this run uses it (%s).", folder, error)
+            logging.warning("%s: cannot update the heartbeat of this run (%s).", folder, error)
 
 
 def _is_in_use(folder: str) -> bool:
     """Returns whether another run uses a directory; for a run on another machine, waits for its next heartbeat."""
-    mark = _Mark.read(folder)
+    mark = _Heartbeat.read(folder)
     if mark is None or mark.ended:
         return False
     if mark.host == socket.gethostname():
         return mark.is_alive_here(folder)
-    end = time.monotonic() + _SILENT_BEATS * BEAT
-    if time.time() - mark.time < 10 * _SILENT_BEATS * BEAT:  # with a tolerance for clock skew
-        logging.info("%s was in use by a process of %s; looking whether it still is.", folder, mark.host)
+    end = time.monotonic() + _MISSED_HEARTBEATS * HEARTBEAT_SECONDS
+    if time.time() - mark.time < 10 * _MISSED_HEARTBEATS * HEARTBEAT_SECONDS:  # with a tolerance for clock skew
+        logging.info("%s was in use by a process on %s; checking whether it still is.", folder, mark.host)
         while time.monotonic() < end:
-            time.sleep(BEAT / 4)
-            if _Mark.read(folder) != mark:
+            time.sleep(HEARTBEAT_SECONDS / 4)
+            if _Heartbeat.read(folder) != mark:
                 return True
     return False
 
 
 @dataclasses.dataclass(frozen=True)
-class _Mark:
+class _Heartbeat:
     """The heartbeat file of the process that uses a directory.
 
     Attributes:
@@ -302,12 +306,12 @@ class _Mark:
     ended: bool = False
 
     @classmethod
-    def ours(cls) -> _Mark:
-        return cls(socket.gethostname(), os.getpid(), start_of(os.getpid()), 0, time.time())
+    def current(cls) -> _Heartbeat:
+        return cls(socket.gethostname(), os.getpid(), start_time_of(os.getpid()), 0, time.time())
 
     @classmethod
-    def read(cls, folder: str) -> _Mark | None:
-        path = os.path.join(folder, _MARK)
+    def read(cls, folder: str) -> _Heartbeat | None:
+        path = os.path.join(folder, _HEARTBEAT_FILE)
         try:
             content: dict[str, Any] = json.loads(file_io.read_text(path)) if file_io.exists(path) else {}
             return cls(**content) if content else None
@@ -315,12 +319,12 @@ class _Mark:
             return None
 
     def write(self, folder: str) -> None:
-        file_io.write_text(os.path.join(folder, _MARK), json.dumps(dataclasses.asdict(self)))
+        file_io.write_text(os.path.join(folder, _HEARTBEAT_FILE), json.dumps(dataclasses.asdict(self)))
 
     def is_alive_here(self, folder: str) -> bool:
         """Returns whether the process is running on this machine and has not released the directory."""
         if self.ended or self.host != socket.gethostname():
             return False
         if self.process == os.getpid():
-            return folder in _held  # a restarted container has the same process ID as before
-        return self.started == start_of(self.process) != ""
+            return folder in _claimed_folders  # a restarted container has the same process ID as before
+        return self.started == start_time_of(self.process) != ""

@@ -5,7 +5,7 @@ written next to the checkpoints, in `checkpoint.json`, and compared before they 
 
 Usage:
 
-    now = identity_of(fn_args, source, function, options, keras)
+    now = compute_identity(fn_args, source, function, options, keras)
     now.key                              # a directory name, the same for all attempts of the same training
     now.differences(read(folder))        # ["code of taxi.py", "custom_config.learning_rate (0.01, now 0.1)"]
 """
@@ -24,13 +24,13 @@ from ..modules.source import ModuleSource
 from ..options import TrainingOptions, declared_options
 from ..runtime.files import file_io
 from ..runtime.logs.redaction import masked
-from .data_fingerprint import SAMPLED, sample_of
+from .data_fingerprint import MAX_SAMPLED_FILES, sample_of
 
 FILE_NAME = "checkpoint.json"
 # Without the option `keras`: the chosen Keras version is a separate part of the fingerprint.
 OPTIONS = tuple(option.name for option in declared_options() if option.changes_result)
 # Arguments that differ between attempts: output directories, and the task's place in the cluster.
-_OF_ONE_TRY = (
+_ATTEMPT_ARGUMENTS = (
     *("serving_model_dir", "eval_model_dir", "model_run_dir", "checkpoint_dir", "working_dir"),
     *("is_chief", "worker_index", "num_workers"),
     *("schema_file", "transform_output"),  # aliases of other arguments
@@ -70,8 +70,8 @@ class Identity:
         for name in sorted({*self.parts, *earlier.parts}):
             before, now = earlier.parts.get(name), self.parts.get(name)
             if before != now and name.rpartition(".")[2] not in _LENGTHS:
-                shown = not name.startswith(("code of", "data of")) and len(f"{before}{now}") < 200
-                found.append(f"{name} ({before!r}, now {now!r})" if shown else name)
+                is_short = not name.startswith(("code of", "data of")) and len(f"{before}{now}") < 200
+                found.append(f"{name} ({before!r}, now {now!r})" if is_short else name)
         return found
 
     def write(self, folder: str) -> None:
@@ -97,7 +97,7 @@ def read(folder: str) -> Identity | None:
     return Identity(parts) if isinstance(parts, dict) else None
 
 
-def identity_of(
+def compute_identity(
     fn_args: FnArgs, source: ModuleSource, function: str | None, options: TrainingOptions, keras: KerasChoice
 ) -> Identity:
     """Computes the fingerprint of a training.
@@ -117,7 +117,7 @@ def identity_of(
         name = os.path.relpath(file, source.roots[-1])
         parts[f"{_CODE}{name}"] = hashlib.sha256(file_io.read_bytes(file)).hexdigest()[:16]
     parts |= {f"options.{name}": getattr(options, name) for name in OPTIONS}
-    arguments = {name: value for name, value in fn_args.to_json().items() if name not in _OF_ONE_TRY}
+    arguments = {name: value for name, value in fn_args.to_json().items() if name not in _ATTEMPT_ARGUMENTS}
     for name in _PATHS:
         arguments[name] = _absolute(arguments.get(name))
     for name in ("custom_config", "hyperparameters"):
@@ -139,6 +139,6 @@ def _digest(patterns: Iterable[str] | None) -> str:
     digest = hashlib.sha256()
     for number, file in enumerate(files):
         digest.update(f"{file}\0".encode())
-        if number < SAMPLED and not file_io.is_remote(file) and os.path.isfile(file):
+        if number < MAX_SAMPLED_FILES and not file_io.is_remote(file) and os.path.isfile(file):
             digest.update(sample_of(file))
     return digest.hexdigest()[:16]

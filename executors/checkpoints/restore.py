@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from ..compat.tensorflow import LoadStatus
 
 _ENDINGS = ("/.ATTRIBUTES/VARIABLE_VALUE", "/.ATTRIBUTES/py_state")
-_TO_DO = (
-    "The checkpoint is of another model, or was made before this one was changed. Undo the change to go on from it, or "
-    "give another folder, or move this one away, to train anew."
+_REMEDY = (
+    "The checkpoint belongs to another model, or to an earlier version of this one. To resume from it, undo the "
+    "change; to train from the beginning, choose another folder, or move this one away."
 )
 
 
@@ -44,20 +44,24 @@ def restore(state: tf.train.Checkpoint, path: str) -> LoadStatus:
         status = state.restore(path)
         status.assert_existing_objects_matched()
     except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
-        raise CheckpointError(f"{path} cannot be restored: {_misfit(state, path) or error}. {_TO_DO}") from error
+        raise CheckpointError(
+            f"{path} cannot be restored: {_describe_mismatch(state, path) or error}. {_REMEDY}"
+        ) from error
     return status
 
 
-def _misfit(state: tf.train.Checkpoint, path: str) -> str:
+def _describe_mismatch(state: tf.train.Checkpoint, path: str) -> str:
     """Describes the mismatch: a variable with a different shape or, if there is none, one that is missing."""
     saved = tf.train.load_checkpoint(path).get_variable_to_shape_map()
     here = variables_of(state)
     differ = [
-        f"{variable} has the shape {saved[key]} there and {shape} in this training"
+        f"{variable} has the shape {saved[key]} in the checkpoint and {shape} in this training"
         for key, (variable, shape, _) in here.items()
         if key in saved and saved[key] != shape
     ]
-    lacking = [f"it has no {here[key][0]}, which has the shape {here[key][1]} here" for key in here.keys() - saved]
+    lacking = [
+        f"it does not contain {here[key][0]}, which has the shape {here[key][1]} here" for key in here.keys() - saved
+    ]
     found = sorted(differ or lacking, key=lambda text: ("optimizer/" in text, text))  # the model's variables first
     return found[0] + (f" (and {len(found) - 1} more like this)" if len(found) > 1 else "") if found else ""
 

@@ -15,7 +15,7 @@ from ..runtime.files import file_io
 from .directory import UNPUBLISHED
 
 
-class TrainedMark:
+class TrainedMarker:
     """The marker file of one dialect.
 
     Args:
@@ -33,10 +33,10 @@ class TrainedMark:
         if not self._path or not file_io.exists(self._path):
             return {}
         try:
-            noted: dict[str, Any] = json.loads(file_io.read_text(self._path))
+            content: dict[str, Any] = json.loads(file_io.read_text(self._path))
         except ValueError:
             return {}
-        return noted["facts"] if noted["made_by"] == self._made_by else {}
+        return content["facts"] if content["made_by"] == self._made_by else {}
 
     def write(self, **facts: object) -> None:
         """Writes the marker with some facts, which must be JSON values."""

@@ -27,7 +27,7 @@ from ..errors import InputError, did_you_mean
 from ..modules.archive import archive_in
 from ..modules.source import find_source
 from ..runtime.files import file_io
-from ..runtime.files.file_io import whole_file
+from ..runtime.files.file_io import atomic_write
 from .registry import call_dialect, installed
 from .signatures import parameters_of
 
@@ -68,7 +68,7 @@ class Conversion:
           InputError: When the file cannot be written.
         """
         try:
-            with whole_file(self.path) as part:
+            with atomic_write(self.path) as part:
                 with open(part, "wb") as file:
                     file.write(self.after)
                 os.chmod(part, stat.S_IMODE(os.stat(self.path).st_mode))

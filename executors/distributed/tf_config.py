@@ -107,8 +107,8 @@ class ClusterTask:
                 if error.errno not in (errno.EADDRINUSE, errno.EACCES):
                     return  # other network errors are left to TensorFlow
                 raise InputError(
-                    f"{VARIABLE}: {self} is to listen on {address}, but cannot: {os.strerror(error.errno)}. "
-                    "End the process that uses the port, or choose another one."
+                    f"{VARIABLE}: {self} cannot listen on {address}: {os.strerror(error.errno)}. Stop the process that "
+                    "uses the port, or choose another port."
                 ) from error
 
 
@@ -134,7 +134,7 @@ def parse(text: str) -> ClusterTask | None:
     if not cluster:
         return None
     if not isinstance(cluster, dict):
-        raise _malformed(text, f"has a cluster that is no object of lists: {cluster!r}")
+        raise _malformed(text, f"has a cluster that is not an object of lists: {cluster!r}")
     jobs = {job: _addresses(text, job, addresses) for job, addresses in cluster.items()}
     task = config.get("task")
     if not isinstance(task, dict) or not isinstance(task.get("type"), str):
@@ -145,7 +145,7 @@ def parse(text: str) -> ClusterTask | None:
     elif kind not in jobs:
         raise _malformed(text, f"has the task type {kind!r}, which is not in its cluster of {', '.join(jobs)}")
     elif index >= len(jobs[kind]):
-        raise _malformed(text, f"has the task {kind} {index}, but its cluster has only {len(jobs[kind])} of these")
+        raise _malformed(text, f"has the task {kind} {index}, but its cluster has only {len(jobs[kind])} of them")
     return ClusterTask(kind, index, jobs)
 
 
@@ -164,7 +164,7 @@ def _addresses(text: str, job: str, addresses: object) -> tuple[str, ...]:
 
 def _index(text: str, value: str | int) -> int:
     if not str(value).isdigit():  # some platforms write it as a string
-        raise _malformed(text, f"has the task index {value!r}, which is no number")
+        raise _malformed(text, f"has the task index {value!r}, which is not a number")
     return int(value)
 
 

@@ -14,7 +14,7 @@ import signal
 import sys
 
 from ..runtime.logs.exceptions import describe
-from ..runtime.logs.setup import show_logs_as_parent_does
+from ..runtime.logs.setup import inherit_log_display
 from ..runtime.process import preemption
 from ..runtime.process.generated_modules import remove_byte_code
 from ..runtime.process.identity import process_name
@@ -26,19 +26,19 @@ _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # <linux/prctl.h>
 def main(worker: str, request_file: str, result_file: str, parent: str) -> int:
     """Runs the worker in a new Python process; returns the exit code."""
     die_with_parent(int(parent))
-    show_logs_as_parent_does()
+    inherit_log_display()
     return work(worker, request_file, result_file)
 
 
 def work(worker: str, request_file: str, result_file: str) -> int:
     """Runs the worker and writes its result or its exception as JSON; returns the exit code."""
-    _be_called(process_name(worker))
+    _set_process_name(process_name(worker))
     with open(request_file, encoding="utf-8") as file:
         request = json.load(file)
     os.remove(request_file)  # it may contain secrets, and would remain if the parent process is killed
     sys.path[:] = [*dict.fromkeys(request.pop("sys_path"))]
     sys.argv[:] = request.pop("argv")  # modules parse it as if this were the parent process
-    preemption.end_with_training()
+    preemption.ignore_sigterm_after_training()
     process = os.getpid()
     try:
         answer = {"result": importlib.import_module(worker).execute(request)}
@@ -70,7 +70,7 @@ def die_with_parent(parent: int) -> None:
         sys.exit(1)  # the parent died before prctl was called
 
 
-def _be_called(name: str) -> None:
+def _set_process_name(name: str) -> None:
     """Sets the process name that `top` and `ps -o comm` show; Linux keeps 15 bytes of it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode())

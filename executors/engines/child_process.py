@@ -25,8 +25,8 @@ from absl import logging
 from ..errors import ProcessDiedError, TrainingProcessError
 from ..runtime.files import storage_errors
 from ..runtime.logs.exceptions import rebuild
-from ..runtime.logs.redaction import without_known
-from ..runtime.logs.setup import LOG_FILE, kept_since, size_kept
+from ..runtime.logs.redaction import mask_known
+from ..runtime.logs.setup import LOG_FILE, log_file_size, log_text_since
 from ..runtime.process import process_tree
 from ..runtime.process.identity import process_name
 from ..runtime.process.preemption import Preempted
@@ -37,9 +37,9 @@ from .readable import readable
 Process: TypeAlias = "subprocess.Popen[bytes] | fork_server.ForkedProcess"
 
 _GRACE_SECONDS = 10.0  # from SIGTERM to SIGKILL: long enough to write a checkpoint, short enough for Ctrl-C
-_LOOK_SECONDS = 1.0  # polling interval of `until` and of the result file
+_POLL_SECONDS = 1.0  # polling interval of `until` and of the result file
 _EXIT_SECONDS = exit_watch.ENDED_AFTER_SECONDS + 5.0  # from result to exit; the worker's own exit watch fires earlier
-_NATIVE_HINT = " Its last log lines may say why; TensorFlow ends so where it gets no more memory."
+_NATIVE_HINT = " See its last log lines; TensorFlow ends this way when it cannot allocate memory."
 _HINTS: dict[int, str] = {
     signal.SIGKILL: " The machine may have run out of memory.",
     signal.SIGABRT: _NATIVE_HINT,
@@ -92,13 +92,13 @@ def run(
         with open(files[0], "w", encoding="utf-8", opener=_private) as file:
             json.dump({"argv": sys.argv, **request, "sys_path": sys.path}, file)
         hidden = LastText()
-        shown = hidden if quiet else output
-        targets = (shown, shown) if shown is not None else (sys.stdout, sys.stderr)
+        target = hidden if quiet else output
+        targets = (target, target) if target is not None else (sys.stdout, sys.stderr)
         mark = process_tree.new_mark()
         variables = {**os.environ, **(environment or {}), process_tree.VARIABLE: mark}
-        kept = size_kept()
+        kept = log_file_size()
         try:
-            with _started(worker, files, variables, timeout, forked) as process:
+            with _start(worker, files, variables, timeout, forked) as process:
                 if on_start is not None:
                     on_start(process.pid)
                 with forwarded((process.stdout, process.stderr), targets, prefix, name):
@@ -106,7 +106,7 @@ def run(
         except _Ended:
             return {}
         except (KeyboardInterrupt, SystemExit):
-            _tell_if_saved(files[1])
+            _log_if_saved(files[1])
             raise
         except subprocess.TimeoutExpired:
             raise TrainingProcessError(
@@ -116,10 +116,10 @@ def run(
             with open(files[1], encoding="utf-8") as file:
                 answer = json.load(file)
         except FileNotFoundError:
-            write(sys.stderr, without_known(f"{hidden.getvalue()}{kept_since(kept)}"))
-            raise ProcessDiedError(_ended_without_answer(name, status)) from None
+            write(sys.stderr, mask_known(f"{hidden.getvalue()}{log_text_since(kept)}"))
+            raise ProcessDiedError(_missing_result_message(name, status)) from None
     if status != 0 and "result" in answer:
-        logging.warning("The %s process finished, then ended with status %s.", name, status)
+        logging.warning("The %s process finished, but exited with status %s.", name, status)
     if "error" in answer:
         raise rebuild(answer["error"])
     result: dict[str, object] = answer["result"]
@@ -135,7 +135,7 @@ class _Ended(Exception):
 
 
 @contextlib.contextmanager
-def _started(
+def _start(
     worker: str, files: list[str], environment: Mapping[str, str], timeout: float | None, forked: bool
 ) -> Iterator[Process]:
     """Starts the process; if this process dies during the block, the whole process tree is killed."""
@@ -143,15 +143,15 @@ def _started(
     if warm is not None:  # the fork server kills its workers when this process dies
         yield warm
         return
-    process = _new_python(worker, files, environment)
+    process = _start_python(worker, files, environment)
     if sys.platform != "linux" or not inherited.shares_process_ids():  # the kernel kills a whole PID namespace
         yield process
         return
-    with process_tree.ended_with_this_process(environment[process_tree.VARIABLE]):
+    with process_tree.kill_on_parent_death(environment[process_tree.VARIABLE]):
         yield process
 
 
-def _new_python(worker: str, files: list[str], environment: Mapping[str, str]) -> Process:
+def _start_python(worker: str, files: list[str], environment: Mapping[str, str]) -> Process:
     try:
         return subprocess.Popen(
             [sys.executable, "-m", f"{__package__}.child_main", worker, *files, str(os.getpid())],
@@ -164,7 +164,8 @@ def _new_python(worker: str, files: list[str], environment: Mapping[str, str]) -
     except OSError as error:
         raise TrainingProcessError(
             f"{sys.executable}: no process can be started as user {os.geteuid()}: {error.strerror}. This user must be "
-            "able to read and run Python and its packages, and the limits on processes and memory must leave room."
+            "able to read and run Python and its packages, and must not have reached its limits on processes and "
+            "memory."
         ) from error
 
 
@@ -178,23 +179,23 @@ def _wait(
 ) -> int:
     status = None
     try:
-        status = _status_of(process, timeout, until, result_file, name)
+        status = _poll_status(process, timeout, until, result_file, name)
         return status
     finally:
         try:
             _end_group(process)
         finally:
             if status != 0:
-                process_tree.end_all(mark)
+                process_tree.kill_all(mark)
 
 
-def _status_of(
+def _poll_status(
     process: Process, timeout: float | None, until: Callable[[], bool] | None, result_file: str, name: str
 ) -> int:
     end = float("inf") if timeout is None else time.monotonic() + timeout
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return _wait_up_to(process, max(0.0, min(_LOOK_SECONDS, end - time.monotonic())))
+            return _wait_up_to(process, max(0.0, min(_POLL_SECONDS, end - time.monotonic())))
         if os.path.exists(result_file):
             return _status_after_result(process, name)
         if until is not None and until():
@@ -219,7 +220,7 @@ def _status_after_result(process: Process, name: str) -> int:
     try:
         return process.wait(_EXIT_SECONDS)
     except subprocess.TimeoutExpired:
-        logging.warning("The %s process has finished, but does not exit; it is killed.", name)
+        logging.warning("The %s process has finished, but does not exit; killing it.", name)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         return process.wait()
@@ -239,7 +240,7 @@ def _end_group(process: Process) -> None:
         process.wait()
 
 
-def _tell_if_saved(result_file: str) -> None:
+def _log_if_saved(result_file: str) -> None:
     """Logs the checkpoint that a preempted worker saved before it ended together with this process."""
     with contextlib.suppress(OSError, ValueError, KeyError), open(result_file, encoding="utf-8") as file:
         error = rebuild(json.load(file)["error"])
@@ -247,12 +248,12 @@ def _tell_if_saved(result_file: str) -> None:
             logging.info("The training was %s", error)
 
 
-def _ended_without_answer(name: str, status: int) -> str:
+def _missing_result_message(name: str, status: int) -> str:
     if status == os.EX_IOERR:
         folder = tempfile.gettempdir()
         return (
-            f"The {name} process could not write its answer below {folder}. {storage_errors.free_space(folder)} Make "
-            "room there, or set TMPDIR to another folder, and run it again. No model was published."
+            f"The {name} process could not write its result below {folder}. {storage_errors.free_space(folder)} Free "
+            "disk space there, or set TMPDIR to another folder, and run it again. No model was published."
         )
     if status == 0:
         return (
@@ -261,10 +262,8 @@ def _ended_without_answer(name: str, status: int) -> str:
             "instead. No model was published."
         )
     if status >= 0:
-        where = f" (all of them are in {path})" if (path := os.environ.get(LOG_FILE)) else ""
-        return (
-            f"The {name} process ended with status {status} before it had finished. Its last log lines say why{where}."
-        )
+        where = f" (complete log: {path})" if (path := os.environ.get(LOG_FILE)) else ""
+        return f"The {name} process ended with status {status} before it had finished. See its last log lines{where}."
     number = -status
     try:
         cause = signal.Signals(number).name

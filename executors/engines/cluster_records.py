@@ -7,7 +7,7 @@ servers never exit by themselves; here they end when all tasks that they serve h
 Usage, in each task:
 
     name = record_name(task)
-    over = is_over(task, model_run_dir)    # for a parameter server: over() is True when it may exit
+    over = make_stop_condition(task, model_run_dir)    # for a parameter server: over() is True when it may exit
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from ..monitoring.run_json import RunJson
 
 _ENDED = (run_record.SUCCEEDED, *run_record.UNSUCCESSFUL)
-_LOOK_SECONDS = 1.0
-_WORKERS_GRACE = 60.0  # seconds that a parameter server waits for workers after the chief has ended
-EVALUATOR_PATIENCE = 600.0  # seconds without new events until the chief stops waiting for the evaluator
+_POLL_SECONDS = 1.0
+_WORKERS_TIMEOUT = 60.0  # seconds that a parameter server waits for workers after the chief has ended
+EVALUATOR_TIMEOUT = 600.0  # seconds without new events until the chief stops waiting for the evaluator
 
 
 def record_name(task: ClusterTask | None) -> str:
@@ -41,7 +41,7 @@ def record_name(task: ClusterTask | None) -> str:
     return _task_record(task.type, task.index)
 
 
-def forget_finished_tasks(model_run_dir: str) -> None:
+def delete_finished_tasks(model_run_dir: str) -> None:
     """Removes the task records of an earlier run; called by the chief when it begins."""
     folder = os.path.join(model_run_dir, run_record.TASKS_DIR)
     for name in file_io.listdir(folder) if file_io.isdir(folder) else ():
@@ -59,26 +59,26 @@ def is_trained(model_run_dir: str) -> bool:
     return "training" in run_record.read(model_run_dir).get("phases", {})
 
 
-def is_over(task: ClusterTask, model_run_dir: str) -> Callable[[], bool]:
+def make_stop_condition(task: ClusterTask, model_run_dir: str) -> Callable[[], bool]:
     """Returns a function that returns whether a task other than the chief may end.
 
     An evaluator ends when the chief's run has ended, and every task when that run was unsuccessful. A parameter server
-    also waits for the workers, for at most `_WORKERS_GRACE` seconds; a worker otherwise trains to its own end. A run
+    also waits for the workers, for at most `_WORKERS_TIMEOUT` seconds; a worker otherwise trains to its own end. A run
     that had already ended before this call is an earlier run and is ignored.
     """
-    earlier = _finished(model_run_dir)
+    earlier = _finished_chief_record(model_run_dir)
     since = None
 
     def over() -> bool:
         nonlocal since
-        chief = _finished(model_run_dir)
+        chief = _finished_chief_record(model_run_dir)
         if not chief or chief == earlier:
             return False
         if chief.get("status") in run_record.UNSUCCESSFUL or task.type == EVALUATOR:
             return True
         since = since or time.monotonic()
         waited = time.monotonic() - since
-        return task.type == PS and (waited > _WORKERS_GRACE or _all_workers_finished(task, model_run_dir))
+        return task.type == PS and (waited > _WORKERS_TIMEOUT or _all_workers_finished(task, model_run_dir))
 
     return over
 
@@ -91,10 +91,10 @@ def require_success(model_run_dir: str) -> None:
     """
     record = run_record.read(model_run_dir)
     if record.get("status") in run_record.UNSUCCESSFUL:
-        raise _ended_by("chief", record)
+        raise _task_error("chief", record)
 
 
-def _ended_by(task: str, record: RunJson) -> TrainingProcessError:
+def _task_error(task: str, record: RunJson) -> TrainingProcessError:
     error = record.get("error") or {}
     what = "was interrupted" if record["status"] == run_record.INTERRUPTED else "failed"
     return TrainingProcessError(f"The {task} {what}: {error.get('type')}: {error.get('message')}")
@@ -104,23 +104,23 @@ def await_evaluator(model_run_dir: str) -> Metrics:
     """Waits until the evaluator has finished, and returns its metrics.
 
     Raises:
-      TrainingProcessError: When the evaluator failed, or when no event file grew for `EVALUATOR_PATIENCE` seconds.
+      TrainingProcessError: When the evaluator failed, or when no event file grew for `EVALUATOR_TIMEOUT` seconds.
     """
     name = _task_record(EVALUATOR, 0)
-    logging.info("Trained; waiting for the evaluator.")
-    seen, end = None, time.monotonic() + EVALUATOR_PATIENCE
+    logging.info("Training is complete; waiting for the evaluator.")
+    last_sizes, end = None, time.monotonic() + EVALUATOR_TIMEOUT
     while time.monotonic() < end:
         record = run_record.read(model_run_dir, name)
         if record.get("status") == run_record.SUCCEEDED:
             return dict(record["metrics"])
         if record.get("status") in run_record.UNSUCCESSFUL:
-            raise _ended_by("evaluator", record)
-        if (now := _events_of(model_run_dir)) != seen:
-            seen, end = now, time.monotonic() + EVALUATOR_PATIENCE
-        time.sleep(_LOOK_SECONDS)
+            raise _task_error("evaluator", record)
+        if (now := _event_file_sizes(model_run_dir)) != last_sizes:
+            last_sizes, end = now, time.monotonic() + EVALUATOR_TIMEOUT
+        time.sleep(_POLL_SECONDS)
     raise TrainingProcessError(
-        f"Nothing was heard of the evaluator for {EVALUATOR_PATIENCE:g} s after training. Its record would be "
-        f"{os.path.join(model_run_dir, name)}. Start the evaluator, or take it out of TF_CONFIG's cluster."
+        f"The evaluator wrote nothing for {EVALUATOR_TIMEOUT:g} s after training. Its record is expected at "
+        f"{os.path.join(model_run_dir, name)}. Start the evaluator, or remove it from the cluster in TF_CONFIG."
     )
 
 
@@ -128,7 +128,7 @@ def _task_record(kind: str, index: int) -> str:
     return os.path.join(run_record.TASKS_DIR, f"{kind}-{index}.json")
 
 
-def _finished(model_run_dir: str) -> Mapping[str, object]:
+def _finished_chief_record(model_run_dir: str) -> Mapping[str, object]:
     """Returns the chief's record if its run has ended, {} otherwise."""
     record = run_record.read(model_run_dir)
     return record if record.get("status") in _ENDED else {}
@@ -139,7 +139,7 @@ def _all_workers_finished(task: ClusterTask, model_run_dir: str) -> bool:
     return all(run_record.status_of(model_run_dir, record_name(worker)) in _ENDED for worker in workers)
 
 
-def _events_of(model_run_dir: str) -> list[tuple[str, int]]:
+def _event_file_sizes(model_run_dir: str) -> list[tuple[str, int]]:
     """Returns the event files of a run with their sizes, which grow while an evaluator works."""
     names = [name for name in file_io.files_below(model_run_dir) if "tfevents" in name]
     return [(name, file_io.size_of(os.path.join(model_run_dir, name))) for name in names]

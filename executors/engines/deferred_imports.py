@@ -41,25 +41,25 @@ NAMES = (
 )
 
 
-class _StandIn(types.ModuleType):
+class _LazyModule(types.ModuleType):
     """A lazy module, imported on the first access of an attribute."""
 
     def __getattr__(self, name: str) -> object:
         if "__ready__" not in vars(self):  # the import system checks for __path__ and others before it sets them
             raise AttributeError(name)
-        return getattr(_real(self), name)
+        return getattr(_import_real(self), name)
 
     def __setattr__(self, name: str, value: object) -> None:
         if name.startswith("__"):  # set by the import system
             super().__setattr__(name, value)
         else:
-            setattr(_real(self), name, value)
+            setattr(_import_real(self), name, value)
 
     def __dir__(self) -> list[str]:
-        return dir(_real(self))
+        return dir(_import_real(self))
 
 
-def _real(stand_in: types.ModuleType) -> types.ModuleType:
+def _import_real(stand_in: types.ModuleType) -> types.ModuleType:
     if sys.modules.get(stand_in.__name__) is stand_in:
         sys.modules.pop(stand_in.__name__, None)
     with _not_deferring():
@@ -83,7 +83,7 @@ class _Finder:
 
 class _Loader(importlib.abc.Loader):
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        return _StandIn(spec.name)
+        return _LazyModule(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
         vars(module)["__ready__"] = True
@@ -102,7 +102,7 @@ def deferred(names: Sequence[str] = NAMES) -> Iterator[None]:
     finally:
         sys.meta_path.remove(finder)
         for name in names:
-            if isinstance(sys.modules.get(name), _StandIn):
+            if isinstance(sys.modules.get(name), _LazyModule):
                 del sys.modules[name]
 
 

@@ -41,18 +41,18 @@ def flush() -> None:
 def _end(code: int) -> None:
     time.sleep(NAMED_AFTER_SECONDS)
     left = ENDED_AFTER_SECONDS - NAMED_AFTER_SECONDS
-    logging.info("The result is written; waiting up to %g s more for %s.", left, _waited_for())
+    logging.info("The result is written; waiting up to %g s more for %s.", left, _describe_blockers())
     time.sleep(left)
-    logging.warning("The process has its result and is ended without waiting any longer for %s.", _waited_for())
+    logging.warning("The result is written; ending the process without further waiting for %s.", _describe_blockers())
     flush()
     os._exit(code)
 
 
-def _waited_for() -> str:
+def _describe_blockers() -> str:
     frames, main = sys._current_frames(), threading.main_thread()
     threads = [thread for thread in threading.enumerate() if not thread.daemon and thread is not main]
     if threads:
-        named = ", ".join(f"{thread.name!r}{_place(frames.get(thread.ident or 0))}" for thread in threads)
+        named = ", ".join(f"{thread.name!r}{_location(frames.get(thread.ident or 0))}" for thread in threads)
         return f"the non-daemon {'threads' if len(threads) > 1 else 'thread'} {named}"
     frame = frames.get(main.ident or 0)
     while frame is not None and frame.f_back is not None:
@@ -64,8 +64,8 @@ def _waited_for() -> str:
 
         children = [f"{child.name!r} (process {child.pid})" for child in multiprocessing.active_children()]
         return f"the child {'processes' if len(children) > 1 else 'process'} {', '.join(children)}"
-    return f"the atexit handler {frame.f_code.co_name!r}{_place(frame)}"
+    return f"the atexit handler {frame.f_code.co_name!r}{_location(frame)}"
 
 
-def _place(frame: FrameType | None) -> str:
+def _location(frame: FrameType | None) -> str:
     return f" (at {frame.f_code.co_filename}:{frame.f_lineno})" if frame else ""

@@ -47,14 +47,14 @@ _MODULES = (
 )
 # Variables that don't affect imports, so a server can be reused when they change. PYTEST_CURRENT_TEST changes with
 # every test, TMPDIR with every model check; `import tfx` sets the protobuf one, possibly after a server was prepared.
-_READ_LATE = frozenset(
+_NOT_READ_BY_IMPORTS = frozenset(
     {
         "CUDA_VISIBLE_DEVICES", "PYTEST_CURRENT_TEST", "TEMPORARILY_DISABLE_PROTOBUF_VERSION_CHECK", "TF_CONFIG",
         "TF_CPP_MIN_LOG_LEVEL", "TMPDIR",
         progress.VARIABLE, LOG_FILE, process_tree.VARIABLE, LOGS_IN_ERRORS,
     }
 )  # fmt: skip
-_AT_ONCE = 2  # one per Keras version
+_MAX_SERVERS = 2  # one per Keras version
 
 _Key: TypeAlias = "tuple[tuple[tuple[str, str], ...], tuple[str, ...]]"  # environment variables, other inherited state
 
@@ -69,12 +69,12 @@ class ForkedProcess:
     """
 
     def __init__(
-        self, line: socket.socket, pid: int, name: str, outputs: tuple[IO[bytes], IO[bytes]], server: _Server
+        self, connection: socket.socket, pid: int, name: str, outputs: tuple[IO[bytes], IO[bytes]], server: _Server
     ) -> None:
         self.pid = pid
         self.args = [name]
         self.stdout, self.stderr = outputs
-        self._line = line
+        self._connection = connection
         self._server = server  # keeps its socket open: on close it kills its workers, even if dismissed
         self._status: int | None = None
 
@@ -91,11 +91,11 @@ class ForkedProcess:
           subprocess.TimeoutExpired: When the process still runs after `timeout` seconds.
         """
         if self._status is None:
-            if not readable([self._line], timeout):
+            if not readable([self._connection], timeout):
                 raise subprocess.TimeoutExpired(self.args, timeout or 0)
-            said = _next(self._line)
-            self._status = -signal.SIGKILL if said is None else said["status"]  # workers die with the server
-            self._line.close()
+            reply = _receive(self._connection)
+            self._status = -signal.SIGKILL if reply is None else reply["status"]  # workers die with the server
+            self._connection.close()
         return self._status
 
 
@@ -106,13 +106,13 @@ class _Server:
         # Drop the first worker's process tree mark: the server would be killed together with that worker's children.
         own = {name: value for name, value in os.environ.items() if name == process_tree.VARIABLE}
         variables = {name: value for name, value in environment.items() if name != process_tree.VARIABLE} | own
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            theirs.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # messages carry the sender's user id
+        self._control, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with server_end:
+            server_end.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # messages carry the sender's user id
             self._process = subprocess.Popen(
-                [sys.executable, "-m", _MAIN, str(theirs.fileno())],
+                [sys.executable, "-m", _MAIN, str(server_end.fileno())],
                 env=variables,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[server_end.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -120,37 +120,37 @@ class _Server:
             )
         self._control.send(json.dumps({"sys_path": sys.path, "modules": _MODULES}).encode())
 
-    def start(self, order: Mapping[str, object], timeout: float | None) -> ForkedProcess | None:
+    def start(self, request: Mapping[str, object], timeout: float | None) -> ForkedProcess | None:
         """Forks a worker once the imports are done; returns None if the server has ended."""
-        line, theirs = socket.socketpair()
+        connection, server_end = socket.socketpair()
         pipes = [os.pipe() for _ in range(2)]
         outputs = (os.fdopen(pipes[0][0], "rb"), os.fdopen(pipes[1][0], "rb"))
-        said = None
+        reply = None
         try:
-            with theirs, contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                self._send(theirs, [write for _, write in pipes], str(order["folder"]))
-                theirs.close()
-                line.sendall(json.dumps({**order, "umask": inherited.umask()}).encode() + b"\n")
-                if not readable([line], timeout):
+            with server_end, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                self._send(server_end, [write for _, write in pipes], str(request["folder"]))
+                server_end.close()
+                connection.sendall(json.dumps({**request, "umask": inherited.umask()}).encode() + b"\n")
+                if not readable([connection], timeout):
                     with contextlib.suppress(PermissionError):
                         self._process.kill()  # the imports hang
                     raise subprocess.TimeoutExpired(_MAIN, timeout or 0)
-                said = _next(line)
+                reply = _receive(connection)
         finally:
             for _, write in pipes:
                 os.close(write)
-            if said is None:  # also on an interrupt: closing the socket makes the server kill the worker
-                for closed in (line, *outputs):
+            if reply is None:  # also on an interrupt: closing the socket makes the server kill the worker
+                for closed in (connection, *outputs):
                     closed.close()
-        if said is None:
+        if reply is None:
             return None
-        return ForkedProcess(line, said["pid"], str(order["worker"]), outputs, self)
+        return ForkedProcess(connection, reply["pid"], str(request["worker"]), outputs, self)
 
-    def _send(self, line: socket.socket, outputs: Sequence[int], folder: str) -> None:
+    def _send(self, connection: socket.socket, outputs: Sequence[int], folder: str) -> None:
         # Sent as a descriptor: the path may have been replaced, or may not be accessible to this user.
         descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
         try:
-            socket.send_fds(self._control, [b"fork"], [line.fileno(), *outputs, descriptor])
+            socket.send_fds(self._control, [b"fork"], [connection.fileno(), *outputs, descriptor])
         finally:
             os.close(descriptor)
 
@@ -188,7 +188,10 @@ class _Servers:
         if sys.platform != "linux" or environment.get(_SWITCH) == "0" or not inherited.shares_process_ids():
             return None
         state = inherited.state()
-        key = tuple(sorted((name, value) for name, value in environment.items() if name not in _READ_LATE)), state
+        key = (
+            tuple(sorted((name, value) for name, value in environment.items() if name not in _NOT_READ_BY_IMPORTS)),
+            state,
+        )
         with self._lock:
             for outdated in [other for other in self._usable if other[1] != state]:
                 self._usable.pop(outdated).dismiss()  # it may hold privileges that this process has dropped
@@ -200,7 +203,7 @@ class _Servers:
                     return None
                 self._all.add(server)
             self._usable[key] = server  # ordered by last use
-            while len(self._usable) > _AT_ONCE:
+            while len(self._usable) > _MAX_SERVERS:
                 self._usable.pop(next(iter(self._usable))).dismiss()
             return server
 
@@ -235,7 +238,7 @@ def start(
     Raises:
       subprocess.TimeoutExpired: When the imports take longer than `timeout`.
     """
-    order = {
+    request = {
         "worker": worker,
         "files": list(files),
         "environment": dict(environment),
@@ -243,19 +246,19 @@ def start(
     }
     for _ in range(2):  # a server may be shutting down after its idle timeout
         server = _servers.get(environment)
-        process = server.start(order, timeout) if server else None
+        process = server.start(request, timeout) if server else None
         if process is not None:
             return process
     return None
 
 
-def _next(line: socket.socket) -> dict[str, int] | None:
+def _receive(connection: socket.socket) -> dict[str, int] | None:
     """Returns the server's next message about a worker; None if the server has died."""
-    said = b""
-    while not said.endswith(b"\n"):
-        byte = line.recv(1)  # never read beyond the newline
+    reply = b""
+    while not reply.endswith(b"\n"):
+        byte = connection.recv(1)  # never read beyond the newline
         if not byte:
             return None
-        said += byte
-    answer: dict[str, int] = json.loads(said)
+        reply += byte
+    answer: dict[str, int] = json.loads(reply)
     return answer

@@ -25,7 +25,7 @@ import tempfile
 import time
 from typing import TypedDict
 
-from ..runtime.logs.setup import LOG_FILE, keep_logs_as_parent_does, show_logs_as_parent_does
+from ..runtime.logs.setup import LOG_FILE, inherit_log_display, inherit_log_file
 from ..runtime.process import process_tree
 from .child_main import die_with_parent, work
 from .deferred_imports import deferred
@@ -36,10 +36,10 @@ _FILES = 4
 _SENDER = struct.Struct("iII")  # process, user, group: <linux/socket.h>, struct ucred
 # systemd and Slurm signal all processes of a job at once. The server ignores these signals, because its workers would
 # die with it before they have saved a checkpoint. It ends with the process that started it.
-_UNHEEDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+_IGNORED_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
-class Order(TypedDict):
+class ForkRequest(TypedDict):
     """A request to fork a worker, as `fork_server.start` sends it.
 
     Attributes:
@@ -59,13 +59,13 @@ def main(control: socket.socket) -> int:
     """Imports the modules and serves; returns the exit code, both in the server and in each worker."""
     signals = _Signals()
     os.environ.pop(LOG_FILE, None)  # set per worker
-    show_logs_as_parent_does()
-    asked = json.loads(control.recv(_MESSAGE_BYTES))
-    sys.path[:] = asked["sys_path"]
+    inherit_log_display()
+    imports = json.loads(control.recv(_MESSAGE_BYTES))
+    sys.path[:] = imports["sys_path"]
     before = set(os.environ)
-    _import_all(asked["modules"])
-    order = _Server(control, signals, {name: os.environ[name] for name in os.environ.keys() - before}).serve()
-    return work(order["worker"], *order["files"]) if order else 0
+    _import_all(imports["modules"])
+    request = _Server(control, signals, {name: os.environ[name] for name in os.environ.keys() - before}).serve()
+    return work(request["worker"], *request["files"]) if request else 0
 
 
 def _import_all(modules: list[str]) -> None:
@@ -83,7 +83,7 @@ class _Signals:
 
     def __init__(self) -> None:
         self._blocked = signal.pthread_sigmask(signal.SIG_SETMASK, [])
-        self._handlers = {number: signal.signal(number, signal.SIG_IGN) for number in _UNHEEDED}
+        self._handlers = {number: signal.signal(number, signal.SIG_IGN) for number in _IGNORED_SIGNALS}
         self._handlers[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def restore(self) -> None:
@@ -97,7 +97,7 @@ class _Server:
 
     def __init__(self, control: socket.socket, signals: _Signals, set_by_imports: dict[str, str]) -> None:
         self._control, self._signals, self._set_by_imports = control, signals, set_by_imports
-        self._lines: dict[int, socket.socket] = {}
+        self._connections: dict[int, socket.socket] = {}
         self._marks: dict[int, str] = {}
         self._wake, wake_end = socket.socketpair()
         for end in (self._wake, wake_end):
@@ -105,20 +105,20 @@ class _Server:
         self._wake_end = wake_end
         signal.set_wakeup_fd(wake_end.fileno())
 
-    def serve(self) -> Order | None:
-        """Serves until dismissed; returns the order in a forked worker, and None in the server."""
+    def serve(self) -> ForkRequest | None:
+        """Serves until dismissed; returns the request in a forked worker, and None in the server."""
         wanted = True
         last = time.monotonic()
-        while wanted or self._lines:
-            left = None if self._lines else max(0.0, last + IDLE_SECONDS - time.monotonic())
+        while wanted or self._connections:
+            left = None if self._connections else max(0.0, last + IDLE_SECONDS - time.monotonic())
             ready = select.select([self._wake, self._control], [], [], left)[0]
-            if not ready and not self._lines:
+            if not ready and not self._connections:
                 return None
             if self._wake in ready:
-                self._tell_who_ended()
+                self._report_exits()
                 last = time.monotonic()
             if self._control in ready:
-                message, files, is_own_user = _received(self._control)
+                message, files, is_own_user = _receive(self._control)
                 if not message:  # the client process has died
                     self._kill_all()
                     return None
@@ -127,14 +127,14 @@ class _Server:
                 elif not (wanted and is_own_user):
                     for file in files:  # the waiting client sees the end of the stream
                         os.close(file)
-                elif order := self._fork(files):
-                    return order
+                elif request := self._fork(files):
+                    return request
         return None
 
-    def _fork(self, files: list[int]) -> Order | None:
-        line = socket.socket(fileno=files[0])
-        with line.makefile("rb") as stream:
-            order: Order = json.loads(stream.readline())
+    def _fork(self, files: list[int]) -> ForkRequest | None:
+        connection = socket.socket(fileno=files[0])
+        with connection.makefile("rb") as stream:
+            request: ForkRequest = json.loads(stream.readline())
         server = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -145,42 +145,42 @@ class _Server:
                 os.dup2(file, number)
             for file in files[1:]:
                 os.close(file)
-            for held in (line, self._control, self._wake, self._wake_end, *self._lines.values()):
+            for held in (connection, self._control, self._wake, self._wake_end, *self._connections.values()):
                 held.close()
-            _become(order, server, self._set_by_imports)
+            _apply_request(request, server, self._set_by_imports)
             self._signals.restore()
-            return order
+            return request
         with contextlib.suppress(OSError):  # the worker may have set it already, or have ended
             os.setpgid(pid, pid)
         for file in files[1:]:
             os.close(file)
-        self._lines[pid], self._marks[pid] = line, order["environment"].get(process_tree.VARIABLE, "")
-        if not _say(line, {"pid": pid}):
+        self._connections[pid], self._marks[pid] = connection, request["environment"].get(process_tree.VARIABLE, "")
+        if not _send(connection, {"pid": pid}):
             self._kill(pid)
         return None
 
-    def _tell_who_ended(self) -> None:
+    def _report_exits(self) -> None:
         with contextlib.suppress(BlockingIOError):
             self._wake.recv(4096)
-        for pid in list(self._lines):
+        for pid in list(self._connections):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 del self._marks[pid]
-                with self._lines.pop(pid) as line:
-                    _say(line, {"status": os.waitstatus_to_exitcode(status)})
+                with self._connections.pop(pid) as connection:
+                    _send(connection, {"status": os.waitstatus_to_exitcode(status)})
 
     def _kill_all(self) -> None:
-        for pid in self._lines:
+        for pid in self._connections:
             self._kill(pid)
 
     def _kill(self, pid: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
         if mark := self._marks.get(pid):
-            process_tree.end_all(mark)
+            process_tree.kill_all(mark)
 
 
-def _received(control: socket.socket) -> tuple[bytes, list[int], bool]:
+def _receive(control: socket.socket) -> tuple[bytes, list[int], bool]:
     """Returns a message, its file descriptors, and whether the sender has this process's user and group."""
     size = array.array("i").itemsize
     message, ancillary, _, _ = control.recvmsg(
@@ -195,25 +195,25 @@ def _received(control: socket.socket) -> tuple[bytes, list[int], bool]:
     return message, list(files), is_own_user
 
 
-def _say(line: socket.socket, what: dict[str, int]) -> bool:
+def _send(connection: socket.socket, what: dict[str, int]) -> bool:
     """Sends a message to the worker's client; returns whether the client still listens."""
     try:
-        line.sendall(json.dumps(what).encode() + b"\n")
+        connection.sendall(json.dumps(what).encode() + b"\n")
     except OSError:
         return False
     return True
 
 
-def _become(order: Order, server: int, set_by_imports: dict[str, str]) -> None:
+def _apply_request(request: ForkRequest, server: int, set_by_imports: dict[str, str]) -> None:
     """Applies the client's umask and environment in a forked worker, and reseeds NumPy's random numbers."""
     die_with_parent(server)
-    os.umask(order["umask"])
-    environment = set_by_imports | order["environment"]
+    os.umask(request["umask"])
+    environment = set_by_imports | request["environment"]
     for name in os.environ.keys() - environment.keys():
         del os.environ[name]
     os.environ.update(environment)
     tempfile.tempdir = None  # TMPDIR may have changed
-    keep_logs_as_parent_does()
+    inherit_log_file()
     if "numpy" in sys.modules:  # Python reseeds `random` after a fork by itself
         sys.modules["numpy"].random.seed()
 

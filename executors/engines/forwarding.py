@@ -26,7 +26,7 @@ from typing import IO, TypeAlias
 
 from absl import logging
 
-from ..runtime.logs.redaction import masked_text, unfinished_secret, without_known
+from ..runtime.logs.redaction import mask_known, masked_text, unfinished_secret
 from .readable import readable
 
 Sink: TypeAlias = "IO[str] | io.TextIOBase"
@@ -62,9 +62,7 @@ def forwarded(
         for stream in streams:
             stream.join(_LATE_SECONDS + _JOIN_SECONDS)
         if holders := sorted({holder for stream in streams for holder in stream.holders}):
-            logging.warning(
-                "The %s process has ended; what %s still prints is not shown any more.", what, ", ".join(holders)
-            )
+            logging.warning("The %s process has ended; further output of %s is not shown.", what, ", ".join(holders))
 
 
 class LastText(io.TextIOBase):
@@ -170,7 +168,7 @@ class _Lines:
         if not is_last:
             rest += unfinished_secret(whole[: len(whole) - rest])
         self._held, self._size = [whole[len(whole) - rest :]], rest
-        return self._prefixed(without_known(whole[: len(whole) - rest]))
+        return self._prefixed(mask_known(whole[: len(whole) - rest]))
 
     def _prefixed(self, text: str) -> str:
         if not self._prefix or not text:

@@ -14,7 +14,7 @@ from typing import Any
 
 from absl import logging
 
-_one_at_a_time = threading.RLock()  # reentrant: a module may train another one
+_training_lock = threading.RLock()  # reentrant: a module may train another one
 
 
 def run(worker: str, request: Mapping[str, object], *, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -28,12 +28,12 @@ def run(worker: str, request: Mapping[str, object], *, environment: Mapping[str,
     Returns:
       The worker's result.
     """
-    if not _one_at_a_time.acquire(blocking=False):
-        logging.info("Waiting for another thread's training to end: in one process they run one after the other.")
-        _one_at_a_time.acquire()
+    if not _training_lock.acquire(blocking=False):
+        logging.info("Waiting for another thread's training to end: a process runs one training at a time.")
+        _training_lock.acquire()
     try:
         os.environ.update(environment or {})
         result: dict[str, object] = importlib.import_module(worker).execute(request)
         return result
     finally:
-        _one_at_a_time.release()
+        _training_lock.release()

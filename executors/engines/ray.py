@@ -32,11 +32,11 @@ from ..monitoring import progress
 from ..options import TrainingOptions
 from ..runtime.files import file_io
 from ..runtime.logs.exceptions import RemoteTraceback, describe, rebuild
-from ..runtime.process.preemption import Preempted, asked, heeded
+from ..runtime.process.preemption import Preempted, deferred_sigterm, is_preempted
 from . import child_process
 from .ray_losses import Loss, losses, lost_nodes
 from .ray_session import session_folder
-from .ray_worker import Board, Summary, work
+from .ray_worker import ReportCollector, Summary, work
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
@@ -63,15 +63,15 @@ _PATHS = (
 # 0 makes cluster nodes listen on 127.0.0.1 only, the default on macOS and Windows. There is no other way: Ray replaces
 # a loopback address that is passed to `ray.init` with the machine's network address.
 _LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-_LOOK_SECONDS = 0.3
-_STARTS = 3  # attempts to start a local cluster
-_ANSWER_SECONDS = 10.0  # connection timeout of the cluster's address
-_LOSS_LOOK_SECONDS = 5.0
-_LOSS_SECONDS = 40.0  # for Ray to declare a node dead
-_ROOM_SECONDS = 300.0  # for an autoscaling cluster to add enough nodes
+_POLL_SECONDS = 0.3
+_START_ATTEMPTS = 3  # attempts to start a local cluster
+_CONNECT_TIMEOUT = 10.0  # connection timeout of the cluster's address
+_LOSS_POLL_SECONDS = 5.0
+_LOSS_TIMEOUT = 40.0  # for Ray to declare a node dead
+_RESOURCES_TIMEOUT = 300.0  # for an autoscaling cluster to add enough nodes
 
 
-class Order(TypedDict):
+class DriverRequest(TypedDict):
     """The request to the process that drives a run.
 
     Attributes:
@@ -123,10 +123,10 @@ def run(
         raise InputError("engine='ray' needs Ray, which is not installed: pip install 'generic-trainer[ray]'.")
     order = {
         "worker": worker,
-        "request": {**request, "fn_args": _with_whole_paths(request["fn_args"])},
+        "request": {**request, "fn_args": _with_absolute_paths(request["fn_args"])},
         "options": options.to_exec_properties(),
         "environment": {name: value for name, value in environment.items() if name != progress.VARIABLE},
-        "storage": _whole(storage),
+        "storage": _absolute(storage),
     }
     variables = {
         "RAY_TRAIN_V2_ENABLED": "1",
@@ -161,7 +161,7 @@ def run(
     return {**result, "raised": raised}
 
 
-def execute(order: Order) -> dict[str, object]:
+def execute(order: DriverRequest) -> dict[str, object]:
     """Drives a run on a cluster; called in a subprocess by `run`."""
     start = time.monotonic()
     options = TrainingOptions.from_exec_properties(order["options"])
@@ -176,24 +176,24 @@ def execute(order: Order) -> dict[str, object]:
         trainer_class = data_parallel_trainer()
     except ImportError as error:
         raise InputError(
-            f"engine='ray': Ray Train cannot be imported ({error}): pip install 'generic-trainer[ray]'. With TFX 1.15 "
-            "and 1.16 it has to be ray[train]<=2.55.1, for later ones want a newer pyarrow."
+            f"engine='ray': Ray Train cannot be imported ({error}): pip install 'generic-trainer[ray]'. TFX 1.15 and "
+            "1.16 require ray[train]<=2.55.1, because later versions need a newer pyarrow."
         ) from error
     _connect(options, order["session"])
     least, most = options.worker_range
     resources = resources_per_worker(options)
-    require_room(resources, least + options.ps, _ROOM_SECONDS if _address(options) != LOCAL_CLUSTER else 0)
-    # Pin the board to the driver's node: other machines may leave the cluster before the run ends.
+    require_resources(resources, least + options.ps, _RESOURCES_TIMEOUT if _address(options) != LOCAL_CLUSTER else 0)
+    # Pin the collector to the driver's node: other machines may leave the cluster before the run ends.
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    board = ray.remote(num_cpus=0, scheduling_strategy=here)(Board).remote(options.ps)
+    collector = ray.remote(num_cpus=0, scheduling_strategy=here)(ReportCollector).remote(options.ps)
     trainer = trainer_class(
         work,
         train_loop_config={
             "worker": order["worker"],
             "request": {**order["request"], "argv": sys.argv},  # a Ray worker's sys.argv are Ray's arguments
-            "parcel": pack(ModuleSource.of(order["request"]["source"])),
+            "bundle": pack(ModuleSource.of(order["request"]["source"])),
             "environment": order["environment"],
-            "board": board,
+            "collector": collector,
         },
         backend_config=TfConfig(options.ps),
         scaling_config=ScalingConfig(
@@ -208,15 +208,15 @@ def execute(order: Order) -> dict[str, object]:
         ),
     )
     failed = None
-    with heeded(), _lines_shown(board):
+    with deferred_sigterm(), _show_worker_output(collector):
         try:
             trainer.fit()
         except TrainingFailedError as error:
             failed = error
-        is_stopped = asked()
+        is_stopped = is_preempted()
     if is_stopped:
         raise Preempted
-    summary = ray.get(board.summary.remote(time.monotonic() - start))
+    summary = ray.get(collector.summary.remote(time.monotonic() - start))
     try:
         return _outcome(summary, failed)
     finally:
@@ -224,38 +224,38 @@ def execute(order: Order) -> dict[str, object]:
 
 
 @contextlib.contextmanager
-def _lines_shown(board: ActorHandle) -> Iterator[None]:
+def _show_worker_output(collector: ActorHandle) -> Iterator[None]:
     """Prints the workers' output and periodic progress lines during the block, and forwards SIGTERM to the workers.
 
     Raises:
-      ProcessDiedError: When the board has died. Ray Train would keep restarting workers that cannot report to it.
+      ProcessDiedError: When the collector has died. Ray Train would keep restarting workers that cannot report to it.
     """
     import ray
 
     over = threading.Event()
     lost: list[Exception] = []
 
-    losses_due, named = progress.RateLimiter(_LOSS_LOOK_SECONDS), set[Loss]()
+    losses_due, named = progress.RateLimiter(_LOSS_POLL_SECONDS), set[Loss]()
 
-    def name_losses() -> None:
-        for loss in lost_nodes(ray.get(board.members.remote())):
+    def log_losses() -> None:
+        for loss in lost_nodes(ray.get(collector.members.remote())):
             if loss not in named:
                 named.add(loss)
-                logging.warning("%s. Ray starts the workers again when the cluster has room for them.", loss)
+                logging.warning("%s. Ray restarts the workers when the cluster has enough free resources.", loss)
 
     def show() -> None:
         last = False
         while not last:
-            last = over.wait(_LOOK_SECONDS)
-            if asked():
-                board.stop.remote()
+            last = over.wait(_POLL_SECONDS)
+            if is_preempted():
+                collector.stop.remote()
             try:
                 if losses_due.is_due():
-                    name_losses()
-                sys.stderr.write(ray.get(board.heard.remote(last, not progress.is_watched())))
-                if progress.is_watched() and (told := ray.get(board.whole.remote())):
-                    progress.report_progress(told["step"], told["examples"] - progress.reported_examples())
-                    progress.report_details(**told["details"])
+                    log_losses()
+                sys.stderr.write(ray.get(collector.take_output.remote(last, not progress.is_watched())))
+                if progress.is_watched() and (total := ray.get(collector.total_progress.remote())):
+                    progress.report_progress(total["step"], total["examples"] - progress.reported_examples())
+                    progress.report_details(**total["details"])
             except ray.exceptions.RayActorError as error:
                 lost.append(error)
                 _thread.interrupt_main()
@@ -274,8 +274,8 @@ def _lines_shown(board: ActorHandle) -> Iterator[None]:
         thread.join()
     if lost:
         raise ProcessDiedError(
-            "The run was lost: the actor that all workers report to has died, perhaps with its machine. Run it again: "
-            "it goes on from its last checkpoint."
+            "The run was lost: the actor that all workers report to died, perhaps with its machine. Run it again: it "
+            "resumes from its last checkpoint."
         ) from lost[0]
 
 
@@ -285,47 +285,47 @@ def _outcome(summary: Summary, failed: Exception | None) -> dict[str, object]:
     last_ones = [failure for failure in failures if failure["attempt"] == len(tries)]
     is_blamed = any(not failure["alone"] for failure in last_ones)  # `alone`: lost contact to it
     is_loss_likely = failed is not None and not summary["verdict"] and not is_blamed
-    lost = losses(summary["unheard"], _LOSS_SECONDS if is_loss_likely else 0.0)
-    told = [f"{one['task']}: {one['error']['message']}" for one in failures] + [str(loss) for loss in lost]
-    cluster = {"workers": tries, "failures": told, **summary["pace"]}
+    lost = losses(summary["silent"], _LOSS_TIMEOUT if is_loss_likely else 0.0)
+    messages = [f"{one['task']}: {one['error']['message']}" for one in failures] + [str(loss) for loss in lost]
+    cluster = {"workers": tries, "failures": messages, **summary["pace"]}
     if summary["verdict"]:
         return {"raised": summary["verdict"], "cluster": cluster}
     if failed is None:
-        for one in told:
-            logging.warning("A failure, after which training went on: %s", one)
+        for one in messages:
+            logging.warning("Training continued after a failure: %s", one)
         return {**summary["result"], "cluster": cluster}
-    given_up = f"Training was given up after {len(tries)} tr{'y' if len(tries) == 1 else 'ies'}"
+    failed_after = f"Training failed after {len(tries)} attempt{'' if len(tries) == 1 else 's'}"
     lost_last = [loss for loss in lost if loss.attempt == len(tries)]
     if lost_last and not is_blamed:
-        return {"raised": describe(_lost(given_up, lost_last)), "cluster": cluster}
+        return {"raised": describe(_lost_workers_error(failed_after, lost_last)), "cluster": cluster}
     if not failures:
-        return {"raised": describe(ProcessDiedError(f"{given_up}: {failed}")), "cluster": cluster}
+        return {"raised": describe(ProcessDiedError(f"{failed_after}: {failed}")), "cluster": cluster}
     last = next((failure for failure in last_ones if not failure["alone"]), failures[-1])
     error = rebuild(last["error"])
     raised = TrainingProcessError(
-        f"{given_up}; the last one ended when {last['task']} raised {type(error).__name__}: {error}"
+        f"{failed_after}; in the last one, {last['task']} raised {type(error).__name__}: {error}"
     )
     raised.__cause__ = RemoteTraceback(last["error"]["traceback"])
     return {"raised": describe(raised), "cluster": cluster}
 
 
-def _lost(given_up: str, lost: Sequence[Loss]) -> ProcessDiedError:
+def _lost_workers_error(failed_after: str, lost: Sequence[Loss]) -> ProcessDiedError:
     """Returns the error of a run whose last try ended because worker processes or nodes were lost."""
     return ProcessDiedError(
-        f"{given_up}: {'; '.join(map(str, lost))}. The other workers cannot go on without it. Run it again: it resumes "
-        "from its last checkpoint. max_failures=N has Ray start the workers again up to N times."
+        f"{failed_after}: {'; '.join(map(str, lost))}. The other workers cannot continue without it. Run it again: it "
+        "resumes from its last checkpoint. With max_failures=N, Ray restarts the workers up to N times."
     )
 
 
-def _with_whole_paths(fn_args: dict[str, object]) -> dict[str, object]:
+def _with_absolute_paths(fn_args: dict[str, object]) -> dict[str, object]:
     """Returns the arguments with absolute paths, which are valid in any working directory."""
-    return fn_args | {name: _whole(fn_args[name]) for name in _PATHS}
+    return fn_args | {name: _absolute(fn_args[name]) for name in _PATHS}
 
 
-def _whole(value: object) -> object:
+def _absolute(value: object) -> object:
     if isinstance(value, list):
-        return [_whole(one) for one in value]
-    return file_io.whole(value) if isinstance(value, str) and value else value
+        return [_absolute(one) for one in value]
+    return file_io.absolute_path(value) if isinstance(value, str) and value else value
 
 
 def resources_per_worker(options: TrainingOptions) -> dict[str, float]:
@@ -336,7 +336,7 @@ def resources_per_worker(options: TrainingOptions) -> dict[str, float]:
     return {name: amount for name, amount in resources.items() if amount}
 
 
-def require_room(resources: Mapping[str, float], workers: int, patience: float) -> None:
+def require_resources(resources: Mapping[str, float], workers: int, patience: float) -> None:
     """Waits until the cluster's total resources suffice for the workers.
 
     Args:
@@ -351,16 +351,16 @@ def require_room(resources: Mapping[str, float], workers: int, patience: float) 
 
     end = time.monotonic() + patience
     while True:
-        there = ray.cluster_resources()
-        missing = [name for name, amount in resources.items() if there.get(name, 0) < amount * workers]
+        available = ray.cluster_resources()
+        missing = [name for name, amount in resources.items() if available.get(name, 0) < amount * workers]
         if not missing:
             return
         if time.monotonic() >= end:
             wanted = ", ".join(f"{amount * workers:g} {name}" for name, amount in resources.items())
-            found = ", ".join(f"{there.get(name, 0):g} {name}" for name in resources)
+            found = ", ".join(f"{available.get(name, 0):g} {name}" for name in resources)
             raise InputError(
-                f"{workers} workers and parameter servers need {wanted} together; the cluster has {found}. Take fewer "
-                "(workers, ps), or give each less (cpus_per_worker, gpus_per_worker, memory_gb_per_worker)."
+                f"{workers} workers and parameter servers need {wanted} in total; the cluster has {found}. Use fewer "
+                "(workers, ps), or request less for each (cpus_per_worker, gpus_per_worker, memory_gb_per_worker)."
             )
         logging.log_every_n_seconds(logging.INFO, "Waiting for %s on the cluster.", 30, " and ".join(missing))
         time.sleep(1)
@@ -387,11 +387,11 @@ def _connect(options: TrainingOptions, session: str) -> None:
     parts = urlsplit(address if "://" in address else f"//{address}")
     if parts.hostname and parts.port:
         try:
-            socket.create_connection((parts.hostname, parts.port), _ANSWER_SECONDS).close()
+            socket.create_connection((parts.hostname, parts.port), _CONNECT_TIMEOUT).close()
         except OSError as error:
             raise InputError(
-                f"cluster_address={address!r} does not answer ({error.strerror or error}). Is the cluster's head "
-                "running, and is that its address?"
+                f"cluster_address={address!r} does not answer ({error.strerror or error}). Check that the cluster's "
+                "head node is running, and that this is its address."
             ) from error
     try:
         ray.init(address, log_to_driver=False)
@@ -403,7 +403,7 @@ def _start_cluster(session: str) -> None:
     """Starts a local cluster; retries when Ray's processes time out, as on a busy machine."""
     import ray
 
-    for left in reversed(range(_STARTS)):
+    for left in reversed(range(_START_ATTEMPTS)):
         try:
             ray.init(
                 LOCAL_CLUSTER,
@@ -415,7 +415,7 @@ def _start_cluster(session: str) -> None:
         except Exception as error:  # Ray has no specific exception class for a startup timeout
             if not left or "timed out" not in str(error):
                 raise
-            logging.warning("The Ray cluster did not start in time; starting it again.")
+            logging.warning("The Ray cluster did not start in time; retrying.")
             ray.shutdown()
         else:
             return

@@ -40,7 +40,12 @@ class _TfConfigBackend(Backend):
         """Sets TF_CONFIG in all workers; called by Ray Train when the workers of a try have started."""
         addresses = worker_group.execute(_free_address)
         tasks = tasks_of(addresses, backend_config.parameter_servers)
-        ray.get([worker_group.execute_single_async(rank, _set, task.to_tf_config()) for rank, task in enumerate(tasks)])
+        ray.get(
+            [
+                worker_group.execute_single_async(rank, _set_tf_config, task.to_tf_config())
+                for rank, task in enumerate(tasks)
+            ]
+        )
 
 
 def tasks_of(addresses: list[str], parameter_servers: int) -> list[ClusterTask]:
@@ -62,5 +67,5 @@ def _free_address() -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _set(tf_config: str) -> None:
+def _set_tf_config(tf_config: str) -> None:
     os.environ[VARIABLE] = tf_config

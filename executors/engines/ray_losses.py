@@ -3,7 +3,7 @@
 A worker that dies with its node reports nothing. The surviving workers then fail because they cannot reach it, and are
 not the cause. The loss is found from Ray's state of each actor and node:
 
-    losses(summary["unheard"], patience=30)  # [Loss(1, "worker 1", "10.0.0.7", "its node has died: …")]
+    losses(summary["silent"], patience=30)  # [Loss(1, "worker 1", "10.0.0.7", "its node has died: …")]
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
-_LOOK_SECONDS = 1.0
-_ANSWER_SECONDS = 5.0  # timeout for an actor whose node does not respond
+_POLL_SECONDS = 1.0
+_REQUEST_TIMEOUT = 5.0  # timeout for an actor whose node does not respond
 _CAUSE = re.compile(r"The actor (?:is dead|died) because (?P<cause>.+?)(?: Some common causes| To see more|\n|$)")
-_BY_RAY = "killed by `ray.kill`"  # how Ray Train ends the remaining workers
+_KILLED_BY_RAY = "killed by `ray.kill`"  # how Ray Train ends the remaining workers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +69,7 @@ def losses(members: Sequence[Member], patience: float = 0.0) -> list[Loss]:
         ]
         if found or not members or time.monotonic() >= end:
             return found
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def lost_nodes(members: Sequence[Member]) -> list[Loss]:
@@ -95,10 +95,10 @@ def _cause(member: Member) -> str:
     if death := _node_death(member):
         return death
     try:
-        ray.get(member.actor.__ray_ready__.remote(), timeout=_ANSWER_SECONDS)
+        ray.get(member.actor.__ray_ready__.remote(), timeout=_REQUEST_TIMEOUT)
     except ray.exceptions.RayActorError as error:
         cause = cause_in(str(error))
-        return "" if _BY_RAY in cause else cause
+        return "" if _KILLED_BY_RAY in cause else cause
     except ray.exceptions.GetTimeoutError:
         return ""  # busy, or not yet declared dead
     return ""

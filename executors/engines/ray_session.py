@@ -26,7 +26,7 @@ _PREFIX = "gt-ray-"
 _RANDOM = 8  # characters that `mkdtemp` adds
 # World-writable folders are safe here: `mkdtemp` creates a private folder in them.
 _SHORT = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108  # nosec B108
-_KEPT_BYTES = 200_000  # from the end of each log
+_TAIL_BYTES = 200_000  # from the end of each log
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,11 +47,11 @@ class Session:
         kept = 0
         for path in sorted(pathlib.Path(self.folder).glob("session_2*/logs/*.*")):
             with contextlib.suppress(OSError):  # must not mask the run's own error
-                if content := _end_of(path):
+                if content := _tail(path):
                     file_io.write_text(os.path.join(target, path.name), content)
                     kept += 1
         if kept:
-            logging.info("The ends of Ray's logs are in %s.", target)
+            logging.info("The last lines of Ray's logs are in %s.", target)
 
 
 @contextlib.contextmanager
@@ -73,7 +73,7 @@ def _parent() -> str | None:
     return next((place for place in places if len(os.fsencode(place)) <= room and os.access(place, os.W_OK)), None)
 
 
-def _end_of(path: pathlib.Path) -> str:
+def _tail(path: pathlib.Path) -> str:
     with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _KEPT_BYTES))
+        file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
         return file.read().decode("utf-8", "replace")

@@ -26,7 +26,7 @@ from .ray_losses import Member
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
-    from ..modules.bundle import Parcel
+    from ..modules.bundle import SourceBundle
     from ..monitoring.throughput import Account, CombinedProgress
     from ..runtime.logs.exceptions import Described
     from .training_request import RequestJson
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 _MODEL_FOLDERS = ("serving_model_dir", "eval_model_dir")
 # Raised by TensorFlow when another worker has died or cannot be reached.
 _TRANSIENT = ("UnavailableError", "AbortedError", "CancelledError", "DeadlineExceededError", "InternalError")
-_LASTING = (FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError, IsADirectoryError)
+_PERMANENT = (FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError, IsADirectoryError)
 
 
-class WorkOrder(TypedDict):
+class WorkerRequest(TypedDict):
     """The request to each worker; see `work`."""
 
     worker: str
     request: RequestJson
-    parcel: Parcel
+    bundle: SourceBundle
     environment: dict[str, str]
-    board: ActorHandle
+    collector: ActorHandle
 
 
-class Place(TypedDict):
+class WorkerLocation(TypedDict):
     """A worker's location, by the attributes of `Member`."""
 
     task: str
@@ -73,7 +73,7 @@ class Failure(TypedDict):
 
 
 class Summary(TypedDict):
-    """The board's report at the end of a run.
+    """The collector's report at the end of a run.
 
     Attributes:
       pace: The account of the whole run.
@@ -81,7 +81,7 @@ class Summary(TypedDict):
       verdict: The described error that ends the run without another try; None without one.
       tries: The number of training workers in each try.
       failures: The failures in their order.
-      unheard: The workers that have reported neither a result nor an error.
+      silent: The workers that have reported neither a result nor an error.
     """
 
     pace: Account
@@ -89,10 +89,10 @@ class Summary(TypedDict):
     verdict: Described | None
     tries: list[int]
     failures: list[Failure]
-    unheard: list[Member]
+    silent: list[Member]
 
 
-class Board:
+class ReportCollector:
     """The actor that collects the workers' reports of all tries of a run; called with plain values.
 
     Args:
@@ -107,13 +107,13 @@ class Board:
         self._result: dict[str, object] = {}
         self._failures: list[Failure] = []
         self._members: list[Member] = []
-        self._heard_of: set[tuple[int, str]] = set()  # (try, task) pairs with a result or an error
+        self._reported: set[tuple[int, str]] = set()  # (try, task) pairs with a result or an error
         self._verdict: Described | None = None
         self._is_stopped = False
-        self._said: list[str] = []
+        self._output: list[str] = []
         self._pace = ThroughputTracker(parameter_servers)
 
-    def begin(self, name: str, size: int, place: Place | None = None) -> bool:
+    def begin(self, name: str, size: int, place: WorkerLocation | None = None) -> bool:
         """Records the start of a worker; returns whether it has work to do.
 
         Args:
@@ -134,7 +134,7 @@ class Board:
     def finish(self, rank: int, what: str, result: dict[str, object] | None) -> None:
         """Records that a worker has finished; the chief passes its result."""
         self._finished[rank] = what
-        self._heard_of.add((len(self._tries), what))
+        self._reported.add((len(self._tries), what))
         self._pace.end(self._name, rank)
         if result:
             self._result = result
@@ -150,12 +150,13 @@ class Board:
             finished.
         """
         self._failures.append({"task": what, "error": error, "attempt": len(self._tries), "alone": alone})
-        self._heard_of.add((len(self._tries), what))
+        self._reported.add((len(self._tries), what))
         done = [name for rank, name in self._finished.items() if rank < self._tries[-1]]
         if alone and done:
             uneven = TrainingProcessError(
-                f"{what} was waiting for {', '.join(done)}, who had ended. All workers have to do the same number of "
-                "steps: share one dataset among them (tf.distribute does that), or give each as many batches."
+                f"{what} was waiting for {', '.join(done)}, which had ended. All workers must run the same number of "
+                "steps: shard one dataset among them (tf.distribute does that), or give each the same number of "
+                "batches."
             )
             error, final = cast("Described", describe(uneven)), True
         if final and self._verdict is None:
@@ -174,20 +175,20 @@ class Board:
         """Ends the training workers by SIGTERM, so that they save checkpoints; parameter servers end after them."""
         self._is_stopped = True
 
-    def say(self, text: str) -> None:
+    def add_output(self, text: str) -> None:
         """Adds output of a task; whole lines."""
-        self._said.append(text)
+        self._output.append(text)
 
     def advance(self, name: str, rank: int, what: str, reported: Mapping[str, Any]) -> None:
         """Records the progress of a worker in a try; `reported` has the fields of `Progress`."""
         self._pace.note(name, rank, what, progress.Progress(**reported))
 
-    def heard(self, last: bool = False, with_progress: bool = True) -> str:
+    def take_output(self, last: bool = False, with_progress: bool = True) -> str:
         """Returns the output since the last call, and periodically a progress line; see `ThroughputTracker.lines`."""
-        said, self._said = self._said, []
+        said, self._output = self._output, []
         return "".join(said) + self._pace.lines(last, with_progress)
 
-    def whole(self) -> CombinedProgress:
+    def total_progress(self) -> CombinedProgress:
         """Returns the progress of all workers together; see `ThroughputTracker.combined`."""
         return self._pace.combined()
 
@@ -207,31 +208,31 @@ class Board:
             "verdict": self._verdict,
             "tries": self._tries,
             "failures": self._failures,
-            "unheard": [one for one in self._members if (one.attempt, one.task) not in self._heard_of],
+            "silent": [one for one in self._members if (one.attempt, one.task) not in self._reported],
         }
 
 
-class _ToBoard(io.TextIOBase):
-    """A text file that sends what is written to the board."""
+class _CollectorStream(io.TextIOBase):
+    """A text file that sends what is written to the collector."""
 
-    def __init__(self, board: ActorHandle) -> None:
-        self._board = board
+    def __init__(self, collector: ActorHandle) -> None:
+        self._collector = collector
 
     def write(self, text: str) -> int:
-        self._board.say.remote(text)
+        self._collector.add_output.remote(text)
         return len(text)
 
 
 class WorkerError(RuntimeError):
-    """A worker has failed; its exception is recorded on the board."""
+    """A worker has failed; its exception was sent to the collector."""
 
 
-def work(order: WorkOrder) -> None:
+def work(order: WorkerRequest) -> None:
     """Runs one worker's task in one try; the training function that Ray Train calls in each worker.
 
     Args:
-      order: `worker`, `request` and `environment` as in `child_process.run`, the `parcel` with the module's files, and
-        the `board`'s actor handle.
+      order: `worker`, `request` and `environment` as in `child_process.run`, the `bundle` with the module's files, and
+        the `collector`'s actor handle.
 
     Raises:
       WorkerError: When the task failed.
@@ -239,43 +240,43 @@ def work(order: WorkOrder) -> None:
     import ray
     import ray.train
 
-    board, context = order["board"], ray.train.get_context()
+    collector, context = order["collector"], ray.train.get_context()
     rank, task = context.get_world_rank(), task_from_environment()
     assert task is not None, "ray_backend.py has set it"
-    if not ray.get(board.begin.remote(task.cluster_id, context.get_world_size(), _place_of(task))):
+    if not ray.get(collector.begin.remote(task.cluster_id, context.get_world_size(), _location_of(task))):
         return
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
-        told = progress.create_progress_file(scratch)
+        progress_file = progress.create_progress_file(scratch)
 
-        def tell() -> None:
-            if (reported := progress.read(told)) is not None and reported.seconds >= 0:
-                board.advance.remote(task.cluster_id, rank, str(task), dataclasses.asdict(reported))
+        def report() -> None:
+            if (reported := progress.read(progress_file)) is not None and reported.seconds >= 0:
+                collector.advance.remote(task.cluster_id, rank, str(task), dataclasses.asdict(reported))
 
         def is_over() -> bool:
-            tell()
-            return bool(ray.get(board.is_over.remote(rank)))
+            report()
+            return bool(ray.get(collector.is_over.remote(rank)))
 
         try:
             result = child_process.run(
                 order["worker"],
-                request_for(task, order["request"], order["parcel"], scratch),
-                environment={**order["environment"], **task.environment(), progress.VARIABLE: told},
+                make_task_request(task, order["request"], order["bundle"], scratch),
+                environment={**order["environment"], **task.environment(), progress.VARIABLE: progress_file},
                 prefix=f"[{task}] ",
                 until=is_over,
                 what=str(task),
-                output=_ToBoard(board),
+                output=_CollectorStream(collector),
             )
         except Exception as error:
-            tell()
+            report()
             alone = type(error).__name__ in _TRANSIENT
-            ray.get(board.fail.remote(str(task), describe(error), not is_transient(error), alone))
+            ray.get(collector.fail.remote(str(task), describe(error), not is_transient(error), alone))
             raise WorkerError(f"{task}: {type(error).__name__}: {error}") from None
-        tell()
-    ray.get(board.finish.remote(rank, str(task), result if task.is_chief else None))
+        report()
+    ray.get(collector.finish.remote(rank, str(task), result if task.is_chief else None))
 
 
-def _place_of(task: ClusterTask) -> Place:
-    """Returns this worker's location, for `Board.begin`."""
+def _location_of(task: ClusterTask) -> WorkerLocation:
+    """Returns this worker's location, for `ReportCollector.begin`."""
     import ray
     import ray.util
 
@@ -288,7 +289,7 @@ def _place_of(task: ClusterTask) -> Place:
     }
 
 
-def request_for(task: ClusterTask, request: RequestJson, parcel: Parcel, scratch: str) -> dict[str, object]:
+def make_task_request(task: ClusterTask, request: RequestJson, bundle: SourceBundle, scratch: str) -> dict[str, object]:
     """Returns the request for one task, with its index in the cluster and its output folders.
 
     A task that is not the chief gets model folders in its scratch folder: its models are not published.
@@ -299,7 +300,7 @@ def request_for(task: ClusterTask, request: RequestJson, parcel: Parcel, scratch
         for name in _MODEL_FOLDERS:
             if fn_args[name]:
                 fn_args[name] = os.path.join(scratch, "model", os.path.basename(fn_args[name].rstrip("/")))
-    source = unpack(parcel, os.path.join(scratch, "code"))
+    source = unpack(bundle, os.path.join(scratch, "code"))
     return {**request, "fn_args": fn_args, "source": dataclasses.asdict(source)}
 
 
@@ -310,5 +311,5 @@ def is_transient(error: Exception) -> bool:
     network failed.
     """
     if isinstance(error, OSError):
-        return not isinstance(error, _LASTING)
+        return not isinstance(error, _PERMANENT)
     return isinstance(error, (ProcessDiedError, Preempted)) or type(error).__name__ in _TRANSIENT

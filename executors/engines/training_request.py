@@ -10,7 +10,7 @@ from ..fn_args import FnArgs
 from ..modules.keras_version import KerasChoice
 from ..modules.source import ModuleSource, with_tuples
 from ..options import TrainingOptions
-from ..runtime.logs.redaction import remember
+from ..runtime.logs.redaction import remember_secrets
 
 
 class RequestJson(TypedDict):
@@ -54,7 +54,7 @@ class TrainingRequest:
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> TrainingRequest:
         """Rebuilds the request; from now on this process redacts the secrets in its configuration."""
-        remember([state["fn_args"].get(name) for name in ("custom_config", "hyperparameters")])
+        remember_secrets([state["fn_args"].get(name) for name in ("custom_config", "hyperparameters")])
         return cls(
             ModuleSource.of(state["source"]),
             state["function"],

@@ -32,12 +32,12 @@ from absl import logging
 from ..distributed.tf_config import CHIEF, PS, WORKER, ClusterTask
 from ..errors import InputError, ProcessDiedError
 from ..inputs.readers.shard_ledger import (
-    MOST_TRIES,
+    MAX_TRIES,
     Ledger,
     Shard,
     ShardError,
     ShardLedger,
-    WorkInHand,
+    ShardsInProgress,
 )
 from .task_mail import Answer, Mail, Message
 
@@ -290,7 +290,7 @@ class WorkersPart:
         self._id = uuid.uuid4().hex
         self._numbers = 0
         self._trained = 0
-        self._mine = WorkInHand()
+        self._mine = ShardsInProgress()
         self._data = ""
         self._has_joined = False
         self._is_over = False
@@ -350,7 +350,7 @@ class WorkersPart:
     def taken(self, worker: str = "") -> list[Shard]:
         """See `Ledger`."""
         with self._changed:
-            return self._mine.rests
+            return self._mine.remainders
 
     def trained(self, count: int, worker: str = "") -> None:
         """See `Ledger`; reported to the chief with the next request."""
@@ -370,7 +370,7 @@ class WorkersPart:
         with self._changed:
             self._mine.remove([shard], worker)
         if self._ask(_FAILED, shards=[dataclasses.astuple(shard)]).get("is_final"):
-            raise ShardError(shard, MOST_TRIES, self._data) from error
+            raise ShardError(shard, MAX_TRIES, self._data) from error
 
     def _ask(self, what: str, **details: object) -> Answer:
         """Sends a request to the chief and returns its answer; {} when training is over."""

@@ -1,6 +1,6 @@
 """Estimator hooks that end a training on SIGTERM and report its progress.
 
-with heeded():
+with deferred_sigterm():
     train_spec = train_spec._replace(hooks=(*train_spec.hooks, EndIfAskedHook(), ProgressHook()))
     eval_spec = eval_spec._replace(hooks=(*eval_spec.hooks, NoMoreEvaluationHook()))
     with contextlib.suppress(Preempted):
@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.training import training_util
 
 from ..monitoring.progress import report_details, report_progress
-from ..runtime.process.preemption import Preempted, asked
+from ..runtime.process.preemption import Preempted, is_preempted
 
 
 class EndIfAskedHook(tf.train.SessionRunHook):  # type: ignore[misc]
@@ -25,7 +25,7 @@ class EndIfAskedHook(tf.train.SessionRunHook):  # type: ignore[misc]
     def after_run(self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         """Requests the session to stop after SIGTERM."""
         del run_values
-        if asked():
+        if is_preempted():
             run_context.request_stop()
 
 
@@ -47,7 +47,7 @@ class TrainedHook(tf.train.SessionRunHook):  # type: ignore[misc]
 
     def end(self, session: tf.Session) -> None:
         """Reports the step."""
-        if not asked():
+        if not is_preempted():
             self._note(int(session.run(self._step)))
 
 
@@ -75,7 +75,7 @@ class NoMoreEvaluationHook(tf.train.SessionRunHook):  # type: ignore[misc]
         Raises:
           Preempted: If SIGTERM was received.
         """
-        if asked():
+        if is_preempted():
             raise Preempted
 
     def after_run(self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:

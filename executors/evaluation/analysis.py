@@ -23,7 +23,7 @@ from tensorflow_model_analysis.proto import config_pb2
 from ..errors import InputError
 from ..inputs.example_files import TF_RECORD, ExampleFile, batches
 from ..inputs.readers.record_files import is_gzipped
-from ..runtime.logs.exceptions import gist_of
+from ..runtime.logs.exceptions import one_line_message
 from .inference import (
     ExampleReader,
     Features,
@@ -109,7 +109,7 @@ def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analysi
             loaded.baseline_scores(first)
         except Exception as error:
             logging.info("The baseline model cannot be evaluated.", exc_info=True, extra={"kept_only": True})
-            notes.append(f"The baseline model was excluded from the comparison: {gist_of(error)}")
+            notes.append(f"The baseline model was excluded from the comparison: {one_line_message(error)}")
             loaded.baseline = None
     loaded.extracts(first)
     handle = Shared()

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from ..errors import InputError, did_you_mean
 from ..inputs.csv.columns import from_tf_examples
 from ..inputs.example_files import TF_RECORD, Batch, ExampleFile
-from ..inputs.shown import listed
+from ..inputs.message_text import join_names
 from ..saved_models.prediction.predict import answers_of
 from ..saved_models.prediction.signature import load_signature
 from .plan import TRANSFORMED, VALUES, EvaluationPlan, OutputPlan
@@ -51,7 +51,7 @@ class Features:
         found = self.transformed if is_transformed else self.raw
         if name not in found:
             which = "transformed" if is_transformed else "raw"
-            known = listed(sorted(found)) or "none"
+            known = join_names(sorted(found)) or "none"
             raise InputError(
                 f"the {which} examples have no feature {name!r}; they have {known}.{did_you_mean(name, found)}"
             )
@@ -119,7 +119,7 @@ class PlannedModel:
         found = answers_of(self._signature, batch, takes_tensors=self.plan.takes_tensors)
         for one in self.plan.outputs:
             if one.output not in found:
-                known = listed(sorted(found))
+                known = join_names(sorted(found))
                 raise InputError(f"signature {self._signature.name!r} has no output {one.output!r}; it has {known}.")
         return found
 

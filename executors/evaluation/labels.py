@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Collection, Sequence
 
 from ..errors import did_you_mean
-from ..inputs.shown import few
+from ..inputs.message_text import closest_names
 from .evidence import LabelEvidence
 from .features import ExampleFeatures, Feature
 from .plan import RAW, TRANSFORMED
@@ -48,7 +48,7 @@ def label_problem(label: str, raw: Collection[str], transformed: Collection[str]
         return ""
     which = "the examples have no" if transformed is None else "neither the raw nor the transformed examples have a"
     hint = did_you_mean(label, names)
-    known = f"; they have {few(names, near=label)}" if names and not hint else ""
+    known = f"; they have {closest_names(names, near=label)}" if names and not hint else ""
     return f"{which} label feature {label!r}{known}.{hint}"
 
 

@@ -16,7 +16,7 @@ from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
 from ..compat.tensorflow_transform import tensor_to_arrow_converter
 from ..errors import InputError
-from ..runtime.logs.exceptions import gist_of
+from ..runtime.logs.exceptions import one_line_message
 
 
 class TransformGraph:
@@ -46,7 +46,7 @@ class TransformGraph:
         try:
             batch = self._converter.convert(self._transform(tf.constant(records, tf.string)))
         except (tf.errors.InvalidArgumentError, pa.ArrowInvalid, ValueError) as error:
-            raise InputError(f"the Transform graph fails on an example: {gist_of(error)}") from error
+            raise InputError(f"the Transform graph fails on an example: {one_line_message(error)}") from error
         return dict(zip(batch.schema.names, batch.columns, strict=True))
 
     def encoded(self, columns: Mapping[str, pa.Array]) -> list[bytes]:

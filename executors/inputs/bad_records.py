@@ -12,7 +12,7 @@ Usage:
 
     with skipping(options.bad_records_limit, fn_args.model_run_dir):     # limit None: every bad record is an error
         ...
-    together(fn_args.model_run_dir, options.bad_records_limit).to_json()
+    merged_records(fn_args.model_run_dir, options.bad_records_limit).to_json()
 
 In a reader:
 
@@ -38,8 +38,8 @@ from .. import run_context
 from ..errors import InputError
 from ..runtime.files import file_io
 
-LISTED = 100
-_IN_A_MESSAGE = 20
+MAX_LISTED = 100
+_MAX_IN_MESSAGE = 20
 _FOLDER = "bad_records"
 
 
@@ -116,38 +116,38 @@ class BadRecords:
           TooManyBadRecordsError: If the count exceeds the limit; the message lists the records.
         """
         with self._lock:
-            if (key := (file_io.whole(file), place)) not in self._found:
+            if (key := (file_io.absolute_path(file), place)) not in self._found:
                 record = self._found[key] = BadRecord(file, place, problem, count)
-                logging.warning("Left out: %s", record)
-            self.require_bound()
+                logging.warning("Skipped a bad record: %s", record)
+            self.require_within_limit()
 
     def add(self, others: BadRecordsJson) -> None:
         """Adds the records that another process skipped, as returned by its `to_json`."""
         self.readers |= set(others["readers"])
         for record in others["records"]:
-            self._found.setdefault((file_io.whole(record["file"]), record["place"]), BadRecord(**record))
+            self._found.setdefault((file_io.absolute_path(record["file"]), record["place"]), BadRecord(**record))
 
-    def require_bound(self) -> None:
+    def require_within_limit(self) -> None:
         """Checks that the count does not exceed the limit.
 
         Raises:
           TooManyBadRecordsError: If it does; the message lists the first 20 records.
         """
         if self.count > self.limit:
-            raise TooManyBadRecordsError(self._too_many())
+            raise TooManyBadRecordsError(self._too_many_message())
 
-    def to_json(self, listed: int | None = LISTED) -> dict[str, object]:
+    def to_json(self, listed: int | None = MAX_LISTED) -> dict[str, object]:
         """Returns limit, count, readers and records as JSON values; at most `listed` records, or all for None."""
         records = [dataclasses.asdict(record) for record in list(self._found.values())[:listed]]
         return {"limit": self.limit, "count": self.count, "readers": sorted(self.readers), "records": records}
 
-    def _too_many(self) -> str:
+    def _too_many_message(self) -> str:
         found = list(self._found.values())
-        shown = "; ".join(map(str, found[:_IN_A_MESSAGE]))
-        more = f"; and {len(found) - _IN_A_MESSAGE} more" if len(found) > _IN_A_MESSAGE else ""
+        listing = "; ".join(map(str, found[:_MAX_IN_MESSAGE]))
+        more = f"; and {len(found) - _MAX_IN_MESSAGE} more" if len(found) > _MAX_IN_MESSAGE else ""
         return (
-            f"{self.count} records cannot be read, and on_bad_records=skip:{self.limit} leaves out {self.limit} at "
-            f"most: {shown}{more}."
+            f"{self.count} records cannot be read, but on_bad_records=skip:{self.limit} skips at most {self.limit}: "
+            f"{listing}{more}."
         )
 
 
@@ -187,8 +187,8 @@ def skipping(limit: int | None, model_run_dir: str | None = None) -> Iterator[Ba
             yield bad
         if not bad.readers:
             logging.warning(
-                "on_bad_records=skip:%d left nothing out: the module reads its data by itself. It acts on "
-                "fn_args.data_accessor, and on the readers of ElasticDL's and DLRover's dialects.",
+                "on_bad_records=skip:%d had no effect: the module reads its data itself. The option applies to "
+                "fn_args.data_accessor, and to the readers of the ElasticDL and DLRover dialects.",
                 limit,
             )
     finally:
@@ -201,10 +201,10 @@ def forget(model_run_dir: str) -> None:
     file_io.rmtree(os.path.join(model_run_dir, _FOLDER))
 
 
-def together(model_run_dir: str, limit: int) -> BadRecords:
+def merged_records(model_run_dir: str, limit: int) -> BadRecords:
     """Merges the lists of all processes of a run. A process that was killed has written none."""
     bad, folder = BadRecords(limit), os.path.join(model_run_dir, _FOLDER)
-    with _unless_the_disk_refuses():
+    with _log_storage_errors():
         for name in file_io.listdir(folder) if file_io.isdir(folder) else ():
             bad.add(json.loads(file_io.read_text(os.path.join(folder, name))))
     return bad
@@ -212,14 +212,14 @@ def together(model_run_dir: str, limit: int) -> BadRecords:
 
 def _write(bad: BadRecords, model_run_dir: str) -> None:
     path = os.path.join(model_run_dir, _FOLDER, f"{uuid.uuid4().hex}.json")
-    with _unless_the_disk_refuses():
+    with _log_storage_errors():
         file_io.write_text(path, json.dumps(bad.to_json(listed=None)))
 
 
 @contextlib.contextmanager
-def _unless_the_disk_refuses() -> Iterator[None]:
+def _log_storage_errors() -> Iterator[None]:
     """Logs an OSError as a warning: it must neither mask an earlier exception nor fail a successful training."""
     try:
         yield
     except OSError as error:
-        logging.warning("The list of the records that were left out is not complete. %s", error)
+        logging.warning("The list of skipped records is incomplete. %s", error)

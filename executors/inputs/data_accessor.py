@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from .bad_records import policy
-from .parse_uses import note_use
-from .shown import few
+from .message_text import closest_names
+from .parse_errors import track_parser
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -121,7 +121,8 @@ def _tf_dataset(
     label = options.label_key
     if label is not None and label not in parser.tensor_names:
         raise ValueError(
-            f"label_key {label!r} is not among the tensors; they are {few(list(parser.tensor_names), near=label)}."
+            f"label_key {label!r} is not among the tensors; they are "
+            f"{closest_names(list(parser.tensor_names), near=label)}."
         )
     files, reading, threads = (
         find_files(file_pattern, not cache),
@@ -134,16 +135,16 @@ def _tf_dataset(
         accepts = ParseTrial(parser.parse) if hasattr(parser, "parse") else None
         files = dataclasses.replace(files, left_out=scan(files.paths, bad, accepts, repr((examples, schema))))
     if hasattr(parser, "parse"):
-        note_use(files.paths, parser.parse)
+        track_parser(files.paths, parser.parse)
     dataset = parser(record_batches(files, reading), threads, not options.sloppy_ordering)
     if cache is not None:
-        from .cache.batch_cache import BatchCache, key_of
+        from .cache.batch_cache import BatchCache, cache_key
 
         in_order = dataclasses.replace(
             reading, num_epochs=1, shuffle=False, drop_final_batch=False, sloppy_ordering=False
         )
         rows = BatchCache(cache.folder, cache.limit_gb).rows(
-            key_of(files, reading, examples, schema, sorted(files.left_out)),
+            cache_key(files, reading, examples, schema, sorted(files.left_out)),
             lambda: parser(record_batches(files, in_order), threads),
         )
         dataset = rows.batches(reading, dataset.element_spec) if rows else dataset
@@ -164,7 +165,7 @@ def _record_batches(
         return datasets.record_batches(file_pattern, options, schema)
     if examples.payload != TF_EXAMPLE:
         raise NotImplementedError(
-            f"{file_pattern}: {examples.payload} is read as tf.data only, as by tfx_bsl. Use tf_dataset_factory."
+            f"{file_pattern}: {examples.payload} can only be read as tf.data, as in tfx_bsl. Use tf_dataset_factory."
         )
     from .example_batches import arrow_batches, decoder_of
     from .tfrecord.record_dataset import ReadOptions, find_files
@@ -188,7 +189,7 @@ def _parser(examples: ExamplesFormat, file_pattern: list[str], schema: schema_pb
     if examples.payload == SEQUENCE_EXAMPLE:
         return record_parsers.SequenceExampleParser(schema)
     if not examples.data_view:
-        raise ValueError(f"{file_pattern}: records of {PROTO} need a DataView to decode them, and none is attached.")
+        raise ValueError(f"{file_pattern}: records of {PROTO} need a DataView to decode them, but none is attached.")
     return record_parsers.DataViewParser(examples.data_view)
 
 

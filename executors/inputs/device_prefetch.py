@@ -41,7 +41,7 @@ def prefetch_to_device(dataset: tf.data.Dataset, device: str | None = None) -> t
         stays = [spec for spec in tf.nest.flatten(dataset.element_spec) if not _can_be_copied(spec)]
         if not stays:
             return dataset.apply(tf.data.experimental.prefetch_to_device(device, _BATCHES))
-        logging.info("Batches are not copied to %s ahead of their step: %s cannot be.", device, stays[0])
+        logging.info("Batches are not prefetched to %s: %s cannot be copied.", device, stays[0])
     return dataset.prefetch(tf.data.AUTOTUNE)
 
 

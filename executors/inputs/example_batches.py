@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, TypeVar
 import tensorflow as tf
 
 from ..errors import InputError
-from .shown import listed
-from .tfrecord.framing import damage
+from .message_text import join_names
+from .tfrecord.framing import find_damage
 from .tfrecord.record_dataset import ReadOptions, RecordFiles, record_batches
 from .tfrecord.refused_records import first_refused
 
@@ -63,13 +63,15 @@ def arrow_batches(
     try:
         yield from _in_threads(decode, records)
     except tf.errors.DataLossError as error:
-        found = next((found for path in files.paths if (found := damage(path)) is not None), None)
+        found = next((found for path in files.paths if (found := find_damage(path)) is not None), None)
         if found is None:
             raise
         raise found from error
     except RuntimeError as error:  # raised by tfx_bsl's decoder
         found = first_refused(files.paths, lambda records: decoder_of(schema).DecodeBatch(records))
-        raise found or InputError(f"{listed(files.patterns)}: the records are not of one kind: {error}") from error
+        raise found or InputError(
+            f"{join_names(files.patterns)}: the records do not have the same features: {error}"
+        ) from error
 
 
 def decoder_of(schema: schema_pb2.Schema | None) -> example_coder.ExamplesToRecordBatchDecoder:

@@ -26,7 +26,7 @@ from ..errors import InputError
 from ..runtime.files import file_io
 from ..runtime.files.user_paths import require_readable_kind
 from .readers.record_files import GZIP_ERRORS, check_text, is_gzipped
-from .tfrecord.framing import damage
+from .tfrecord.framing import find_damage
 
 if TYPE_CHECKING:
     from .readers.record_files import BinaryFile
@@ -96,7 +96,7 @@ def find_example_files(patterns: Sequence[str]) -> list[ExampleFile]:
         exact = file_io.exists(pattern) and not file_io.isdir(pattern)  # a file name may contain brackets
         found = [pattern] if exact else [path for path in file_io.glob(pattern) if not file_io.isdir(path)]
         if not found:
-            hint = f" It is a folder; write '{pattern.rstrip('/')}/*'." if file_io.isdir(pattern) else ""
+            hint = f" It is a folder; use '{pattern.rstrip('/')}/*'." if file_io.isdir(pattern) else ""
             raise InputError(f"--examples: no file matches {pattern!r}.{hint}")
         for path in found:
             require_readable_kind(path, "--examples")
@@ -141,7 +141,7 @@ def _opened(file: ExampleFile) -> Iterator[BinaryFile]:
         try:
             yield gzip.GzipFile(fileobj=raw) if file.gzipped else raw
         except GZIP_ERRORS as error:
-            raise InputError(f"{file.path} is gzipped, and cut off or damaged: {error}") from error
+            raise InputError(f"{file.path} is a truncated or damaged gzip file: {error}") from error
 
 
 def _lines(binary: Iterable[bytes]) -> Iterator[str]:
@@ -162,8 +162,10 @@ def _record_batches(file: ExampleFile, size: int) -> Iterator[Batch]:
             yield Batch(file, done + 1, len(array), records=array.tolist())
             done += len(array)
     except tf.errors.DataLossError as error:
-        what = damage(file.path) or f"{file.path} is damaged after record {done}: {error.message}."
-        raise InputError(f"{what} (Files in other forms have names that end in {', '.join(_ENDINGS)}.)") from error
+        what = find_damage(file.path) or f"{file.path} is damaged after record {done}: {error.message}."
+        raise InputError(
+            f"{what} (Files of other formats must have names that end in {', '.join(_ENDINGS)}.)"
+        ) from error
 
 
 def _csv_batches(file: ExampleFile, lines: Iterator[str], size: int) -> Iterator[Batch]:
@@ -171,19 +173,19 @@ def _csv_batches(file: ExampleFile, lines: Iterator[str], size: int) -> Iterator
     try:
         names = next(reader, [])
         if not any(names) or len(set(names)) < len(names):
-            raise InputError(f"{file.path}: its first line must name the columns, each once; it is {names}.")
+            raise InputError(f"{file.path}: its first line must contain the column names, each once; it is {names}.")
         rows = (row for row in reader if row)
         for first, chunk in _chunks(rows, size):
             for index, row in enumerate(chunk):
                 if len(row) != len(names):
-                    what = f"it has {len(row)} values, and the header names {len(names)} columns"
+                    what = f"it has {len(row)} values, but the header has {len(names)} columns"
                     raise InputError(f"{file.path}, row {first + index}: {what}.")
             columns = zip(names, zip(*chunk, strict=True), strict=True)
             yield Batch(
                 file, first, len(chunk), columns={name: [cell or None for cell in cells] for name, cells in columns}
             )
     except csv.Error as error:
-        raise InputError(f"{file.path}, line {reader.line_num}: this is not CSV: {error}.") from error
+        raise InputError(f"{file.path}, line {reader.line_num}: not valid CSV: {error}.") from error
 
 
 def _json_batches(file: ExampleFile, lines: Iterator[str], size: int) -> Iterator[Batch]:

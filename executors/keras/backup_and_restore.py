@@ -29,7 +29,7 @@ from ..compat.tensorflow import has_coordinator
 from ..errors import ModuleError
 from ..monitoring.metrics import numbers_in
 from ..monitoring.progress import report_progress
-from ..runtime.process.preemption import asked
+from ..runtime.process.preemption import is_preempted
 from .model_state import state_of
 from .resume import Dropping
 
@@ -160,7 +160,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         report_progress(self._before + position.steps)
         if position.batch == self._epoch_length:
             return
-        if asked():
+        if is_preempted():
             position.logs = numbers_in(logs)
         self._checkpoints.end_if_asked(position.steps)
         if self._is_due():

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from ..checkpoints.directory import ROOT, root_beside
+from ..checkpoints.directory import ROOT, step_checkpoint_root
 from ..errors import InputError
 from ..runtime.files import file_io
 
@@ -119,7 +119,7 @@ def checkpoint_root(uri: str, place: str) -> str | None:
     if len(folders) > 3 and _LOCAL_RUN.fullmatch(folders[-3]):
         return "/".join([*folders[:-3], ROOT, folders[-2]])
     if place == uri or is_network_mount(place):
-        return root_beside(place)
+        return step_checkpoint_root(place)
     return None
 
 

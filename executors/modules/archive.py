@@ -28,9 +28,9 @@ MAX_MEMBERS = 100_000
 NAME_CHARACTERS = 16  # characters of the content's hash in a file name
 HASH = "#sha256="
 _NAMED = re.compile(rf"-([0-9a-f]{{{NAME_CHARACTERS}}})\.zip$")
-_NO_FILE = (errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG)
+_EXTRACTION_ERRNOS = (errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG)
 # Raised for files that are not zip files, are truncated or encrypted, or have invalid member names.
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, UnicodeError)
+_READ_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, UnicodeError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,8 +59,8 @@ class ModuleArchive:
         digest = hashlib.sha256(content).hexdigest()
         if not digest.startswith(self.sha256):
             raise InputError(
-                f"Archive {self.place}: its content has the SHA-256 {digest}, and {self.sha256} was promised. It is "
-                "another one, or was changed or cut off on its way."
+                f"Archive {self.place}: its content has the SHA-256 {digest}, but {self.sha256} is expected. It is "
+                "another archive, or was changed or truncated in transfer."
             )
         return content
 
@@ -81,18 +81,20 @@ class ModuleArchive:
         folder = os.path.join(os.path.realpath(target), "files")
         try:
             with zipfile.ZipFile(local) as members:
-                self._require_sane(members, folder)
+                self._check_members(members, folder)
                 for member in members.infolist():
                     _extract(members, member, os.path.join(folder, member.filename))
-        except _BROKEN as error:
+        except _READ_ERRORS as error:
             raise InputError(f"Archive {self.place} is not a readable zip file: {error}.") from error
         except OSError as error:
-            if error.errno not in _NO_FILE:
+            if error.errno not in _EXTRACTION_ERRNOS:
                 raise
-            raise InputError(f"Archive {self.place}: a member cannot be a file ({error.strerror}).") from error
+            raise InputError(
+                f"Archive {self.place}: a member cannot be extracted as a file ({error.strerror})."
+            ) from error
         return folder
 
-    def _require_sane(self, members: zipfile.ZipFile, folder: str) -> None:
+    def _check_members(self, members: zipfile.ZipFile, folder: str) -> None:
         found = members.infolist()
         if len(found) > MAX_MEMBERS:
             raise InputError(f"Archive {self.place} has {len(found):,} members; the limit is {MAX_MEMBERS:,}.")
@@ -101,7 +103,9 @@ class ModuleArchive:
         for member in found:
             place = os.path.normpath(os.path.join(folder, member.filename))
             if place != folder and not place.startswith(folder + os.sep):
-                raise InputError(f"Archive {self.place} has a member outside of itself: {member.filename!r}.")
+                raise InputError(
+                    f"Archive {self.place} has a member with a path outside of the archive: {member.filename!r}."
+                )
 
 
 def archive_in(reference: str) -> ModuleArchive | None:
@@ -115,7 +119,7 @@ def archive_in(reference: str) -> ModuleArchive | None:
     if not named.lower().endswith(ARCHIVE_ENDINGS):
         return None
     if separator and not re.fullmatch("[0-9a-fA-F]{64}", sha256):
-        raise InputError(f"{reference}: after {HASH!r} come 64 hexadecimal digits; got {sha256!r}.")
+        raise InputError(f"{reference}: {HASH!r} must be followed by 64 hexadecimal digits; got {sha256!r}.")
     module, _, place = named.rpartition("@")
     by_name = _NAMED.search(place)
     return ModuleArchive(module, place, sha256.lower() if separator else by_name[1] if by_name else "")

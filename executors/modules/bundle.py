@@ -1,7 +1,7 @@
 """Packs a training module's files by content, to send it to another machine without shared storage.
 
-    parcel = pack(find_source("trainers/taxi.py", scratch))
-    source = unpack(parcel, folder)     # on the other machine: the same module, its files below the folder
+    bundle = pack(find_source("trainers/taxi.py", scratch))
+    source = unpack(bundle, folder)     # on the other machine: the same module, its files below the folder
 
 If files with the same contents exist at the same paths on the other machine, they are used in place, so that further
 files beside them are found as well.
@@ -19,7 +19,7 @@ from .archive import MAX_ARCHIVE_BYTES
 from .source import ModuleSource
 
 
-class Parcel(TypedDict):
+class SourceBundle(TypedDict):
     """A module's source as plain values.
 
     Attributes:
@@ -31,7 +31,7 @@ class Parcel(TypedDict):
     contents: dict[str, bytes]
 
 
-def pack(source: ModuleSource) -> Parcel:
+def pack(source: ModuleSource) -> SourceBundle:
     """Returns the module as plain values: the fields of its source, and the contents of its files by path.
 
     Raises:
@@ -47,13 +47,13 @@ def pack(source: ModuleSource) -> Parcel:
     return {"source": dataclasses.asdict(source), "contents": contents}
 
 
-def unpack(parcel: Parcel, folder: str) -> ModuleSource:
+def unpack(bundle: SourceBundle, folder: str) -> ModuleSource:
     """Writes the files below a folder, preserving their layout, and returns the module there."""
-    source = ModuleSource.of(parcel["source"])
-    if all(_lies_here(path, content) for path, content in parcel["contents"].items()):
+    source = ModuleSource.of(bundle["source"])
+    if all(_exists_here(path, content) for path, content in bundle["contents"].items()):
         return source
     places = {path: _place(path, folder) for path in (*source.files, *source.roots, source.path)}
-    for path, content in parcel["contents"].items():
+    for path, content in bundle["contents"].items():
         os.makedirs(os.path.dirname(places[path]), exist_ok=True)
         with open(places[path], "wb") as file:
             file.write(content)
@@ -67,7 +67,7 @@ def unpack(parcel: Parcel, folder: str) -> ModuleSource:
     )
 
 
-def _lies_here(path: str, content: bytes) -> bool:
+def _exists_here(path: str, content: bytes) -> bool:
     try:
         with open(path, "rb") as file:
             return hashlib.sha256(file.read()).digest() == hashlib.sha256(content).digest()

@@ -5,7 +5,7 @@ needed. An installed package is never replaced.
 
 Usage:
 
-    provide([("elasticdl.python.common.constants", "constants")], beside=elasticdl.shim.names.__name__)
+    publish_shims([("elasticdl.python.common.constants", "constants")], beside=elasticdl.shim.names.__name__)
     from elasticdl.python.common.constants import Mode
 """
 
@@ -22,7 +22,7 @@ from types import ModuleType
 from .source import parsed
 
 
-def provide(table: Collection[tuple[str, str]], beside: str) -> None:
+def publish_shims(table: Collection[tuple[str, str]], beside: str) -> None:
     """Publishes replacement modules in this process, except for packages that are installed or already published.
 
     Args:
@@ -31,10 +31,10 @@ def provide(table: Collection[tuple[str, str]], beside: str) -> None:
       beside: Dotted name of a module in the same package as the replacement modules.
     """
     package = beside.rpartition(".")[0]
-    missing = {top for top in {name.partition(".")[0] for name, _ in table} if not _is_there(top)}
-    for name, ours in table:
+    missing = {top for top in {name.partition(".")[0] for name, _ in table} if not _is_available(top)}
+    for name, replacement in table:
         if name.partition(".")[0] in missing:
-            vars(_published(name)).update(_public(importlib.import_module(f"{package}.{ours}")))
+            vars(_published(name)).update(_public(importlib.import_module(f"{package}.{replacement}")))
 
 
 def first_import(path: str, packages: Collection[str]) -> tuple[int, str] | None:
@@ -48,7 +48,7 @@ def first_import(path: str, packages: Collection[str]) -> tuple[int, str] | None
     return min(found, default=None)
 
 
-def _is_there(package: str) -> bool:
+def _is_available(package: str) -> bool:
     """Whether a package is installed or already published; a folder without `__init__.py` does not count."""
     if package in sys.modules:
         return True

@@ -4,7 +4,7 @@ Two things have changed since. Keras 2.13 removed paths such as `keras.utils.vis
 although their objects are still public elsewhere. And since TensorFlow 2.16, `keras` is Keras 3 even if `tf.keras` is
 Keras 2, and layers of one fail in models of the other. While a module is in use, both work as before.
 
-    with keras_paths(source.files):
+    with legacy_keras_imports(source.files):
         from keras.utils.vis_utils import plot_model  # tf.keras.utils.plot_model
 """
 
@@ -29,7 +29,7 @@ _LEGACY = "TF_USE_LEGACY_KERAS"
 
 
 @contextlib.contextmanager
-def keras_paths(files: Sequence[str], only_keras_2: Callable[[], bool] = bool) -> Iterator[None]:
+def legacy_keras_imports(files: Sequence[str], only_keras_2: Callable[[], bool] = bool) -> Iterator[None]:
     """Makes the Keras imports of source files work in the block; `sys.modules` is restored afterwards.
 
     Args:
@@ -39,7 +39,7 @@ def keras_paths(files: Sequence[str], only_keras_2: Callable[[], bool] = bool) -
         is.
     """
     with contextlib.ExitStack() as stack:
-        if os.environ.get(_LEGACY, "").lower() in ("1", "true") and (_mixes(files) or only_keras_2()):
+        if os.environ.get(_LEGACY, "").lower() in ("1", "true") and (_uses_both_keras(files) or only_keras_2()):
             stack.enter_context(_keras_2_as_keras())
         stack.enter_context(_old_paths())
         yield
@@ -63,7 +63,7 @@ def _folders(package: str) -> list[str]:
     return list(spec.submodule_search_locations or ()) if spec else []
 
 
-def _mixes(files: Sequence[str]) -> bool:
+def _uses_both_keras(files: Sequence[str]) -> bool:
     """Whether source files use both `keras` and `tf.keras`."""
     nodes = [node for file in files for node in ast.walk(parsed(file))]
     imported = {name for node in nodes for name in _imported(node)}

@@ -43,7 +43,7 @@ _FIT_ARGUMENTS = frozenset({"epochs", "steps_per_epoch", "validation_data", "val
 _SAVE_METHODS = ("save", "save_model", "save_weights")
 
 # Error messages of Keras 3 for Keras 2 code ("3"), and of Keras 2 for Keras 3 code ("2").
-_SMELLS = {
+_ERROR_PATTERNS = {
     "3": re.compile(
         r"Invalid filepath extension for saving|save_format|`h5` format|KerasTensor cannot be used as input"
         r"|Only instances of `keras\.|A KerasTensor is symbolic|File format not supported: filepath="
@@ -106,20 +106,20 @@ class KerasChoice:
         """
         if version_in_use() not in (None, self.version):
             raise InputError(
-                f"keras={self.version!r} ({self.reason}) cannot be had in this process: tf.keras is Keras "
-                f"{version_in_use()} here already. Train in a process of its own (isolate=True), or set {VARIABLE}="
-                f"{self.environment().get(VARIABLE)} before anything imports tf.keras."
+                f"keras={self.version!r} ({self.reason}) is not available in this process: tf.keras is already Keras "
+                f"{version_in_use()}. Train in a subprocess (isolate=True), or set "
+                f"{VARIABLE}={self.environment().get(VARIABLE)} before anything imports tf.keras."
             )
 
     def hint(self, error: BaseException) -> str:
-        """Returns `hint_on` for the messages of an exception and of those that were handled when it was raised."""
-        return self.hint_on(
+        """Returns `hint_for_text` for the messages of an exception and of those handled when it was raised."""
+        return self.hint_for_text(
             "\n".join(f"{type(one).__module__}.{type(one).__name__}: {message_of(one)}" for one in chain(error))
         )
 
-    def hint_on(self, text: str) -> str:
+    def hint_for_text(self, text: str) -> str:
         """Returns advice if an error's text is typical of the wrong Keras version, else ""."""
-        if not _SMELLS[self.version].search(text):
+        if not _ERROR_PATTERNS[self.version].search(text):
             return ""
         other = "2" if self.version == "3" else "3"
         return (
@@ -158,7 +158,7 @@ def choose(
         return KerasChoice("2", "tf.keras is Keras 2 before TensorFlow 2.16")
     fit = next(_fits(files), None) if distributed else None
     if option != "auto":
-        return _able(KerasChoice(option, f"keras={option!r} was asked for"), fit)
+        return _require_working_fit(KerasChoice(option, f"keras={option!r} was requested"), fit)
     for group in (files, beside):
         found: dict[tuple[bool, str], str] = {}
         for file in group:
@@ -166,25 +166,26 @@ def choose(
                 found.setdefault((sign.fails, sign.version), f"{os.path.basename(file)}, line {sign.line}: {sign.text}")
         for key in ((True, "2"), (True, "3"), (False, "2"), (False, "3")):
             if key in found:
-                return _able(KerasChoice(key[1], found[key]), fit)
+                return _require_working_fit(KerasChoice(key[1], found[key]), fit)
     if fit:
-        return KerasChoice("2", f"{fit}, on several workers, for which Keras 3 has none")
-    undecided = "nothing in the source speaks for either"
+        return KerasChoice("2", f"{fit} runs on several workers, which Keras 3 does not support")
+    undecided = "the source does not indicate a version"
     # Precedence over the variable: importing Transform sets it, often after tf.keras was loaded.
     if in_use := version_in_use():
-        return KerasChoice(in_use, f"tf.keras of the process that asks, since {undecided}")
+        return KerasChoice(in_use, f"tf.keras of the calling process, since {undecided}")
     if os.environ.get(VARIABLE, "").lower() in ("1", "true"):
         return KerasChoice("2", f"{VARIABLE} is set, and {undecided}")
     return KerasChoice("3", f"TensorFlow's default, since {undecided}")
 
 
-def _able(choice: KerasChoice, fit: str | None) -> KerasChoice:
+def _require_working_fit(choice: KerasChoice, fit: str | None) -> KerasChoice:
     """Returns the choice, or raises InputError if it is Keras 3 for a `fit` on several workers."""
     if choice.version == "3" and fit:
         raise InputError(
             f"{fit}: Keras 3 ({choice.reason}) cannot fit a model on several workers (keras-team/keras issue 20585). "
-            "Three ways out: use Keras 2 (tf-keras; keras='2'); or write the steps in a loop of your own under "
-            "generic_trainer.strategy(fn_args), which Keras 3's models can do; or train with one worker, and more GPUs."
+            "Use Keras 2 (tf-keras; keras='2'), or write a custom training loop under "
+            "generic_trainer.strategy(fn_args), which works with Keras 3 models, or train with one worker and more "
+            "GPUs."
         )
     return choice
 
@@ -207,7 +208,7 @@ def _signs(path: str) -> Iterator[KerasSign]:
         elif isinstance(node, ast.Attribute):
             text = ast.unparse(node)
             head, dot, rest = text.partition(".")
-            yield from _named(node.lineno, _in_full(names.get(head, head) + dot + rest), text)
+            yield from _named(node.lineno, _with_full_module(names.get(head, head) + dot + rest), text)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             yield from _calls(node, node.func)
 
@@ -231,7 +232,7 @@ def _imported_names(path: str) -> dict[str, str]:
     return names
 
 
-def _in_full(name: str) -> str:
+def _with_full_module(name: str) -> str:
     return re.sub(r"^tensorflow(\.compat\.v2)?\b", "tf", name)
 
 
@@ -241,14 +242,14 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[KerasSign]:
     names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
     for name in names:
         if is_missing(name):
-            yield KerasSign(node.lineno, "2", f"import {name}, a path that Keras 3 does not have", True)
+            yield KerasSign(node.lineno, "2", f"import {name}, a module that Keras 3 does not have", True)
             continue
         for version, known in (("2", _KERAS_2_IMPORTS), ("3", _KERAS_3_IMPORTS)):
             if name.partition(".")[0] in known:
                 yield KerasSign(node.lineno, version, f"import {name}", False)
     for alias in node.names:
         name = f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
-        yield from _named(node.lineno, _in_full(name), f"import {name}")
+        yield from _named(node.lineno, _with_full_module(name), f"import {name}")
 
 
 def _calls(node: ast.Call, method: ast.Attribute) -> Iterator[KerasSign]:
@@ -263,7 +264,7 @@ def _calls(node: ast.Call, method: ast.Attribute) -> Iterator[KerasSign]:
     if method.attr not in _SAVE_METHODS or not owner.endswith("model") or owner.endswith("saved_model"):
         return
     if any(keyword.arg in ("save_format", "signatures", "save_traces") for keyword in node.keywords):
-        yield KerasSign(node.lineno, "2", f"{ast.unparse(method)}(…) with arguments that Keras 3 dropped", True)
+        yield KerasSign(node.lineno, "2", f"{ast.unparse(method)}(…) with arguments that Keras 3 removed", True)
     elif node.args and method.attr == "save" and "serving_model_dir" in ast.unparse(node.args[0]):
         target = ast.unparse(node.args[0])
         version = "3" if re.search(r"\.keras['\")]", target) else "2"

@@ -25,10 +25,10 @@ from importlib.abc import PathEntryFinder
 from types import ModuleType
 
 from ..errors import ModuleError
-from .keras_imports import keras_paths
+from .keras_imports import legacy_keras_imports
 from .keras_version import only_keras_2
 from .source import ModuleSource, is_below, own_folders
-from .tfx_imports import as_in_tfx
+from .tfx_imports import tfx_imports_available
 
 OWN_PACKAGE = __name__.partition(".")[0]
 
@@ -45,14 +45,18 @@ def loaded(source: ModuleSource, executed: bool = True) -> Iterator[ModuleType]:
       ModuleError: When another package with the name of the module's package is already imported.
       Exception: Any exception that the module itself raises, with its original type and traceback.
     """
-    with as_in_tfx(), keras_paths(source.files, lambda: only_keras_2(source.files)), _only_while_in_use(source):
+    with (
+        tfx_imports_available(),
+        legacy_keras_imports(source.files, lambda: only_keras_2(source.files)),
+        _importable(source),
+    ):
         yield _import(source) if executed else _empty(source)
 
 
 @contextlib.contextmanager
-def _only_while_in_use(source: ModuleSource) -> Iterator[None]:
+def _importable(source: ModuleSource) -> Iterator[None]:
     own = own_folders(source.roots)
-    hidden = {name: sys.modules.pop(name) for name in _names_taken(source) if name in sys.modules}
+    hidden = {name: sys.modules.pop(name) for name in _shadowing_names(source) if name in sys.modules}
     before = set(sys.modules)
     hook = _hook_for(own)
     sys.path[:0] = source.roots
@@ -68,7 +72,7 @@ def _only_while_in_use(source: ModuleSource) -> Iterator[None]:
         sys.path_hooks.remove(hook)
         _forget_finders(own)
         # Collect all before deleting any: a namespace package computes its path from its parent package.
-        for name in _those_below(own, set(sys.modules) - before):
+        for name in _user_modules(own, set(sys.modules) - before):
             del sys.modules[name]
         sys.modules.update(hidden)
 
@@ -111,12 +115,12 @@ def _forget_finders(own: list[str]) -> None:
         del sys.path_importer_cache[folder]
 
 
-def _those_below(folders: list[str], names: set[str]) -> list[str]:
+def _user_modules(folders: list[str], names: set[str]) -> list[str]:
     """Returns the imported modules that are user modules.
 
     The modules of a package with an `__init__.py` are judged by the location of that file.
     """
-    lies_below = functools.cache(lambda name: name in sys.modules and _lies_below(name, folders))
+    lies_below = functools.cache(lambda name: name in sys.modules and _is_user_module(name, folders))
 
     def place_of(name: str) -> str:
         package = name.partition(".")[0]
@@ -125,7 +129,7 @@ def _those_below(folders: list[str], names: set[str]) -> list[str]:
     return [name for name in names if lies_below(place_of(name))]
 
 
-def _lies_below(name: str, folders: list[str]) -> bool:
+def _is_user_module(name: str, folders: list[str]) -> bool:
     """Whether an imported module is a user module."""
     file = getattr(sys.modules[name], "__file__", None)
     packages = [] if file else list(getattr(sys.modules[name], "__path__", []))
@@ -133,7 +137,7 @@ def _lies_below(name: str, folders: list[str]) -> bool:
     return name.partition(".")[0] != OWN_PACKAGE and any(place and is_below(place, folders) for place in places)
 
 
-def _names_taken(source: ModuleSource) -> list[str]:
+def _shadowing_names(source: ModuleSource) -> list[str]:
     """Returns the names in sys.modules that would hide user modules of the same name."""
     wanted = {}
     for file in source.files:
@@ -160,8 +164,8 @@ def _import(source: ModuleSource) -> ModuleType:
         module = importlib.import_module(source.name)
         if os.path.realpath(module.__file__ or "") != source.path:
             raise ModuleError(
-                f"{source.reference}: the name {source.name!r} belongs to {module.__file__}, "
-                f"which is in use already. Rename the folder of {source.path}."
+                f"{source.reference}: the name {source.name!r} is already used by {module.__file__}. Rename the folder "
+                f"of {source.path}."
             )
         return module
     name = source.name

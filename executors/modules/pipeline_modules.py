@@ -67,7 +67,7 @@ _TRANSFORM = _Step(
 )  # fmt: skip
 _TUNER = _Step(
     "the Tuner", TUNER_FN, "fn_args", "--tuner-module", "hyper-parameters", ("hyperparameters",),
-    instead=" Or give the values with --hyperparameters FILE.",
+    instead=" Alternatively, pass the values with --hyperparameters FILE.",
 )  # fmt: skip
 
 
@@ -128,15 +128,19 @@ def find_modules(module_file: str, scratch: str, transform_module: str = "", tun
       ModuleError: When a module does not exist or lacks its function.
     """
     trainer = find_source(module_file, scratch)
-    transform, notice, hint = _module_of(_TRANSFORM, trainer, transform_module, os.path.join(scratch, "transform"))
-    tuner, tuner_notice, tuner_hint = _module_of(_TUNER, trainer, tuner_module, os.path.join(scratch, "tuner"))
+    transform, notice, hint = _find_step_module(
+        _TRANSFORM, trainer, transform_module, os.path.join(scratch, "transform")
+    )
+    tuner, tuner_notice, tuner_hint = _find_step_module(_TUNER, trainer, tuner_module, os.path.join(scratch, "tuner"))
     return PipelineModules(trainer, transform, tuner, notice, tuner_notice, tuple(filter(None, (hint, tuner_hint))))
 
 
-def _module_of(step: _Step, trainer: ModuleSource, named: str, scratch: str) -> tuple[ModuleSource | None, str, str]:
+def _find_step_module(
+    step: _Step, trainer: ModuleSource, named: str, scratch: str
+) -> tuple[ModuleSource | None, str, str]:
     """Returns a step's module, a notice and a hint; see `PipelineModules`."""
     if named:
-        return _named(step, named, scratch), "", ""
+        return _find_named_module(step, named, scratch), "", ""
     if has(trainer, step.function):
         return trainer, "", ""
     if not (reads := step.read_in(trainer)):
@@ -144,14 +148,14 @@ def _module_of(step: _Step, trainer: ModuleSource, named: str, scratch: str) -> 
     found = [reference_to(file, trainer) for file in with_function(trainer, step.function)]
     if len(found) == 1:
         notice = (
-            f"{step.name[0].upper()}{step.name[1:]} uses {found[0]}: {trainer.reference} reads {step.output} and "
-            f"defines no {step.function}. {step.option} names another file."
+            f"{step.name[0].upper()}{step.name[1:]} uses {found[0]}: {trainer.reference} reads {step.output} but does "
+            f"not define {step.function}. To use another file, pass {step.option}."
         )
         return find_source(found[0], scratch), notice, ""
-    where = f"{', '.join(found)} define one" if found else "no file beside it defines one"
+    where = f"{', '.join(found)} define one" if found else "no file near it defines one"
     keyword = step.option.strip("-").replace("-", "_")
     return None, "", (
-        f"The module reads {step.output} ({reads}) and has no {step.function}; {where}. Name the file for "
+        f"The module reads {step.output} ({reads}) but does not define {step.function}; {where}. Give the file for "
         f"{step.name} with {step.option} FILE ({keyword} in Python).{step.instead}"
     )  # fmt: skip
 
@@ -161,7 +165,7 @@ def tuner_candidates(trainer: ModuleSource) -> list[str]:
     return [reference_to(file, trainer) for file in with_function(trainer, TUNER_FN)]
 
 
-def _named(step: _Step, reference: str, scratch: str) -> ModuleSource:
+def _find_named_module(step: _Step, reference: str, scratch: str) -> ModuleSource:
     source = find_source(reference, scratch)
     if not has(source, step.function):
         functions = functions_of(source.path)

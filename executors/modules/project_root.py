@@ -37,16 +37,16 @@ def project_folder(target: str, file: str, search: Sequence[str]) -> str | None:
     if (spec := importlib.machinery.PathFinder.find_spec(top, list(search))) is not None:
         places = spec.submodule_search_locations
         folders = [os.path.dirname(place) for place in (places if places is not None else [spec.origin or ""])]
-        return next((folder for folder in folders if _is_around(folder, file)), None)
+        return next((folder for folder in folders if _contains(folder, file)), None)
     if _is_importable(top):
         return None
     parts = target.split(".")
     inside = True
     for folder in _above(file):
         is_around = os.path.basename(folder) == top  # the package itself contains the file
-        if is_around and _is_there(parts, os.path.dirname(folder)):
+        if is_around and _has_module(parts, os.path.dirname(folder)):
             return os.path.dirname(folder)
-        if inside and _is_there(parts, folder) and _has_marker_above(folder):
+        if inside and _has_module(parts, folder) and _has_marker_above(folder):
             return folder
         inside = inside and not _is_marked(folder)
     return None
@@ -59,7 +59,7 @@ def _is_importable(top: str) -> bool:
         return True
 
 
-def _is_around(folder: str, file: str) -> bool:
+def _contains(folder: str, file: str) -> bool:
     return file.startswith(folder.rstrip(os.sep) + os.sep)
 
 
@@ -79,7 +79,7 @@ def _is_marked(folder: str) -> bool:
     return any(os.path.exists(os.path.join(folder, marker)) for marker in MARKERS)
 
 
-def _is_there(parts: Sequence[str], folder: str) -> bool:
+def _has_module(parts: Sequence[str], folder: str) -> bool:
     """Whether a folder has a module of this name, or a package that may have the last part as an attribute."""
     for length in (len(parts), len(parts) - 1):
         path = os.path.join(folder, *parts[:length])

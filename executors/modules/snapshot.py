@@ -33,7 +33,7 @@ def keep_source(source: ModuleSource, model_run_dir: str) -> None:
     file_io.rmtree(folder)
     files: tuple[str, ...] = source.files
     if len(files) > MAX_FILES or sum(os.path.getsize(file) for file in files) > MAX_BYTES:
-        logging.info("The module imports %d files of yours; of these %s alone is kept.", len(files), source.path)
+        logging.info("The module imports %d of your files; only %s is kept.", len(files), source.path)
         files = (source.path,)
     for file in files:
         file_io.write_text(os.path.join(folder, _name(file, source.roots[-1])), text_of(file))

@@ -33,7 +33,7 @@ from .archive import archive_in
 from .project_root import project_folder
 from .source_text import require_text
 
-_NOT_FETCHED = ("http://", "https://", "ftp://")
+_WEB_SCHEMES = ("http://", "https://", "ftp://")
 _NOT_THE_USERS = sys.stdlib_module_names | {__name__.partition(".")[0]}
 
 
@@ -88,8 +88,10 @@ def find_source(reference: str, scratch: str) -> ModuleSource:
         with paths outside of it.
     """
     archive = archive_in(reference)
-    if (place := archive.place if archive else reference).startswith(_NOT_FETCHED):
-        raise InputError(f"{place}: code is not fetched from the web. Copy it to a folder or a bucket, and name that.")
+    if (place := archive.place if archive else reference).startswith(_WEB_SCHEMES):
+        raise InputError(
+            f"{place}: code is not downloaded from the web. Copy it to a folder or a bucket, and give that path."
+        )
     if archive is not None:
         if not archive.module:
             raise ModuleError(f"{reference}: name the module in the archive, as in 'my_module@{reference}'.")

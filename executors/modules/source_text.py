@@ -9,7 +9,7 @@ import tokenize
 from ..errors import ModuleError
 from ..runtime.files import file_io
 
-_OTHER_MARKS = {
+_OTHER_BYTE_ORDER_MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",
     codecs.BOM_UTF16_LE: "UTF-16",
@@ -38,11 +38,13 @@ def require_text(path: str) -> None:
       ModuleError: When it cannot; the message names the line.
     """
     content = file_io.read_bytes(path)
-    for mark, name in _OTHER_MARKS.items():
+    for mark, name in _OTHER_BYTE_ORDER_MARKS.items():
         if content.startswith(mark):
-            raise ModuleError(f"{path} is {name} text, which Python does not read as source. Save the file as UTF-8.")
+            raise ModuleError(f"{path} is {name} text, which Python cannot read as source. Save the file as UTF-8.")
     if b"\0" in content:
-        raise ModuleError(f"{path}, line {_line(content, content.index(0))}: a NUL byte. This is not Python source.")
+        raise ModuleError(
+            f"{path}, line {_line(content, content.index(0))}: a NUL byte. The file is not Python source."
+        )
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
         content.decode(encoding)

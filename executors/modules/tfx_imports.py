@@ -6,7 +6,7 @@ Importing all of it eagerly would take more than ten seconds.
 
 Usage:
 
-    with as_in_tfx():
+    with tfx_imports_available():
         module.run_fn(fn_args)
 """
 
@@ -25,7 +25,7 @@ _NOTEBOOK = "IPython.core.magics.namespace"
 _PACKAGES = ("concurrent.futures", "email", "http", "logging", "multiprocessing", "pyarrow", "tfx", "xml")
 
 
-class _StandIn(types.ModuleType):
+class _LazyModule(types.ModuleType):
     """A lazy entry of `sys.modules` that is replaced by the real module when one of its attributes is read.
 
     Dunder attributes such as `__file__` do not trigger the import, because `inspect` reads them of every module.
@@ -40,7 +40,7 @@ class _StandIn(types.ModuleType):
 
 
 @contextlib.contextmanager
-def as_in_tfx() -> Iterator[None]:
+def tfx_imports_available() -> Iterator[None]:
     """Makes the modules that TFX would have imported available in the block; missing packages stay missing."""
     with contextlib.suppress(ImportError):  # required to import tensorflow_data_validation 1.16 and later
         importlib.import_module("tfx")
@@ -49,12 +49,12 @@ def as_in_tfx() -> Iterator[None]:
             if name in sys.modules:
                 stack.enter_context(_submodules_on_use(sys.modules[name]))
         if _NOTEBOOK not in sys.modules and importlib.util.find_spec("IPython") is not None:
-            stack.enter_context(_standing_in(_StandIn(_NOTEBOOK)))
+            stack.enter_context(_installed(_LazyModule(_NOTEBOOK)))
         yield
 
 
 @contextlib.contextmanager
-def _standing_in(module: types.ModuleType) -> Iterator[None]:
+def _installed(module: types.ModuleType) -> Iterator[None]:
     sys.modules[module.__name__] = module
     try:
         yield

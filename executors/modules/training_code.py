@@ -64,7 +64,7 @@ class TrainingCode:
                 with open(path, "rb") as source:
                     self._trees[path] = ast.parse(source.read())
         digest = hashlib.sha256()
-        for part in _reached(list(self._parts(self._lines()))):
+        for part in _reachable(list(self._parts(self._lines()))):
             digest.update(f"{part.place[0]} {ast.dump(part.node)}\n".encode())
         return digest.hexdigest()[:16]
 
@@ -96,7 +96,7 @@ class TrainingCode:
                 place = (name, number)
                 is_running = any(isinstance(one, _FUNCTIONS) and one.lineno in here for one in ast.walk(statement))
                 if is_running:
-                    yield _Part(place, "", _until(statement, here))
+                    yield _Part(place, "", _executed_part(statement, here))
                 elif isinstance(statement, _DEFINITIONS):
                     yield _Part(place, "" if statement.decorator_list else statement.name, statement)
                 elif isinstance(statement, (ast.Import, ast.ImportFrom)):
@@ -105,7 +105,7 @@ class TrainingCode:
                     yield _Part(place, "", statement)
 
 
-def _reached(parts: list[_Part]) -> list[_Part]:
+def _reachable(parts: list[_Part]) -> list[_Part]:
     """Returns the parts that run at import, and those that they name directly or indirectly."""
     reached = [part for part in parts if not part.name]
     waiting = [part for part in parts if part.name]
@@ -146,22 +146,22 @@ def _begin(tree: ast.Module, frame: FrameType) -> int | None:
     return max((one.lineno for one in around if one.lineno <= line <= (one.end_lineno or 0)), default=None)
 
 
-def _until(statement: ast.stmt, lines: Mapping[int, int]) -> ast.stmt:
+def _executed_part(statement: ast.stmt, lines: Mapping[int, int]) -> ast.stmt:
     """Truncates the running functions of a definition at their current lines; `lines` maps first to current line."""
     if not isinstance(statement, _DEFINITIONS):
         return statement
-    body = [_until(one, lines) for one in statement.body]
+    body = [_executed_part(one, lines) for one in statement.body]
     if statement.lineno in lines and isinstance(statement, _FUNCTIONS):
-        body = _block_until(body, lines[statement.lineno])
+        body = _executed_statements(body, lines[statement.lineno])
     return _with_body(statement, body)
 
 
-def _block_until(body: list[ast.stmt], line: int) -> list[ast.stmt]:
+def _executed_statements(body: list[ast.stmt], line: int) -> list[ast.stmt]:
     """Returns a block's statements up to a line. Loops are kept whole, as they may repeat their statements."""
     kept = [one for one in body if one.lineno <= line]
     if kept and isinstance(last := kept[-1], (ast.With, ast.If)) and last.body[0].lineno <= line:
         is_inside = line <= (last.body[-1].end_lineno or 0)
-        kept[-1] = _with_body(last, _block_until(last.body, line)) if is_inside else last
+        kept[-1] = _with_body(last, _executed_statements(last.body, line)) if is_inside else last
     return kept
 
 

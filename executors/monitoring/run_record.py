@@ -24,7 +24,7 @@ from absl import logging
 
 from ..errors import InputError
 from ..runtime.files import file_io
-from ..runtime.logs.exceptions import describe, is_of_the_module, message_of
+from ..runtime.logs.exceptions import describe, is_from_module, message_of
 from ..runtime.logs.redaction import masked_text
 from ..runtime.process.identity import ProcessIdentity
 from ..runtime.process.preemption import Preempted, Terminated
@@ -147,7 +147,7 @@ class RunRecord:
         self.status = status_after(error)
         message = message_of(error) or ("interrupted by Ctrl-C" if isinstance(error, KeyboardInterrupt) else "")
         self.error = {"type": type(error).__qualname__, "message": masked_text(message)}
-        if self.status == FAILED and is_of_the_module(error):
+        if self.status == FAILED and is_from_module(error):
             self.traceback = masked_text(describe(error)["traceback"][-_TRACEBACK_CHARACTERS:])
 
     def save(self) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ..errors import KerasVersionError
-from ..inputs.shown import few
+from ..inputs.message_text import closest_names
 from .verdicts import WARNING, Verdict
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Outcome:
     def wants_raw(self) -> str:
         """Returns why the module needs raw examples, or "" without evidence that it does."""
         if absent := self._absent(TRANSFORMED, RAW):
-            return f"its input pipeline parses {few(absent)}, which only the raw examples have"
+            return f"its input pipeline parses {closest_names(absent)}, which only the raw examples have"
         if self.reads.get("transforms") and not self._absent(RAW, TRANSFORMED):
             return "its input pipeline applies the Transform graph itself"
         return ""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import did_you_mean
-from ..inputs.shown import cut, shown
+from ..inputs.message_text import short_repr, shorten
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2
@@ -116,7 +116,7 @@ def differences(
     """
     wrong, odd = [], []
     for name in sorted({*train, *evaluation}):
-        one, other, called = train.get(name), evaluation.get(name), shown(name)
+        one, other, called = train.get(name), evaluation.get(name), short_repr(name)
         if one is None or other is None:
             odd.append(f"feature {called} is in {'train' if one else 'eval'} and not in {'eval' if one else 'train'}")
         elif one.kind != other.kind:
@@ -124,7 +124,7 @@ def differences(
         elif one.least == one.most and other.least == other.most and one.most != other.most:
             odd.append(f"feature {called} has {_count(one.most)} in train and {_count(other.most)} in eval")
         elif is_whole and (strange := _strange(one, other)):
-            odd.append(f"feature {called} has {shown(strange[0])} in eval, which no example of train has")
+            odd.append(f"feature {called} has {short_repr(strange[0])} in eval, which no example of train has")
     return first_of(wrong), first_of(odd)
 
 
@@ -138,7 +138,8 @@ def odd_values(facts: dict[str, FeatureFacts], label: str, split: str, count: in
       count: Number of examples that `facts` covers.
     """
     odd = [
-        f"feature {shown(name)} has {_count(fact.not_finite)} in {split} that {_are(fact.not_finite)} NaN or infinite"
+        f"feature {short_repr(name)} has {_count(fact.not_finite)} in {split} that {_are(fact.not_finite)} NaN or "
+        "infinite"
         for name, fact in sorted(facts.items())
         if fact.not_finite
     ]
@@ -209,7 +210,7 @@ def facts_shown(facts: dict[str, FeatureFacts], label: str = "") -> str:
     parts = []
     for kind, names in groups.items():
         more = ", …" if len(names) > _SHOWN else ""
-        parts.append(f"{len(names)} {kind} ({', '.join(cut(name) for name in names[:_SHOWN])}{more})")
+        parts.append(f"{len(names)} {kind} ({', '.join(shorten(name) for name in names[:_SHOWN])}{more})")
     text = ", ".join(parts)
     return f"{text}; label {label}: {_values_of(facts[label])}" if label in facts else text
 
@@ -236,5 +237,5 @@ def _out_of_domain(
         value for value in fact.values if isinstance(value, bytes) and value.decode("utf-8", "replace") not in known
     ]
     if known and strange:
-        return [f"feature {feature.name!r} has {cut(repr(strange[0]))}, which is not in its domain"]
+        return [f"feature {feature.name!r} has {shorten(repr(strange[0]))}, which is not in its domain"]
     return []

@@ -11,8 +11,8 @@ import random
 from collections.abc import Iterator, Sequence
 
 from ..errors import InputError
+from ..inputs.message_text import join_names
 from ..inputs.readers.record_files import check_text
-from ..inputs.shown import listed
 from ..runtime.files import file_io
 
 _SCANNED = 100_000  # maximum number of rows read
@@ -41,7 +41,9 @@ def csv_examples(paths: Sequence[str]) -> tuple[list[bytes], int]:
             if table is None:
                 table = _Table(header)
             if header != table.header:
-                raise InputError(f"{path} has the columns {listed(header)}; {paths[0]} has {listed(table.header)}.")
+                raise InputError(
+                    f"{path} has the columns {join_names(header)}; {paths[0]} has {join_names(table.header)}."
+                )
             table.take(row)
             read += length
             if table.count >= _SCANNED:

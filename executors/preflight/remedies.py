@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from ..errors import did_you_mean
-from ..runtime.logs.exceptions import gist_of
+from ..runtime.logs.exceptions import one_line_message
 
 _LAST_ERROR = re.compile(r"^\s*(?:\w+\.)*(\w*(?:Error|Exception)): (.+)", re.MULTILINE | re.DOTALL)
 _LONGEST = 400
@@ -65,7 +65,7 @@ def said(error: BaseException) -> str:
     if ("in user code" in text or "Exception encountered" in text) and (found := _LAST_ERROR.findall(text)):
         name, message = found[-1]
     else:
-        name, message = type(error).__name__, gist_of(error)
+        name, message = type(error).__name__, one_line_message(error)
     notes = [note for note in getattr(error, "__notes__", ()) if not note.startswith("Raised by")]
     return f"{name}: {'; '.join([shortened(message), *notes])}"
 

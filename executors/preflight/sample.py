@@ -80,7 +80,7 @@ def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> 
     named = [
         path for pattern in patterns for path in _files(pattern) if not os.path.basename(path).startswith((".", "_"))
     ]
-    kind, files = kind_of(named, columns_wanted, otherwise=TEXT)
+    kind, files = kind_of(named, columns_wanted, default=TEXT)
     total = sum(map(file_io.size_of, files))
     whole = total <= _WHOLE_BYTES or kind == RECORD_IO
     chosen = files if whole else _spread(files)

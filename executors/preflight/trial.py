@@ -21,7 +21,7 @@ from ..errors import TrainerError
 from ..fn_args import FnArgs
 from ..modules.seeds import seed_all
 from ..modules.source import ModuleSource, parsed
-from ..runtime.logs.exceptions import describe, handled_before
+from ..runtime.logs.exceptions import describe, describe_handled
 from . import estimate
 from .module_checks import CheckedModule
 from .places import definition, place_of
@@ -140,7 +140,7 @@ def failure(item: str, error: BaseException, source: ModuleSource | None, fn_arg
             part for part in (remedy_for(error, beside, list(fn_args.custom_config or ()), line), hint) if part
         )
     if isinstance(error, SystemExit):
-        text = f"the module ended its process with SystemExit({error.code!r}){handled_before(error)}"
+        text = f"the module ended its process with SystemExit({error.code!r}){describe_handled(error)}"
     described = describe(error)
     return Verdict(item, FAILED, text, place, remedy, code, described["traceback"], described)
 

@@ -23,8 +23,8 @@ from ..errors import InputError
 from ..evaluation.labels import label_problem
 from ..evaluation.overrides import overrides_of, parse_labels
 from ..inputs.data_accessor import TF_EXAMPLE
+from ..inputs.message_text import join_names
 from ..inputs.readers.reader_params import PARQUET, TF_RECORD
-from ..inputs.shown import listed
 from ..modules.keras_version import KerasChoice
 from ..modules.source import ModuleSource
 from ..modules.source_text import text_of
@@ -280,7 +280,7 @@ class _Examination:
         kinds = {sample.kind for sample in samples.values()}
         if self._fn_args.examples_format.payload not in (TF_EXAMPLE,) or kinds != {TF_RECORD}:
             names = sorted(records[0]) if kinds == {PARQUET} and records else []
-            what = f": {listed(names)}" if names else ""
+            what = f": {join_names(names)}" if names else ""
             wrong, odd = self._of_splits(samples, example_facts.facts_of_rows) if names else ([], [])
             return self._examples_verdict(problems, [*wrong, *odd], f"{counts}, {', '.join(sorted(kinds))}{what}", None)
         try:
@@ -393,7 +393,7 @@ class _Examination:
         if not self._state["keras"]:
             return ""
         raised = [line for line in verdict.traceback.splitlines() if line and not line[0].isspace()]
-        return KerasChoice(**self._state["keras"]).hint_on("\n".join([verdict.text, *raised]))
+        return KerasChoice(**self._state["keras"]).hint_for_text("\n".join([verdict.text, *raised]))
 
 
 def _misnamed(path: str) -> str:

@@ -14,7 +14,7 @@ from ..monitoring import run_record
 from ..monitoring.metrics import event_files_below
 from ..monitoring.run_record import RunRecord
 from ..runtime.files import file_io
-from ..runtime.process.preemption import unbroken
+from ..runtime.process.preemption import deferred_signals
 
 if TYPE_CHECKING:
     from ..monitoring.run_json import RunJson
@@ -60,7 +60,7 @@ def report_on_exit(record: RunRecord, folder: str) -> Iterator[None]:
     except BaseException:
         _write(record, folder)
         raise
-    with unbroken():
+    with deferred_signals():
         _write(record, folder)
 
 

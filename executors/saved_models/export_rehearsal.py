@@ -24,7 +24,7 @@ from absl import logging
 
 from ..compat.keras import layer_seeds, restore_layer_seeds, seed_generators
 from ..compat.tensorflow import seed_generator
-from ..runtime.logs.exceptions import add_note, gist_of
+from ..runtime.logs.exceptions import add_note, one_line_message
 
 if TYPE_CHECKING:
     import keras
@@ -61,7 +61,9 @@ def rehearsal(model: keras.Model | None = None) -> Iterator[str]:
         try:
             yield folder
         except _INCONCLUSIVE as error:
-            logging.debug("The dry run of the export was abandoned: %s: %s", type(error).__name__, gist_of(error))
+            logging.debug(
+                "The dry run of the export was abandoned: %s: %s", type(error).__name__, one_line_message(error)
+            )
         except Exception as error:
             add_note(error, _NOTE)
             raise

@@ -16,7 +16,7 @@ from absl import logging
 
 from ..errors import ModelCheckError, StorageError
 from ..runtime.files import file_io
-from ..runtime.files.retry import retried
+from ..runtime.files.retry import retry_call
 
 
 def replace_links(folder: str) -> None:
@@ -72,7 +72,7 @@ def _copy(source: str, target: str, within: tuple[str, ...]) -> None:
     """
     real = os.path.realpath(source)
     try:
-        mode = retried(lambda: os.stat(source), "Looking for", source).st_mode
+        mode = retry_call(lambda: os.stat(source), "Looking for", source).st_mode
         names = file_io.listdir(source) if stat.S_ISDIR(mode) else []
     except StorageError:
         raise
@@ -86,7 +86,7 @@ def _copy(source: str, target: str, within: tuple[str, ...]) -> None:
             _copy(os.path.join(source, name), os.path.join(target, name), (*within, real))
     elif stat.S_ISREG(mode):
         try:
-            retried(lambda: shutil.copyfile(real, target), "Copying", real)
+            retry_call(lambda: shutil.copyfile(real, target), "Copying", real)
         except FileNotFoundError as error:
             raise _NotReplaceable(f"{real}: {error.strerror}") from error
     else:

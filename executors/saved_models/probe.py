@@ -19,9 +19,9 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from ..compat.tensorflow import parse_saved_model
 from ..errors import ModelCheckError
-from ..inputs.shown import few
+from ..inputs.message_text import closest_names
 from ..options import CHECKS
-from ..runtime.logs.exceptions import gist_of
+from ..runtime.logs.exceptions import one_line_message
 from . import probe_examples
 from .custom_ops import import_op_package, packages_for
 from .input_names import feature_for
@@ -103,7 +103,7 @@ def _import_op_packages(packages: list[str]) -> str:
         try:
             import_op_package(package)
         except Exception as error:
-            problems.append(f"{package} cannot be imported: {type(error).__name__}: {gist_of(error)}")
+            problems.append(f"{package} cannot be imported: {type(error).__name__}: {one_line_message(error)}")
             logging.warning("The model check continues without a package: %s", problems[-1])
     return "; ".join(problems)
 
@@ -217,7 +217,7 @@ def _run_signature(function: tf.types.experimental.ConcreteFunction, name: str, 
         except _NO_MEMORY:
             raise
         except Exception as error:  # a traced function raises whatever is in it
-            problem = f"{type(error).__name__}: {gist_of(error)}"
+            problem = f"{type(error).__name__}: {one_line_message(error)}"
             if example.is_certain:
                 text = f"its signature {name!r} fails on {example.source}: {type(error).__name__}: {error}"
                 raise _failed("answers", request["shown_as"], text) from error
@@ -290,7 +290,7 @@ def _inputs(specs: Mapping[str, tf.TensorSpec], example: Example) -> dict[str, t
     for name, spec in specs.items():
         feature = feature_for(name, example.features)
         if example.features and feature is None:
-            return f"the example has no feature {name!r}; it has {few(sorted(example.features), near=name)}"
+            return f"the example has no feature {name!r}; it has {closest_names(sorted(example.features), near=name)}"
         values = [b"" if spec.dtype == tf.string else 0] if feature is None else example.features[feature]
         try:
             inputs[name] = _reshaped(values, spec)

@@ -29,8 +29,8 @@ from ..errors import InputError
 from ..runtime.files import file_io
 from ..runtime.files.local_disks import is_on_local_disk
 from ..runtime.files.lock import FileLock
-from ..runtime.files.retry import retried
-from ..runtime.process.identity import start_of
+from ..runtime.files.retry import retry_call
+from ..runtime.process.identity import start_time_of
 
 STAGING = ".staging"
 REPLACED = "replaced-"  # prefix of outputs published before, which are moved to the staging directory
@@ -150,7 +150,7 @@ def _created(parent: str) -> tuple[str, FileLock | None]:
 
 
 def _make(path: str) -> None:
-    retried(lambda: os.mkdir(path, 0o700), "Making the folder", path)
+    retry_call(lambda: os.mkdir(path, 0o700), "Making the folder", path)
 
 
 def _locked(path: str) -> tuple[FileLock | None, bool]:
@@ -260,7 +260,7 @@ class _Owner:
     @classmethod
     def current(cls) -> _Owner:
         process = os.getpid()
-        return cls(_boot(), _namespace(), process, start_of(process))
+        return cls(_boot(), _namespace(), process, start_time_of(process))
 
     @classmethod
     def read(cls, staging: str) -> _Owner | None:
@@ -276,7 +276,7 @@ class _Owner:
     def has_ended(self) -> bool:
         """Whether the run has certainly ended; False if unknown, as for another container."""
         is_known = self.boot and (self.boot, self.namespace) == (_boot(), _namespace())
-        return self.ended or bool(is_known and self.started and start_of(self.process) != self.started)
+        return self.ended or bool(is_known and self.started and start_time_of(self.process) != self.started)
 
 
 def _boot() -> str:

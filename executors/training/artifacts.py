@@ -20,7 +20,7 @@ from ..fn_args import FnArgs
 from ..inputs.data_accessor import PAYLOAD_FORMATS, PROTO, ExamplesFormat
 from ..runtime.files import file_io
 from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS, only_file_in, read_json_object
-from ..runtime.logs.redaction import masked_text, remember
+from ..runtime.logs.redaction import masked_text, remember_secrets
 from ..saved_models.locations import base_model_path
 
 # As in tfx.components.experimental.data_view.constants.
@@ -120,7 +120,7 @@ def parse_custom_config(value: Any) -> dict[str, object] | None:
       InputError: If it is not a JSON object.
     """
     if value is None or value == "" or isinstance(value, dict):
-        remember(value)
+        remember_secrets(value)
         return value or None
     shown = masked_text(repr(value))
     try:
@@ -139,7 +139,7 @@ def parse_custom_config(value: Any) -> dict[str, object] | None:
             f"custom_config must be a JSON object; got {type(config).__name__}: {shown}. "
             'Pass a dict, as in custom_config={"learning_rate": 0.01}.'
         )
-    remember(config)
+    remember_secrets(config)
     return config
 
 

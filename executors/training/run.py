@@ -27,7 +27,7 @@ from absl import logging
 from ..checkpoints import directory
 from ..checkpoints.data_fingerprint import data_of
 from ..checkpoints.directory import CheckpointFolder
-from ..checkpoints.fingerprint import Identity, identity_of
+from ..checkpoints.fingerprint import Identity, compute_identity
 from ..dialects.loading import choose_keras, keras_for_restart, uses_estimators
 from ..distributed.tf_config import (
     CHIEF,
@@ -56,7 +56,7 @@ from ..runtime.files import file_io
 from ..runtime.files.temporary_folder import require_temporary_folder
 from ..runtime.logs import redaction, setup
 from ..runtime.logs.exceptions import add_note
-from ..runtime.process.preemption import unbroken
+from ..runtime.process.preemption import deferred_signals
 from ..saved_models.check import check_saved_model, log_report
 from ..saved_models.links import replace_links
 from ..saved_models.locations import OTHER_MODELS, find_saved_model, lift_timestamped_model
@@ -110,15 +110,17 @@ def train(
     options = options or TrainingOptions()
     task = _task(options)
     record = RunRecord()
-    redaction.remember([fn_args.custom_config, fn_args.hyperparameters])
+    redaction.remember_secrets([fn_args.custom_config, fn_args.hyperparameters])
     with (
-        setup.shown_in_notebook(fn_args.model_run_dir),
+        setup.notebook_log_filter(fn_args.model_run_dir),
         tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch,
     ):
         require_outputs(fn_args)
         if task and task.is_chief:
-            cluster_records.forget_finished_tasks(fn_args.model_run_dir)
-        is_over = cluster_records.is_over(task, fn_args.model_run_dir) if task and not task.is_chief else None
+            cluster_records.delete_finished_tasks(fn_args.model_run_dir)
+        is_over = (
+            cluster_records.make_stop_condition(task, fn_args.model_run_dir) if task and not task.is_chief else None
+        )
         is_chief = task is None or task.is_chief
         with (
             hold_run_lock(fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
@@ -137,7 +139,7 @@ def train(
                     fork_server.prepare(keras.environment())  # imports TensorFlow in the background
                 require_inputs(fn_args)
             function = function or source.function
-            identity = identity_of(fn_args, source, function, options, keras)
+            identity = compute_identity(fn_args, source, function, options, keras)
             record.data = {name: data_of(fn_args.get(name) or ()) for name in ("train_files", "eval_files")}
             record.keras = dataclasses.asdict(keras)
             if is_chief:
@@ -172,11 +174,11 @@ def _checkpoints(
     """Returns a context manager for the checkpoint folder; a `checkpoint_dir` set by the caller is not cleaned up."""
     setup, is_chief = fn_args.model_run_dir, task is None or task.is_chief
     if fn_args.checkpoint_dir:
-        return directory.kept_by_caller(fn_args.checkpoint_dir, setup)
+        return directory.caller_checkpoints(fn_args.checkpoint_dir, setup)
     if root is None:
-        return directory.kept_in_model_run(identity, setup, is_chief)
+        return directory.model_run_checkpoints(identity, setup, is_chief)
     is_estimator = task is None and _is_estimator(source)  # cluster tasks must all use the same model run folder
-    return directory.kept_beside_outputs(root, identity, setup, is_estimator, is_chief)
+    return directory.step_checkpoints(root, identity, setup, is_estimator, is_chief)
 
 
 def _is_estimator(source: ModuleSource) -> bool:
@@ -234,7 +236,7 @@ class _Run:
                 result = self.run_module(staged_args)
             if not self.needs_model and not file_io.exists(staged_args.serving_model_dir):
                 self.record.status = SUCCEEDED
-                self.checkpoints.forget_finished()
+                self.checkpoints.delete_finished()
                 return
             with keep_if_rejected(staging, self.unpublished_folder, self.record):
                 self.record.require_folder()
@@ -246,10 +248,10 @@ class _Run:
                 outputs, names = self._collect_and_check(staging, fn_args, result)
                 with self.record.phase("publish"):
                     self.record.require_folder()
-                    with unbroken():
+                    with deferred_signals():
                         publish(staging.path, outputs, names, final)
                         self.record.status = SUCCEEDED
-                        self.checkpoints.forget_finished()
+                        self.checkpoints.delete_finished()
 
     def _logs_kept(self, staging: Staging, staged_args: FnArgs) -> contextlib.AbstractContextManager[None]:
         """Moves logs that the module writes next to the model to the model run."""
@@ -363,9 +365,9 @@ class _Run:
         try:
             yield
         finally:
-            found = bad_records.together(model_run_dir, limit)
+            found = bad_records.merged_records(model_run_dir, limit)
             self.record.bad_records = found.to_json()
-        found.require_bound()  # each process only checks the limit for its own records
+        found.require_within_limit()  # each process only checks the limit for its own records
 
     @contextlib.contextmanager
     def _progress_displayed(self) -> Iterator[dict[str, str]]:

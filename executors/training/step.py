@@ -11,7 +11,7 @@ from typing import Any
 
 from absl import logging
 
-from ..checkpoints.directory import root_beside
+from ..checkpoints.directory import step_checkpoint_root
 from ..errors import ModuleError
 from ..monitoring import run_record
 from ..monitoring.run_record import RunRecord
@@ -41,7 +41,7 @@ def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapp
         options = TrainingOptions.from_exec_properties(properties)
         fn_args = fn_args_from_artifacts(inputs, outputs, properties)
         module, function = _module_of(properties)
-        record = train(module, fn_args, options, function=function, checkpoint_root=root_beside(model_run.uri))
+        record = train(module, fn_args, options, function=function, checkpoint_root=step_checkpoint_root(model_run.uri))
     model_run.set_string_custom_property("run_record", record.path)
     model_run.set_string_custom_property("run_id", record.id)
     if report := path_in(model_run.uri):

@@ -23,8 +23,8 @@ from ..evaluation import evidence as evaluation_evidence
 from ..fn_args import FnArgs
 from ..inputs import bad_records
 from ..inputs.data_accessor import CacheOptions, DataAccessor
-from ..inputs.parse_uses import noted_uses, refusals
-from ..inputs.tfrecord.framing import damage_in
+from ..inputs.parse_errors import locate_bad_records, tracking_parsers
+from ..inputs.tfrecord.framing import describe_damage
 from ..keras import completed_fits
 from ..keras.early_stopping import pursued
 from ..keras.fit_progress import told_by_fits
@@ -77,7 +77,7 @@ class TrainingResult(TypedDict, total=False):
     keras: dict[str, str]
 
 
-@noted_uses()
+@tracking_parsers()
 def execute(state: dict[str, object]) -> TrainingResult:
     """Executes a `TrainingRequest`.
 
@@ -124,7 +124,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
         # Without this, an exit code of 0 would be taken for a finished training.
         raise TrainingProcessError(
             f"The module {request.source.path} ended with SystemExit({error.code!r})"
-            f"{exceptions.handled_before(error)}. Return from its function instead of calling sys.exit() or exit(); "
+            f"{exceptions.describe_handled(error)}. Return from its function instead of calling sys.exit() or exit(); "
             f"no model was published. {request.keras.hint(error)}".rstrip()
         ) from error
     except Exception as error:
@@ -163,7 +163,7 @@ def add_hints(error: Exception, request: TrainingRequest) -> None:
     for hint in (request.keras.hint(error), storage_errors.hint(error, request.fn_args.serving_model_dir)):
         if hint:
             exceptions.add_note(error, hint)
-    if text := exceptions.tensorflows_text(error):
+    if text := exceptions.tensorflow_message(error):
         exceptions.add_note(error, f"TensorFlow's message contains bytes that are not text: {text[:_MAX_QUOTED]}")
     with contextlib.suppress(OSError):  # the data files may be gone; the module's exception matters more
         for found in _describe_bad_data(error, request.fn_args):
@@ -172,9 +172,9 @@ def add_hints(error: Exception, request: TrainingRequest) -> None:
 
 def _describe_bad_data(error: Exception, fn_args: FnArgs) -> Iterator[str]:
     """Yields descriptions of the file and record with bad data, which TensorFlow's errors lack."""
-    yield from refusals(error)
+    yield from locate_bad_records(error)
     if type(error).__name__ == "DataLossError":
-        yield from damage_in([*(fn_args.train_files or ()), *(fn_args.eval_files or ())])
+        yield from describe_damage([*(fn_args.train_files or ()), *(fn_args.eval_files or ())])
 
 
 def _enable_determinism(fn_args: FnArgs) -> None:

@@ -22,7 +22,7 @@ from ..errors import ModuleError, TrainingProcessError, did_you_mean
 from ..fn_args import FnArgs
 from ..inputs import bad_records
 from ..inputs.data_accessor import CacheOptions, DataAccessor
-from ..inputs.parse_uses import noted_uses
+from ..inputs.parse_errors import tracking_parsers
 from ..keras.fit_progress import told_by_fits
 from ..keras.interception import KerasCall, KerasObserver
 from ..modules.keras_version import KerasChoice
@@ -72,7 +72,7 @@ class SearchResult(_BestTrials):
     bad_records: dict[str, Any]
 
 
-@noted_uses()
+@tracking_parsers()
 def execute(state: dict[str, object]) -> SearchResult:
     """Executes a search.
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from absl import logging
 
-from ..checkpoints.directory import kept_beside_outputs, root_beside
-from ..checkpoints.fingerprint import identity_of
+from ..checkpoints.directory import step_checkpoint_root, step_checkpoints
+from ..checkpoints.fingerprint import compute_identity
 from ..dialects.loading import choose_keras, keras_for_restart
 from ..engines import child_process, fork_server, in_process
 from ..engines.training_request import TrainingRequest
@@ -27,7 +27,7 @@ from ..modules.source import find_source
 from ..monitoring import display, progress
 from ..options import TrainingOptions
 from ..runtime.files import file_io
-from ..runtime.logs.setup import shown_in_notebook
+from ..runtime.logs.setup import notebook_log_filter
 from ..training.artifacts import Artifacts, common_fn_args
 from .search import TUNER_FN, hyperparameters_text
 
@@ -56,14 +56,14 @@ def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mappi
     fn_args.seed = options.seed
     [best], [results] = outputs["best_hyperparameters"], outputs["tuner_results"]
     reference, function = _module_of(properties)
-    with shown_in_notebook(), tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+    with notebook_log_filter(), tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         source = find_source(reference, scratch)
         keras = choose_keras(options.keras, source.files)
         if options.isolate:
             fork_server.prepare(keras.environment())  # imports TensorFlow in the background
         function = function or source.function or TUNER_FN
-        identity = identity_of(fn_args, source, function, options, keras)
-        with kept_beside_outputs(root_beside(best.uri), identity, best.uri, is_estimator=False) as folder:
+        identity = compute_identity(fn_args, source, function, options, keras)
+        with step_checkpoints(step_checkpoint_root(best.uri), identity, best.uri, is_estimator=False) as folder:
             fn_args.working_dir = os.path.join(folder.path, _SEARCH)
             request = TrainingRequest(source, function, fn_args, options, keras)
             try:

@@ -57,7 +57,7 @@ class CodeArchive:
         path = self.path(root)
         try:
             if not file_io.exists(path):
-                with file_io.whole_file(path) as part, file_io.file_system(part).open(part, mode="wb") as file:
+                with file_io.atomic_write(path) as part, file_io.file_system(part).open(part, mode="wb") as file:
                     file.write(self.content)
         except Exception as error:  # TensorFlow's errors for remote file systems are not OSErrors
             raise InputError(f"--code-root {root}: cannot write there ({type(error).__name__}: {error}).") from error

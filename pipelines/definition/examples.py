@@ -31,7 +31,7 @@ def example_gen_for(data: str, data_format: str = AUTO) -> BaseNode:
     Raises:
       InputError: With "auto", when `data` does not exist or holds no files in a known format.
     """
-    data = file_io.whole(data)
+    data = file_io.absolute_path(data)
     if data_format != AUTO:
         kind = CsvExampleGen if data_format == CSV else ImportExampleGen
         return kind(input_base=data, input_config=_splits(_PATTERNS[data_format]))

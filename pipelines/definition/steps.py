@@ -141,13 +141,13 @@ def steps_of(
 
 def serving_folder(options: PipelineOptions) -> str:
     """Returns the serving folder, which contains one folder per pushed model."""
-    return file_io.whole(options.push_to or os.path.join(options.pipeline_root, "serving"))
+    return file_io.absolute_path(options.push_to or os.path.join(options.pipeline_root, "serving"))
 
 
 def _baseline(options: PipelineOptions, nodes: list[BaseNode], *, can_resolve_models: bool) -> Channel | None:
     """Adds the step that provides the baseline model for evaluation and warm start, and returns its output."""
     if options.baseline_model:
-        uri = file_io.whole(options.baseline_model)
+        uri = file_io.absolute_path(options.baseline_model)
         node: BaseNode = Importer(source_uri=uri, artifact_type=Model).with_id(BASELINE)
         nodes.append(node)
         return node.outputs["result"]
@@ -172,7 +172,7 @@ def _hyperparameters(
     """Adds the step that searches for or imports the Trainer's hyper-parameters, and returns its output."""
     tunes = has_tuner_step(modules, options.tune, options.tune_steps, options.hyperparameters)
     if options.hyperparameters:
-        node = _imported_hyperparameters(file_io.whole(options.hyperparameters), can_read_files)
+        node = _imported_hyperparameters(file_io.absolute_path(options.hyperparameters), can_read_files)
         nodes.append(node)
         return node.outputs["result"]
     if not tunes or modules.tuner is None:
@@ -207,4 +207,4 @@ def _schema_gen(options: PipelineOptions, statistics: Channel, can_read_files: b
         return SchemaGen(statistics=statistics, infer_feature_shape=options.schema_shapes != "no")
     if can_read_files:
         read_schema(options.schema)
-    return ImportSchemaGen(schema_file=file_io.whole(options.schema))
+    return ImportSchemaGen(schema_file=file_io.absolute_path(options.schema))

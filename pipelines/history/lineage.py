@@ -345,5 +345,5 @@ def _model_properties(run: Run) -> dict[str, object]:
 
 
 def _is_in(place: str, folder: str) -> bool:
-    place, folder = file_io.whole(place), file_io.whole(folder)
+    place, folder = file_io.absolute_path(place), file_io.absolute_path(folder)
     return place == folder or place.startswith(f"{folder}/")

@@ -41,7 +41,7 @@ def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
     if parts.scheme != "mysql" or not parts.hostname or not database:
         raise InputError(f"--metadata {_mask_password(url)}: expected a file path, or mysql://user@host:port/database.")
     user, password = unquote(parts.username or ""), unquote(parts.password or "") or _password()
-    redaction.remember({"password": password})  # TFX logs the connection configuration
+    redaction.remember_secrets({"password": password})  # TFX logs the connection configuration
     mysql = metadata_store_pb2.MySQLDatabaseConfig(
         host=parts.hostname, port=parts.port or 3306, database=database, user=user, password=password
     )

@@ -55,7 +55,7 @@ def search_folder(folder: str) -> FoundRuns:
     """
     if not file_io.isdir(folder):
         raise InputError(f"{folder}: there is no such folder.")
-    found, pending, searched = FoundRuns(), [(file_io.whole(folder), 0)], 0
+    found, pending, searched = FoundRuns(), [(file_io.absolute_path(folder), 0)], 0
     while pending:
         place, depth = pending.pop()
         searched += 1

@@ -171,7 +171,7 @@ def _search(places: Sequence[str], metadata: str) -> tuple[FoundRuns, list[str]]
         found.model_runs += found_here.model_runs
         found.stores += found_here.stores
         found.recorded_stores += found_here.recorded_stores
-        if (own := os.path.join(file_io.whole(place), SQLITE)) in found_here.stores:
+        if (own := os.path.join(file_io.absolute_path(place), SQLITE)) in found_here.stores:
             requested.append(own)
     found.stores = list(dict.fromkeys([*requested, *found.stores]))
     found.recorded_stores = list(dict.fromkeys(found.recorded_stores))
@@ -179,7 +179,7 @@ def _search(places: Sequence[str], metadata: str) -> tuple[FoundRuns, list[str]]
 
 
 def _is_same(first: str, second: str) -> bool:
-    return first == second or _real_path(file_io.whole(first)) == _real_path(file_io.whole(second))
+    return first == second or _real_path(file_io.absolute_path(first)) == _real_path(file_io.absolute_path(second))
 
 
 def _read_runs(folders: Iterable[str]) -> Iterator[Run]:
@@ -208,7 +208,7 @@ def _matches_module(run: Run, module: str) -> bool:
 
 def _runs_at(name: str) -> list[Run]:
     """Returns the run to which a folder belongs, searching only the folder, its children and its parents."""
-    place = file_io.whole(name).rstrip("/")
+    place = file_io.absolute_path(name).rstrip("/")
     folders = [place]
     while not file_io.is_remote(place) and (above := file_io.parent(folders[-1])) != folders[-1]:
         folders.append(above)
@@ -245,7 +245,7 @@ def _runs_in_store(store: PipelineStore, *arguments: Callable[[Run], bool], **op
 
 def _run_of_folder(runs: Sequence[Run], name: str) -> list[Run]:
     """Returns the run that wrote a folder; runs with a cache hit for it come second."""
-    place = file_io.whole(name).rstrip("/")
+    place = file_io.absolute_path(name).rstrip("/")
     for attribute in ("model_run", "pushed_model", "model"):
         made = [run for run in runs if (folder := getattr(run, attribute)) and _is_in(place, folder)]
         if made:

@@ -26,7 +26,7 @@ from ...executors.preflight import stamp
 from ...executors.runtime.beam_runner import in_process_by_default
 from ...executors.runtime.files import file_io, storage_errors
 from ...executors.runtime.files.temporary_folder import require_temporary_folder
-from ...executors.runtime.logs.exceptions import last_remembered
+from ...executors.runtime.logs.exceptions import pop_remembered_error
 from ...executors.training import metadata_pointer
 from ...executors.training.run_lock import hold_run_lock
 from ..definition.examples import example_gen_for
@@ -82,7 +82,7 @@ def run_with_modules(options: LocalPipeline, modules: PipelineModules) -> Outcom
     url = _metadata_url(options)
     require_store(dag.metadata_connection_config, url)
     store = store_identity(url)
-    last_remembered()  # discards an exception of an earlier run
+    pop_remembered_error()  # discards an exception of an earlier run
     with track_steps() as steps:
         try:
             with (
@@ -94,16 +94,16 @@ def run_with_modules(options: LocalPipeline, modules: PipelineModules) -> Outcom
                 Runner().run(dag)
         except Exception as error:
             _restore_marker(dag)
-            if (original := last_remembered()) is not None:
-                if storage_errors.in_text(str(original)) is None and (
+            if (original := pop_remembered_error()) is not None:
+                if storage_errors.find_in_text(str(original)) is None and (
                     summary := one_line_error(original, steps.running)
                 ):
                     raise summary from original
                 raise original from original.__cause__
             if (
-                translated := translate_pipeline_error(error, url, store) or storage_errors.in_text(str(error))
+                translated := translate_pipeline_error(error, url, store) or storage_errors.find_in_text(str(error))
             ) is not None:
-                raise translated from error  # from a TFX step without `remembered`
+                raise translated from error  # from a TFX step without `remember_error`
             if summary := one_line_error(error, steps.running):
                 raise summary from error
             raise

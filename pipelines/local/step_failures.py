@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...executors.errors import StepError, TrainerError
-from ...executors.runtime.logs.exceptions import RemoteTraceback, gist_of, has_frame_of_user, message_of
-from ...executors.runtime.logs.setup import step_in
+from ...executors.runtime.logs.exceptions import RemoteTraceback, has_user_frame, message_of, one_line_message
+from ...executors.runtime.logs.setup import parse_step
 
 _STEP_CODE = re.compile(r"[/\\]tfx[/\\]components[/\\]|[/\\]tensorflow_(transform|data_validation|model_analysis)[/\\]")
 _BEAM_SUFFIX = re.compile(r"\s*\[while running '[^']*'\]")
@@ -27,7 +27,7 @@ class _StepTracker(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Updates `running` if the record announces the start of a step."""
-        if (found := step_in(record)) is not None and found[1]:
+        if (found := parse_step(record)) is not None and found[1]:
             self.running = found[0]
 
 
@@ -53,7 +53,7 @@ def one_line_error(error: Exception, step: str) -> StepError | None:
     """
     if not step or isinstance(error, TrainerError) or isinstance(error.__cause__, RemoteTraceback):
         return None
-    if has_frame_of_user(error):
+    if has_user_frame(error):
         return None
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     if not _STEP_CODE.search(text):
@@ -72,5 +72,5 @@ def _one_line_message(error: Exception) -> str:
     if "Traceback (most recent call last)" in message and quoted:
         summary = quoted[-1]
     else:
-        summary = f"{type(error).__name__}: {_BEAM_SUFFIX.sub('', gist_of(error))}"
+        summary = f"{type(error).__name__}: {_BEAM_SUFFIX.sub('', one_line_message(error))}"
     return f"{summary[:_MAX_LENGTH].rstrip('.')}."

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...executors.errors import InputError, did_you_mean
 from ...executors.inputs.example_files import CSV
-from ...executors.inputs.shown import few
+from ...executors.inputs.message_text import closest_names
 from .column_statistics import FLOAT, INT, NOTHING, SEVERAL, TEXT, Column
 from .reading import RawData
 from .roles import DATE, LEFT_OUT, MILLISECONDS, SECONDS, WORDS, choose_role
@@ -82,7 +82,9 @@ def require_column(name: str, raw: RawData) -> None:
     """
     if name and name not in raw.columns:
         known = list(raw.columns)
-        raise InputError(f"--label {name!r} is not in {raw.path}: {few(known, near=name)}.{did_you_mean(name, known)}")
+        raise InputError(
+            f"--label {name!r} is not in {raw.path}: {closest_names(known, near=name)}.{did_you_mean(name, known)}"
+        )
 
 
 def _find_label(raw: RawData, columns: Sequence[Column]) -> tuple[Column, str]:

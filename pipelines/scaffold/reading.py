@@ -18,7 +18,7 @@ from ...executors.inputs.example_files import (
     batches,
     find_example_files,
 )
-from ...executors.inputs.shown import listed
+from ...executors.inputs.message_text import join_names
 from ...executors.runtime.files import file_io
 
 ROWS = 100_000  # maximum of rows to read; the pipeline later processes all rows
@@ -159,7 +159,7 @@ def _first_rows(files: list[ExampleFile], rows: int) -> tuple[list[Batch], bool]
 def _require_same_columns(batch: Batch, names: list[str], first: str) -> None:
     if list(batch.columns) != names:
         raise InputError(
-            f"{batch.file.path} has different columns from {first}: {listed(batch.columns)}. ExampleGen requires "
+            f"{batch.file.path} has different columns from {first}: {join_names(batch.columns)}. ExampleGen requires "
             "the same columns in the same order in all files."
         )
 

@@ -45,11 +45,11 @@ LINES = {
 VALUES = {
     "": "the path is empty",
     " ": "the path is empty",
-    "a\nb": "a path with control characters",
-    "https://example.com/x": "nothing is fetched from the web",
+    "a\nb": "the path contains control characters",
+    "https://example.com/x": "files are not downloaded from the web",
     "s3://bucket/x": "only with the package tensorflow-io",
     "hdfs://host/x": "only with the package tensorflow-io",
-    "sg://bucket/x": "no file system has the scheme 'sg'; there are gs, ",
+    "sg://bucket/x": "no file system has the scheme 'sg'; the supported schemes are gs, ",
     "fifo": "this is a FIFO (named pipe)",
     "socket": "this is a socket",
     "/dev/zero": "this is a character device",
@@ -155,7 +155,7 @@ CASES: list[tuple[str, list[str], str]] = [
         ("train", ["--custom-config", f"@{name}"], said)
         for name, said in {
             "deep.json": "nested too deeply",
-            "twice.json": "the key 'a' is in it twice",
+            "twice.json": "the key 'a' occurs twice",
             "list.json": "must be a JSON object, not a list",
             "binary.json": "is not JSON",
             "empty.json": "is not JSON",
@@ -166,14 +166,14 @@ CASES: list[tuple[str, list[str], str]] = [
         }.items()
     ),
     ("train", ["--custom-config", DEEP], "nested too deeply"),
-    ("train", ["--custom-config", '{"a": 1, "a": 2}'], "the key 'a' is in it twice"),
+    ("train", ["--custom-config", '{"a": 1, "a": 2}'], "the key 'a' occurs twice"),
     *(
         ("train", ["--config", name], said)
         for name, said in {
             "deep.yaml": "nested too deeply",
-            "twice.yaml": "line 3: a is in line 2 already",
+            "twice.yaml": "line 3: duplicate key a, also in line 2",
             "binary.yaml": "this is not YAML",
-            "cyclic.yaml": "is not read; write the value out",
+            "cyclic.yaml": "is not supported; write out the value",
             "list.yaml": "it must be a mapping of options",
             "object.yaml": "custom-config",
             "data.yaml": "it takes one value, not a list",
@@ -191,7 +191,7 @@ CASES: list[tuple[str, list[str], str]] = [
         ("train", ["--hyperparameters", name], said)
         for name, said in {
             "deep.json": "nested too deeply",
-            "twice.json": "the key 'a' is in it twice",
+            "twice.json": "the key 'a' occurs twice",
             "list.json": "must hold a JSON object, not a list",
             "binary.json": "is not JSON",
             "folder": "expected one file in it, found none",
@@ -213,14 +213,14 @@ CASES: list[tuple[str, list[str], str]] = [
         for name, said in {
             "/": "this is the root folder",
             "../../../../../../../../..": "this is the root folder",
-            "data.csv": "this is a file, and a folder is to be written there",
-            "data.csv/below": "data.csv is no folder",
-            "module.py/a/b": "module.py is no folder",
-            "/dev/null/x": "/dev/null is no folder",
+            "data.csv": "this is a file, but a folder must be written there",
+            "data.csv/below": "data.csv is not a folder",
+            "module.py/a/b": "module.py is not a folder",
+            "/dev/null/x": "/dev/null is not a folder",
         }.items()
     ),
-    ("predict", ["--output", "folder"], "this is a folder, and a file is to be written there"),
-    ("predict", ["--output", "data.csv/x.jsonl"], "data.csv is no folder"),
+    ("predict", ["--output", "folder"], "this is a folder, but a file must be written there"),
+    ("predict", ["--output", "data.csv/x.jsonl"], "data.csv is not a folder"),
     ("predict", ["--model", "nothing"], "nothing"),
     ("predict", ["--model", "data.csv"], "data.csv"),
     ("train", ["--train-files", "nothing*"], "no file matches 'nothing*'"),
@@ -235,8 +235,8 @@ CASES: list[tuple[str, list[str], str]] = [
     ("train", ["--output", "gs://bucket-without-network/x"], "gs://bucket-without-network/x"),
     ("run", ["--data", "nothing"], "--data nothing"),
     ("run", ["--data", "folder"], "folder"),
-    ("run", ["--pipeline-root", "data.csv"], "data.csv: this is a file, and a folder is to be written there"),
-    ("run", ["--push-to", "data.csv/serving"], "data.csv is no folder"),
+    ("run", ["--pipeline-root", "data.csv"], "data.csv: this is a file, but a folder must be written there"),
+    ("run", ["--push-to", "data.csv/serving"], "data.csv is not a folder"),
     ("init", ["--data", "nothing.csv"], "nothing.csv"),
     ("init", ["--data", "folder"], "folder"),
     ("report", ["--output", "folder"], "this is a folder"),
@@ -257,7 +257,7 @@ MODULES = {
     "fifo.py": "fifo.py: this is a FIFO",
     "dangling.py": "dangling.py does not exist",
     "/dev/zero": "/dev/zero",
-    "https://example.com/m.py": "https://example.com/m.py: code is not fetched from the web",
+    "https://example.com/m.py": "https://example.com/m.py: code is not downloaded from the web",
     "s3://bucket/m.py": "s3://bucket/m.py",
     "gs://bucket-without-network/m.py": "gs://bucket-without-network/m.py",
     "sg://bucket/m.py": "sg://bucket/m.py",

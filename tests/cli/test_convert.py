@@ -150,7 +150,7 @@ def test_the_function_may_be_named(file: File, source: str, arguments: list[str]
         ("if 1:\n    run_fn = 1\ndef trainer_fn(): 1", [], "m.py, line 2: it already has a run_fn"),
         ("from x import y as run_fn, trainer_fn", [], "m.py, line 1: it already has a run_fn"),
         ("def trainer_fn(:\n", [], "m.py, line 1: this is not Python 3."),
-        ("x = 1\0", [], "m.py, line 1: a NUL byte. This is not Python source."),
+        ("x = 1\0", [], "m.py, line 1: a NUL byte. The file is not Python source."),
     ],
 )
 def test_it_says_why_it_adds_nothing(file: File, source: str, arguments: list[str], message: str) -> None:

@@ -164,8 +164,8 @@ def test_an_export_of_excel_becomes_a_project_whose_pipeline_runs(command: Comma
     done = command("init", "shop", "--data", "Umsätze.csv", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:2] == [
-        "Umsätze.csv: it is no UTF-8 and was read as Latin-1 (Windows-1252); it was separated by semicolons; decimal "
-        "commas in Größe, Preis are points",
+        "Umsätze.csv: it was not UTF-8 and was read as Latin-1 (Windows-1252); fields were separated by semicolons; "
+        "decimal commas in Größe, Preis were replaced by points",
         "Umsätze.csv: 300 rows, 3 columns",
     ]
     project = tmp_path / "shop"
@@ -181,7 +181,7 @@ def test_an_export_of_excel_becomes_a_project_whose_pipeline_runs(command: Comma
     checked = command("check", *line, "--pipeline-root", tmp_path / "root")
     assert checked.returncode == 0, checked.stdout + checked.stderr
     copy = tmp_path / "root" / "plain_csv" / "Umsätze.csv"
-    assert f"are points. The pipeline reads a converted copy: {copy}" in checked.stdout
+    assert f"were replaced by points. The pipeline reads a converted copy: {copy}" in checked.stdout
     ran = command("run", *line, "--pipeline-root", tmp_path / "root", "--train-steps", "5", "--no-push")
     assert ran.returncode == 0, ran.stderr
     assert f"The pipeline reads a converted copy: {copy}" in ran.stderr

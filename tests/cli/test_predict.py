@@ -235,14 +235,17 @@ def test_a_missing_column_is_named_with_the_nearest_one(ask: Ask, tmp_path: path
 
 def test_damaged_files_are_named(ask: Ask, tmp_path: pathlib.Path) -> None:
     cases = {
-        "short.csv": (b"x,n\n1,2\n3\n", r"short.csv, row 2: it has 1 values, and the header names 2 columns"),
-        "twice.csv": (b"x,x\n1,2\n", r"twice.csv: its first line must name the columns, each once"),
-        "quote.csv": (b'x,n\n1,"2\n', r"quote.csv, line 2: this is not CSV: unexpected end of data"),
+        "short.csv": (b"x,n\n1,2\n3\n", r"short.csv, row 2: it has 1 values, but the header has 2 columns"),
+        "twice.csv": (b"x,x\n1,2\n", r"twice.csv: its first line must contain the column names, each once"),
+        "quote.csv": (b'x,n\n1,"2\n', r"quote.csv, line 2: not valid CSV: unexpected end of data"),
         "text.tfrecord": (
             b"x,n\n1,2\n3,4\n5,6\n",
-            r"text.tfrecord is no TFRecord file, or is damaged from its first byte on",
+            r"text.tfrecord is not a TFRecord file, or is damaged from its first byte",
         ),
-        "cut.csv": (gzip.compress(b"x\n" + os.urandom(999).hex().encode())[:-99], "cut.csv is gzipped, and cut off"),
+        "cut.csv": (
+            gzip.compress(b"x\n" + os.urandom(999).hex().encode())[:-99],
+            "cut.csv is a truncated or damaged gzip file",
+        ),
         "broken.jsonl": (b'{"x": 1}\n{"x": \n', r"broken.jsonl, line 2: each line must be a JSON object"),
     }
     for name, (content, message) in cases.items():
@@ -484,7 +487,7 @@ def test_a_keras_export(ask: Ask, tmp_path: pathlib.Path) -> None:
         (["--model", "."], "--model .: no SavedModel in it, nor in its Format-Serving"),
         (["--model", "."], "or a folder with a numeric name. It contains data.csv, folder, folder.csv."),
         (["--examples", "/nowhere/*"], "--examples: no file matches '/nowhere/*'."),
-        (["--examples", "folder/"], "no file matches 'folder/'. It is a folder; write 'folder/*'."),
+        (["--examples", "folder/"], "no file matches 'folder/'. It is a folder; use 'folder/*'."),
         (["--output", "out.txt"], "--output out.txt: its name must end in .jsonl, .csv, .tfrecord"),
         (["--output", "data.csv"], "--output data.csv is one of the input files."),
         (["--output", "folder.csv"], "--output folder.csv: this is a folder"),

@@ -55,4 +55,4 @@ def test_from_python_it_is_an_error_of_the_input() -> None:
 
 
 def test_a_missing_file_is_something_else() -> None:
-    assert temporary_folder.explained(FileNotFoundError("another file")) is None
+    assert temporary_folder.explain(FileNotFoundError("another file")) is None

@@ -136,7 +136,7 @@ def test_what_was_left_out_is_told_wherever_a_run_is(
 
     failed = command(*arguments, "skip:2")
     assert failed.returncode == 2
-    assert "3 records cannot be read, and on_bad_records=skip:2 leaves out 2 at most" in failed.stderr
+    assert "3 records cannot be read, but on_bad_records=skip:2 skips at most 2" in failed.stderr
     bad = json.loads((tmp_path / "out" / "model_run" / "run.json").read_text())["bad_records"]
     assert (bad["limit"], bad["count"], len(bad["records"])) == (2, 3, 3)
 

@@ -193,7 +193,7 @@ def test_bad_records_are_left_out_and_counted(
         return search(fn_args)
 """
     path = module(SQUARES.replace("def tuner_fn", "def search") + reading, helper="def look(trial, x):\n    pass\n")
-    with pytest.raises(InputError, match="skip:1 leaves out 1 at most"):
+    with pytest.raises(InputError, match="skip:1 skips at most 1"):
         search(path, on_bad_records="skip:1")
     search(path, on_bad_records="skip:2")
     assert search.bad_records == 2

@@ -16,7 +16,7 @@ import tfx.version
 from tfx.types import standard_artifacts
 
 from generic_trainer import GenericExecutor, InputError, ModuleError
-from generic_trainer.executors.runtime.logs.exceptions import last_remembered
+from generic_trainer.executors.runtime.logs.exceptions import pop_remembered_error
 
 TRAIN_ARGS = {"train_args": '{"num_steps": 5}', "eval_args": '{"num_steps": 2}'}
 
@@ -98,8 +98,8 @@ def test_a_failure_leaves_no_model_and_can_be_asked_for(artifacts: Any, module: 
     path = module("def run_fn(fn_args): raise OSError('disk')")
     with pytest.raises(OSError, match="disk") as caught:
         GenericExecutor().Do(inputs, outputs, {**TRAIN_ARGS, "module_file": path, "isolate": 0})
-    assert last_remembered() is caught.value
-    assert last_remembered() is None
+    assert pop_remembered_error() is caught.value
+    assert pop_remembered_error() is None
     assert os.listdir(outputs["model"][0].uri) == []
     args = {"train_args": '{"splits": ["tset"]}', "eval_args": "{}", "module_file": path}
     inputs["examples"][0].split_names = '["test", "eval"]'

@@ -176,15 +176,15 @@ def training(
 def test_a_disk_that_takes_no_more_leaves_what_was_there(training: Training, phase: str, error: int) -> None:
     training.run_once()
     said = {
-        errno.ENOSPC: ("No space left on device", "are free there. Make room there"),
-        errno.EDQUOT: ("Disk quota exceeded", "are free there. Delete what is not needed"),
+        errno.ENOSPC: ("No space left on device", "are free there. Free disk space"),
+        errno.EDQUOT: ("Disk quota exceeded", "are free there. Delete files that are not needed"),
         errno.EROFS: ("Read-only file system", "Mount it for writing"),
     }[error]
     if phase == "checkpoint":
         training.faults.fail("write create", "*/checkpoints/ckpt-3*", error)
         path = training.out / "model_run" / "checkpoints" / "ckpt-3"
         training.fails_then_succeeds(
-            1, f"Writing the checkpoint {path} failed: {said[0]}", said[1], "the next run goes on"
+            1, f"Writing the checkpoint {path} failed: {said[0]}", said[1], "the next run resumes"
         )
     else:
         training.faults.fail("exchange", "*/model/Format-Serving", errno.ENOSYS, rule=1)
@@ -217,7 +217,7 @@ def test_a_disk_that_is_full_when_the_model_is_exported(training: Training) -> N
     training.run_once()
     training.faults.fail("write", "*/.staging-*/variables/*", errno.ENOSPC)
     done = training.fails_then_succeeds(
-        1, "failed: ResourceExhaustedError: No space left on device: ", "are free there. Make room there"
+        1, "failed: ResourceExhaustedError: No space left on device: ", "are free there. Free disk space"
     )
     assert "Raised by the training module" in done.said
 
@@ -283,7 +283,7 @@ def test_a_call_that_fails_for_a_moment_is_made_again(
     done = training.run()
     assert training.met == options["count"], done.said
     assert done.code == 0, done.said
-    assert done.said.count("Trying again (2 of 6)") == 1
+    assert done.said.count("Retrying (2 of 6)") == 1
     assert sorted(content(training.out / "model")) == MODEL
     assert training.status() == "succeeded"
 
@@ -306,7 +306,7 @@ def test_a_call_that_takes_long_is_waited_for_and_told_of(training: Training) ->
     assert done.code == 0, done.said
     assert training.met == 1
     path = training.out / "model_run" / "checkpoints" / "ckpt-2"
-    slow = rf"Writing the checkpoint {re.escape(str(path))} has taken [5-8] s so far; waiting for it\."
+    slow = rf"Writing the checkpoint {re.escape(str(path))} has taken [5-8] s so far; still waiting\."
     assert re.search(slow, done.said), done.said
     assert sorted(content(training.out / "model")) == MODEL
 
@@ -360,7 +360,7 @@ def begin_and_hold(training: Training) -> pathlib.Path:
 def test_a_temporary_folder_that_is_full_says_so(training: Training) -> None:
     training.faults.fail("write", "*/result.json.part", errno.ENOSPC)
     folder = tempfile.gettempdir()
-    done = training.fails_then_succeeds(1, f"could not write its answer below {folder}. ", "or set TMPDIR")
+    done = training.fails_then_succeeds(1, f"could not write its result below {folder}. ", "or set TMPDIR")
     assert "No model was published." in done.last_line
 
 
@@ -386,7 +386,7 @@ def test_a_small_disk_fills_up(training: Training, small_disk: pathlib.Path) -> 
     assert done.code == 1, done.said
     path = training.out / "model_run" / "checkpoints" / "ckpt-3"
     assert f"Writing the checkpoint {path} failed: No space left on device. " in done.last_line
-    assert " of 2.1 MB are free there. Make room there" in done.last_line
+    assert " of 2.1 MB are free there. Free disk space" in done.last_line
     assert training.checkpoints() == [1, 2]
     assert not content(training.out / "model")
     assert not list((training.out / "model_run" / "checkpoints").glob("*_temp")), "it would take the room that is left"

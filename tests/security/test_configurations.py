@@ -13,8 +13,8 @@ from generic_trainer.pipelines.submit.elastic_job import read_elastic_job
 
 HOSTILE = {
     "object": ("  a: !!python/object/apply:os.abort []", "could not determine a constructor|not YAML"),
-    "alias": ("  a: &a {units: 3}\n  b: *a", r"line \d+: the alias \*a is not read; write the value out"),
-    "itself": ("  a: &a [*a]", r"the alias \*a is not read"),
+    "alias": ("  a: &a {units: 3}\n  b: *a", r"line \d+: the alias \*a is not supported; write out the value"),
+    "itself": ("  a: &a [*a]", r"the alias \*a is not supported"),
     "deep": ("  a: " + "[" * 20_000 + "]" * 20_000, "nested too deeply|not YAML"),
 }
 

@@ -70,7 +70,7 @@ def test_a_link_laid_beforehand_does_not_lead_a_file_elsewhere(open_to_all: path
 
 def test_two_part_files_have_names_of_their_own(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "predictions.csv")
-    with file_io.whole_file(path) as first, file_io.whole_file(path) as second:
+    with file_io.atomic_write(path) as first, file_io.atomic_write(path) as second:
         assert first != second
         for part in (first, second):
             pathlib.Path(part).write_text("x")

@@ -12,11 +12,11 @@ import pytest
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.runtime.logs.redaction import (
     MASK,
+    mask_known,
     masked,
     masked_text,
-    remember,
+    remember_secrets,
     unfinished_secret,
-    without_known,
 )
 from generic_trainer.pipelines.submit.secrets import require_no_secrets
 
@@ -87,7 +87,7 @@ def test_a_manifest_may_hold_what_only_looks_so(text: str) -> None:
 
 
 def test_secrets_are_known_in_every_spelling_and_the_longest_first() -> None:
-    remember({"password": 'quo"te\\and/sl@sh', "token": "tulip-garden", "api_key": "tulip-garden-at-night"})
+    remember_secrets({"password": 'quo"te\\and/sl@sh', "token": "tulip-garden", "api_key": "tulip-garden-at-night"})
     for text in (
         'x quo"te\\and/sl@sh',
         json.dumps(['quo"te\\and/sl@sh']),
@@ -95,21 +95,21 @@ def test_secrets_are_known_in_every_spelling_and_the_longest_first() -> None:
         "https://host/?p=quo%22te%5Cand%2Fsl%40sh",
         "a tulip-garden-at-night b tulip-garden",
     ):
-        shown = without_known(text)
+        shown = mask_known(text)
         assert MASK in shown
         assert [part for part in ("sl@sh", "sl%40sh", "garden", "night") if part in shown] == []
 
 
 def test_a_stream_in_pieces_keeps_what_may_be_the_beginning_of_a_secret() -> None:
-    remember({"password": "lilac-by-the-gate", "token": "lilac-by-the-gate-or-not", "api_key": "xy1-rose-xy1"})
+    remember_secrets({"password": "lilac-by-the-gate", "token": "lilac-by-the-gate-or-not", "api_key": "xy1-rose-xy1"})
     text = "one lilac-by-the-gate two lilac-by-the-wall xy1-rose-xy1 lilac-by-the-gate-or-not"
     for size in range(1, len(text)):
         rest, shown = "", ""
         for start in range(0, len(text), size):
             rest += text[start : start + size]
             cut = len(rest) - unfinished_secret(rest)
-            shown, rest = shown + without_known(rest[:cut]), rest[cut:]
-        assert shown + without_known(rest) == f"one {MASK} two lilac-by-the-wall {MASK} {MASK}"
+            shown, rest = shown + mask_known(rest[:cut]), rest[cut:]
+        assert shown + mask_known(rest) == f"one {MASK} two lilac-by-the-wall {MASK} {MASK}"
 
 
 def test_threads_mask_while_others_add_secrets() -> None:
@@ -127,7 +127,7 @@ def test_threads_mask_while_others_add_secrets() -> None:
     for thread in threads:
         thread.start()
     for number in range(300):
-        remember({"password": f"rose-{number}-garden"})
+        remember_secrets({"password": f"rose-{number}-garden"})
     over.set()
     for thread in threads:
         thread.join()

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from generic_trainer.cli.main import cli
 from generic_trainer.executors.preflight.verdicts import FAILED, Report, Verdict
 from generic_trainer.executors.runtime.logs import setup
-from generic_trainer.executors.runtime.logs.redaction import MASK, masked, masked_text, remember, secret_names
+from generic_trainer.executors.runtime.logs.redaction import MASK, masked, masked_text, remember_secrets, secret_names
 
 Leaks = Callable[[Mapping[str, str]], list[str]]
 
@@ -79,11 +79,11 @@ def test_lines_of_other_packages_in_the_kept_log_hold_none(tmp_path: pathlib.Pat
     monkeypatch.setenv(setup.LOG_FILE, str(tmp_path / "kept.log"))
     root = logging.getLogger()
     try:
-        setup.keep_logs_as_parent_does(native=False)
+        setup.inherit_log_file(native=False)
         root.warning("Using deployment config:\n%s", PROTO)
     finally:
         monkeypatch.delenv(setup.LOG_FILE)
-        setup.keep_logs_as_parent_does(native=False)
+        setup.inherit_log_file(native=False)
     kept = (tmp_path / "kept.log").read_text()
     assert f'user: "me" password: "{MASK}"' in kept
 
@@ -150,7 +150,7 @@ def test_where_a_secret_is_can_be_told_without_telling_it(config: dict[str, Any]
 
 
 def test_short_and_common_words_are_not_taken_out_of_every_text() -> None:
-    remember({"token": "train", "password": "abc", "api_key": "k3y-of-a-run"})
+    remember_secrets({"token": "train", "password": "abc", "api_key": "k3y-of-a-run"})
     assert masked_text("train abc with k3y-of-a-run") == f"train abc with {MASK}"
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ...errors import InputError
 from ...inputs.csv.delimited import Field, decode
-from ...inputs.shown import listed, shown
+from ...inputs.message_text import join_names, short_repr
 from .conf import DataSet
 from .examples import parse_examples
 
@@ -118,7 +118,7 @@ class Columns:
             if 2 * len(invalid) > len(known):
                 return self
             what = "names the column {} twice" if counts[invalid[0]] else "lacks the column {}"
-            raise InputError(f"the header {what.format(shown(invalid[0]))}; it has {listed(header)}.")
+            raise InputError(f"the header {what.format(short_repr(invalid[0]))}; it has {join_names(header)}.")
         row = tuple(known.get(name) or Field(f"{name} ({place})", "string") for place, name in enumerate(header))
         return dataclasses.replace(self, row=row)
 

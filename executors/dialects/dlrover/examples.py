@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from ...errors import InputError, did_you_mean
 from ...inputs.bad_records import policy
 from ...inputs.csv.delimited import Field, split_values
-from ...inputs.shown import few, listed
+from ...inputs.message_text import closest_names, join_names
 from ...inputs.tfrecord.native_records import first_tf_records
 
 if TYPE_CHECKING:
@@ -65,14 +65,15 @@ def infer_kinds(files: Sequence[str], fields: Sequence[Field], where: str) -> Ki
             break
     if not any(field.name in kinds for field in fields):
         raise InputError(
-            f"{where}: the examples in {files[0]} have none of the columns {listed([f.name for f in fields])}; they "
-            f"have {listed(sorted(kinds)) or 'no features'}."
+            f"{where}: the examples in {files[0]} have none of the columns {join_names([f.name for f in fields])}; "
+            f"they have {join_names(sorted(kinds)) or 'no features'}."
         )
     for field in fields:
         if field.is_required and field.name not in kinds:
             raise InputError(
                 f"{where}: the first {_MAX_RECORDS:,} examples in {files[0]} have no value for the label "
-                f"{field.name!r}; they have {few(sorted(kinds), near=field.name)}.{did_you_mean(field.name, kinds)}"
+                f"{field.name!r}; they have {closest_names(sorted(kinds), near=field.name)}."
+                f"{did_you_mean(field.name, kinds)}"
             )
         if field.name not in kinds:
             logging.warning(

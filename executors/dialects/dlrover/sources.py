@@ -26,7 +26,8 @@ from absl import logging
 from ...compat.dlrover import configure, path_of
 from ...errors import InputError
 from ...inputs.bad_records import policy
-from ...inputs.csv.row_checks import check_rows, looks_like_data, split_row, what_is_wrong
+from ...inputs.csv.row_checks import check_rows, describe_problem, looks_like_data, split_row
+from ...inputs.message_text import short_repr
 from ...inputs.readers.range_reader import (
     THREADS,
     batches,
@@ -40,7 +41,6 @@ from ...inputs.readers.reader_params import CSV, TEXT, TF_RECORD
 from ...inputs.readers.record_files import find_record_files, kind_of
 from ...inputs.readers.shard_ledger import Ledger, Shard, ShardLedger
 from ...inputs.readers.skipping_ledger import SkippingLedger, place_after
-from ...inputs.shown import shown
 from ...inputs.tfrecord.native_records import check_tf_records, tf_record_dataset
 from ...inputs.tfrecord.ranges import DAMAGED, TfRecordRanges
 from ...inputs.tfrecord.scan import ParseTrial, refused
@@ -149,7 +149,7 @@ def open_source(
 def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where: str, is_shared: bool) -> Source:
     if data.reader is not None or data.path:
         logging.info("%s: reading the run's files %s instead of the conf's data.", where, ", ".join(patterns))
-    kind, files = kind_of(find_record_files(patterns), columns_wanted=True, otherwise=TEXT)
+    kind, files = kind_of(find_record_files(patterns), columns_wanted=True, default=TEXT)
     if kind == TF_RECORD:
         columns = dataclasses.replace(columns, kinds=infer_kinds(files, columns.fields, where))
         source = ExampleRangeSource if is_shared or policy(READER) else ExampleSource
@@ -169,7 +169,7 @@ def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where:
     has_header = named is not columns or not looks_like_data(headers[0], columns.fields, columns.field_delim)
     if has_header and named is columns:
         message = "%s: the first row of %s does not match the columns, and is skipped as a header: %s."
-        logging.warning(message, where, files[0], shown(headers[0]))
+        logging.warning(message, where, files[0], short_repr(headers[0]))
     for file, header in zip(files, headers, strict=True):
         if has_header and header != headers[0]:
             raise InputError(f"{where}: {files[0]} begins with the header {headers[0]!r}, and {file} with {header!r}.")
@@ -488,7 +488,7 @@ def _drop_bad(
     """
     found = refused(rows, trial)
     for index, problem in found:
-        wrong = what_is_wrong(rows[index], columns.row_fields, columns.field_delim, columns.value_delim)
+        wrong = describe_problem(rows[index], columns.row_fields, columns.field_delim, columns.value_delim)
         _skip(*place(index), wrong or problem)
         bad.add(start + index)
     return np.delete(rows, [index for index, _ in found])

@@ -14,7 +14,7 @@ from absl import logging
 
 from ...errors import ModuleError
 from ...inputs.readers.records import Metadata, Records
-from ...runtime.logs.exceptions import gist_of
+from ...runtime.logs.exceptions import one_line_message
 from ...saved_models.input_names import argument_names
 from .job import call_model
 from .parts import PREDICTION, Parts
@@ -95,7 +95,7 @@ def first_inputs(parts: Parts, records: Records, takes_records: bool) -> dict[st
         given = data if takes_records else parts.feed(data, PREDICTION, records.metadata)
         first = next(iter(given), None)
     except Exception as error:  # feed is user code
-        logging.warning("feed failed on the first record in %s: %s", PREDICTION, gist_of(error))
+        logging.warning("feed failed on the first record in %s: %s", PREDICTION, one_line_message(error))
         return {}
     features = {"records": first} if takes_records else features_of(first)
     by_name = features if isinstance(features, Mapping) else {"inputs": features}

@@ -20,7 +20,7 @@ from ...checkpoints.restore import restore
 from ...errors import InputError
 from ...keras.weight_fingerprints import of_weights
 from ...monitoring.progress import report_progress
-from ...runtime.process.preemption import Preempted, asked, heeded
+from ...runtime.process.preemption import Preempted, deferred_sigterm, is_preempted
 from .batch_callbacks import find_batch_callback
 from .grouped_steps import GroupedSteps
 from .job import Job
@@ -173,7 +173,7 @@ class Schedule(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._evaluation.run(self._step)
         if 0 < options.max_step <= self._step:
             self._job.stop_training = True
-        elif asked() and int(self._job.step.numpy()) == self._step:  # not within a group of steps
+        elif is_preempted() and int(self._job.step.numpy()) == self._step:  # not within a group of steps
             self._checkpoints.save(self._epoch, self._records)
             raise Preempted(f"step {self._step}")
 
@@ -302,7 +302,9 @@ def fit(
             grouped = GroupedSteps(job, steps_until_due)
             callbacks = [grouped.epochs(), *callbacks]
             stack.enter_context(grouped.in_fit())
-            stack.enter_context(heeded())  # several workers do not save on preemption; they resume from a checkpoint
+            stack.enter_context(
+                deferred_sigterm()
+            )  # several workers do not save on preemption; they resume from a checkpoint
         epochs = options.num_epochs if options.num_epochs > 0 else ENDLESS
         if records:
             # No records are left if the checkpoint was saved at the epoch's last step.

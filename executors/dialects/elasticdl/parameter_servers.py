@@ -49,7 +49,7 @@ from ...errors import InputError
 from ...fn_args import FnArgs
 from ...monitoring import run_record
 from ...runtime.files import file_io
-from ...runtime.process.preemption import Preempted, asked, heeded
+from ...runtime.process.preemption import Preempted, deferred_sigterm, is_preempted
 from .batch_callbacks import find_batch_callback
 from .job import Job
 from .loop import ENDLESS, Checkpoints, Schedule
@@ -101,7 +101,7 @@ class WorkerPool:
         tasks = [(CHIEF, 0), *((WORKER, index) for index in range(len(task.jobs[WORKER])))]
         self._devices = [f"/job:{role}/replica:0/task:{index}" for role, index in tasks]
 
-    @heeded()
+    @deferred_sigterm()
     def fit(
         self,
         job: Job,
@@ -211,7 +211,7 @@ def _announce(batches: Iterator[Batch], number: int, callbacks: tf.keras.callbac
         callbacks.on_train_batch_begin(number)
         yield batch
         number += 1
-        if asked():
+        if is_preempted():
             break  # so that the schedule can save a checkpoint
 
 
@@ -231,10 +231,10 @@ def serve(task: ClusterTask, model_run_dir: str) -> None:
     )  # fmt: skip
     logging.info("%s is listening at %s.", task, server.target)
     remaining_seconds = _GRACE_SECONDS
-    with contextlib.nullcontext() if task.type == PS else heeded():
+    with contextlib.nullcontext() if task.type == PS else deferred_sigterm():
         while task.type == PS or _release_id(task, model_run_dir) in ("", before):
             time.sleep(_POLL_SECONDS)
-            remaining_seconds -= _POLL_SECONDS * asked()
+            remaining_seconds -= _POLL_SECONDS * is_preempted()
             if remaining_seconds <= 0:
                 raise Preempted
 

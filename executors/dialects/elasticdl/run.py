@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ...checkpoints.trained_marker import TrainedMark
+from ...checkpoints.trained_marker import TrainedMarker
 from ...compat.tensorflow import write_graph
 from ...distributed.tf_config import PS, ClusterTask, task_from_environment
 from ...engines.strategies import strategy
@@ -104,7 +104,7 @@ def _train(
             load_weights(job.inner, options.checkpoint_dir_for_init)
     _rehearse_export(parts, records, job, is_remote=pool is not None)
     checkpoints = Checkpoints(job, optimizer, options)  # outside the scope: its variables are not synchronized
-    trained = TrainedMark(
+    trained = TrainedMarker(
         fn_args.checkpoint_dir, "elasticdl", {"epochs": options.num_epochs, "steps": options.max_step}
     )
     mark = trained.read()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from absl import logging
 
-from ...checkpoints.trained_marker import TrainedMark
+from ...checkpoints.trained_marker import TrainedMarker
 from ...distributed import tf_config
 from ...fn_args import FnArgs
 from ...keras import early_stopping
@@ -31,7 +31,7 @@ class EndOfTraining:
         self._estimator = job.estimator
         folder = fn_args.checkpoint_dir if tf_config.task_from_environment() is None else None
         length = {"max_steps": job.train_spec.max_steps, "early_stop": str(early_stopping.stop_of_estimator())}
-        self._mark = TrainedMark(folder, "estimator", length)
+        self._mark = TrainedMarker(folder, "estimator", length)
 
     def record(self, step: int) -> None:
         """Records the last training step."""

@@ -31,7 +31,7 @@ from ...keras import early_stopping
 from ...monitoring import progress
 from ...runtime.files import file_io
 from ...runtime.files.artifact_layout import EVAL_DIR
-from ...runtime.process.preemption import Preempted, asked, heeded
+from ...runtime.process.preemption import Preempted, deferred_sigterm, is_preempted
 from ...saved_models.locations import find_saved_model
 from .end_of_training import EndOfTraining
 
@@ -167,10 +167,10 @@ def _train(job: EstimatorJob, trained: EndOfTraining) -> dict[str, float]:
     if alone:
         note_end(job.estimator, trained.record)
     metrics = None
-    with heeded() if _saves_on_sigterm(job.estimator.config) else contextlib.nullcontext():
+    with deferred_sigterm() if _saves_on_sigterm(job.estimator.config) else contextlib.nullcontext():
         with contextlib.suppress(Preempted):  # from an evaluation, whose checkpoint is saved already
             metrics, _ = tf.estimator.train_and_evaluate(job.estimator, train_spec, eval_spec) or (None, None)
-        if asked():
+        if is_preempted():
             raise Preempted(job.estimator.latest_checkpoint() or "")
     return metrics or {}
 

@@ -51,7 +51,7 @@ _VERSION = 2  # of the file format
 _BLOCK = 256  # consecutive rows that are shuffled as a unit; larger blocks would be shuffled less thoroughly
 
 
-def key_of(files: RecordFiles, options: ReadOptions, *spec: object) -> str:
+def cache_key(files: RecordFiles, options: ReadOptions, *spec: object) -> str:
     """Returns the cache key of the examples in some files, which changes with the files, the spec and TensorFlow.
 
     Args:
@@ -98,7 +98,7 @@ class BatchCache:
         """Returns the cached examples of a key; on a cache miss, writes them first.
 
         Args:
-          key: Cache key, from `key_of`; used as a directory name.
+          key: Cache key, from `cache_key`; used as a directory name.
           batches: Returns a dataset of one epoch of parsed batches, in the order of the records.
 
         Returns:
@@ -109,14 +109,16 @@ class BatchCache:
         try:
             # A new thread is outside of an Estimator's graph and of a distribution strategy's scope.
             with concurrent.futures.ThreadPoolExecutor(1) as thread:
-                return thread.submit(lambda: _opened(entry) or self._written(entry, batches)).result()
+                return thread.submit(lambda: _open_entry(entry) or self._write_entry(entry, batches)).result()
         except (OSError, _TooLargeError, TypeError) as error:
-            logging.warning("input_cache %s: reading the examples as they are, for %s", self.folder, error)
+            logging.warning("input_cache %s: the examples are read without the cache, because %s", self.folder, error)
             return None
 
-    def _written(self, entry: pathlib.Path, batches: Callable[[], tf.data.Dataset]) -> CachedRows | None:
+    def _write_entry(self, entry: pathlib.Path, batches: Callable[[], tf.data.Dataset]) -> CachedRows | None:
         if not tf.executing_eagerly():
-            raise TypeError("tf.compat.v1.disable_eager_execution() was called, without which nothing is written.")
+            raise TypeError(
+                "tf.compat.v1.disable_eager_execution() was called, and the cache is written in eager execution only."
+            )
         os.makedirs(self.folder, exist_ok=True)
         unfinished = pathlib.Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=self.folder))
         try:
@@ -125,11 +127,11 @@ class BatchCache:
                 os.rename(unfinished, entry)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
-        rows = _opened(entry)
-        self._make_room(entry)
+        rows = _open_entry(entry)
+        self._evict(entry)
         return rows
 
-    def _make_room(self, newest: pathlib.Path) -> None:
+    def _evict(self, newest: pathlib.Path) -> None:
         """Deletes the least recently used entries beyond the limit, and staging directories of killed runs."""
         room = self.limit_gb * 1e9
         entries = sorted(_entries(self.folder), key=lambda entry: (entry.path == str(newest), entry.used), reverse=True)
@@ -165,7 +167,7 @@ def _write(folder: pathlib.Path, batches: tf.data.Dataset, limit: float) -> None
     specs = batches.element_spec
     for name, spec in specs.items():
         if column_kind(spec) is None:
-            raise TypeError(f"the tensor {name!r} is of a kind that is not kept: {spec}.")
+            raise TypeError(f"the tensor {name!r} has a type that cannot be cached: {spec}.")
     with contextlib.ExitStack() as files:
         names = sorted(specs)
         writers = [files.enter_context(ColumnWriter(folder / f"{i}", specs[name])) for i, name in enumerate(names)]
@@ -174,12 +176,12 @@ def _write(folder: pathlib.Path, batches: tf.data.Dataset, limit: float) -> None
             written = [writer.add(batch[name]) for name, writer in zip(names, writers, strict=True)]
             count += written[0]
             if sum(writer.size for writer in writers) > limit:
-                raise _TooLargeError(f"they need more than input_cache_gb, {limit / 1e9:g}.")
+                raise _TooLargeError(f"they need more than input_cache_gb={limit / 1e9:g}.")
         columns = {name: writer.description() for name, writer in zip(names, writers, strict=True)}
     (folder / _INDEX).write_text(json.dumps({"rows": count, "columns": columns}), encoding="utf-8")
 
 
-def _opened(entry: pathlib.Path) -> CachedRows | None:
+def _open_entry(entry: pathlib.Path) -> CachedRows | None:
     """Opens an entry and updates its time of last use; returns None if it does not exist."""
     try:
         index = json.loads((entry / _INDEX).read_text(encoding="utf-8"))
@@ -228,7 +230,7 @@ class CachedRows:
 
             for table in whole_batches(one_epoch, options):
                 size = min(options.batch_size, table.num_rows)  # the last batch may be smaller
-                for numbers in _parts(table.column("number").to_numpy(), self._rows_at_once(size)):
+                for numbers in _split(table.column("number").to_numpy(), self._rows_at_once(size)):
                     yield tensors.block({name: column.rows_of(numbers) for name, column in self.columns.items()}, size)
 
         return tensors.dataset(blocks).with_options(pipeline_options(options, files=1))
@@ -257,16 +259,16 @@ def _row_numbers(count: int, options: ReadOptions, random: np.random.Generator) 
 
     blocks = np.arange(-(-count // _BLOCK))
     if not options.shuffle:
-        yield from map(rows_of, _parts(blocks, ROWS_IN_TABLE // _BLOCK))
+        yield from map(rows_of, _split(blocks, ROWS_IN_TABLE // _BLOCK))
         return
     size = max(options.shuffle_buffer_size, 1)
     waiting: np.ndarray = np.empty(0, np.int64)
-    for some in _parts(random.permutation(blocks), max(size // _BLOCK, 1)):
+    for some in _split(random.permutation(blocks), max(size // _BLOCK, 1)):
         waiting = random.permutation(np.concatenate([waiting, rows_of(some)]))
         yield waiting[size:]
         waiting = waiting[:size]
     yield waiting
 
 
-def _parts(array: np.ndarray, size: int) -> Iterator[np.ndarray]:
+def _split(array: np.ndarray, size: int) -> Iterator[np.ndarray]:
     return (array[start : start + size] for start in range(0, len(array), size))

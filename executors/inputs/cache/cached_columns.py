@@ -86,9 +86,9 @@ class ColumnWriter(contextlib.ExitStack):
             indices, (rows, width) = tensor.indices.numpy(), tensor.dense_shape.numpy()
             lengths = np.bincount(indices[:, 0], minlength=rows)
             if not np.array_equal(positions(lengths), indices[:, 1]):
-                raise TypeError("a sparse tensor has holes in its rows, which is not kept.")
+                raise TypeError("a sparse tensor has gaps in its rows, which cannot be cached.")
             if width != lengths.max(initial=0):
-                raise TypeError("a sparse tensor is wider than its longest row, which is not kept.")
+                raise TypeError("a sparse tensor is wider than its longest row, which cannot be cached.")
         else:
             lengths = np.diff(tensor.row_splits.numpy())
         self._is_single = self._is_single and bool((lengths == 1).all())
@@ -142,7 +142,7 @@ class Column:
         """Memory-maps the files of a column; all arguments but `path` come from `ColumnWriter.description`."""
         type_ = tf.as_dtype(dtype)
         types = np.uint8 if type_ == tf.string else type_.as_numpy_dtype, np.int64, np.int64
-        files = [_mapped(f"{path}.{name}", type_) for name, type_ in zip(_ENDINGS, types, strict=True)]
+        files = [_memory_map(f"{path}.{name}", type_) for name, type_ in zip(_ENDINGS, types, strict=True)]
         values, rows, strings = files
         if type_ == tf.string:
             buffers = [None, pa.py_buffer(strings), pa.py_buffer(values)]
@@ -153,17 +153,17 @@ class Column:
         """Gathers the rows with the given numbers."""
         if self.kind == DENSE:
             width = int(np.prod(self.shape))
-            values = self._taken(numbers) if width == 1 else self._taken(_ranges(numbers * width, width))
+            values = self._take(numbers) if width == 1 else self._take(_ranges(numbers * width, width))
             return Rows(values.reshape(len(numbers), *self.shape))
         if self.is_single:
-            return Rows(self._taken(numbers))
+            return Rows(self._take(numbers))
         starts = self.rows[numbers]
         lengths = self.rows[numbers + 1] - starts
         if lengths.max(initial=0) <= 1:  # same result in a third of the time
-            return Rows(self._taken(starts[lengths > 0]), lengths)
-        return Rows(self._taken(np.repeat(starts, lengths) + positions(lengths)), lengths)
+            return Rows(self._take(starts[lengths > 0]), lengths)
+        return Rows(self._take(np.repeat(starts, lengths) + positions(lengths)), lengths)
 
-    def _taken(self, indices: np.ndarray) -> np.ndarray:
+    def _take(self, indices: np.ndarray) -> np.ndarray:
         if self.dtype == tf.string:
             strings: np.ndarray = self.values.take(pa.array(indices)).to_numpy(zero_copy_only=False)
             return strings
@@ -176,7 +176,7 @@ def _ranges(starts: np.ndarray, length: int) -> np.ndarray:
     return indices
 
 
-def _mapped(path: str, dtype: type[np.generic]) -> np.ndarray:
+def _memory_map(path: str, dtype: type[np.generic]) -> np.ndarray:
     with open(path, "rb") as file:
         if not file.seek(0, 2):
             nothing: np.ndarray = np.empty(0, dtype)  # an empty file cannot be memory-mapped

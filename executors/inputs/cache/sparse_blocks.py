@@ -66,7 +66,7 @@ class SparseBlocks:
         indices = [_indices(np.arange(size), 0)]
         values, bounds, shapes, taken = {}, [], [], size
         for name in self._specs:
-            found = _of_rows(columns[name], size)
+            found = _make_column(columns[name], size)
             # Batches that do not use the shared indices have theirs after those of the previous columns.
             lengths = np.where(found.is_plain, 0, np.diff(found.bounds))
             ends = taken + np.cumsum(lengths)
@@ -128,7 +128,7 @@ class _Column:
     indices: np.ndarray
 
 
-def _of_rows(rows: Rows, size: int) -> _Column:
+def _make_column(rows: Rows, size: int) -> _Column:
     values, lengths = rows
     if lengths is None:
         bounds = np.arange(0, len(values) + 1, size)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-_CUT_AT_ONCE = 2  # batches to slice in parallel; slicing takes half the time that Python takes to build them
+_BATCHES_PER_CALL = 2  # batches to slice in parallel; slicing takes half the time that Python takes to build them
 
 
 class Block(TypedDict):
@@ -71,7 +71,7 @@ class TensorBlocks:
             "sparse": self._sparse.spec if self._sparse else _NOTHING,
         }
         blocks = tf.data.Dataset.from_generator(make_blocks, output_signature=signature)
-        return blocks.prefetch(1).flat_map(as_it_is(lambda block: self._batches(block, label_key)))
+        return blocks.prefetch(1).flat_map(without_autograph(lambda block: self._batches(block, label_key)))
 
     def _batches(self, block: Block, label_key: str | None) -> tf.data.Dataset:
         others, sparse = block["others"], block["sparse"]
@@ -91,7 +91,9 @@ class TensorBlocks:
 
         # The function captures the tensors of the whole block. As parts of the elements, tf.data would compute their
         # size in bytes for each batch, which for strings takes every single string.
-        return tf.data.Dataset.from_tensor_slices((each, sparse["each"])).map(as_it_is(batch), _CUT_AT_ONCE)
+        return tf.data.Dataset.from_tensor_slices((each, sparse["each"])).map(
+            without_autograph(batch), _BATCHES_PER_CALL
+        )
 
 
 def in_order(
@@ -102,7 +104,7 @@ def in_order(
     return ordered if label_key is None else (ordered, ordered.pop(label_key))
 
 
-def as_it_is(function: Function) -> Function:
+def without_autograph(function: Function) -> Function:
     """Excludes a function from AutoGraph, which would spend time to find nothing to convert."""
     unconverted: Function = tf.autograph.experimental.do_not_convert(function)
     return unconverted

@@ -43,23 +43,23 @@ def whole_batches(
             if table.num_rows:
                 is_empty = False
                 waiting.append(table)
-            if _is_enough(waiting):
-                yield from _cut(waiting, options.batch_size, join)
+            if _is_full(waiting):
+                yield from _take_whole_batches(waiting, options.batch_size, join)
         if is_empty:  # later epochs would be empty too
             break
         # For small data, don't wait until many epochs fill a table.
-        yield from _cut(waiting, options.batch_size, join)
+        yield from _take_whole_batches(waiting, options.batch_size, join)
     if waiting and not options.drop_final_batch:
         yield join(waiting)
 
 
-def _is_enough(tables: Sequence[pa.Table]) -> bool:
+def _is_full(tables: Sequence[pa.Table]) -> bool:
     rows = sum(table.num_rows for table in tables)
     size = sum(table.nbytes for table in tables)
     return bool(rows >= ROWS_IN_TABLE or size >= BYTES_IN_TABLE)
 
 
-def _cut(waiting: list[pa.Table], batch_size: int, join: Callable[..., pa.Table]) -> Iterator[pa.Table]:
+def _take_whole_batches(waiting: list[pa.Table], batch_size: int, join: Callable[..., pa.Table]) -> Iterator[pa.Table]:
     """Yields all complete batches as one table, if there are any; keeps the rest in `waiting`."""
     rows = sum(table.num_rows for table in waiting)
     whole = rows - rows % batch_size

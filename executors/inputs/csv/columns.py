@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from ...errors import InputError
 from ..example_files import CSV, Batch, ExampleFile, batches
-from ..shown import cut, shown
+from ..message_text import short_repr, shorten
 
 INT, FLOAT, DOUBLE, BYTES = pa.int64(), pa.float32(), pa.float64(), pa.binary()
 
 _NARROW_TO_WIDE = (INT, FLOAT, BYTES)
-_ROWS_LOOKED_AT_ONCE = 4096
+_ROWS_AT_ONCE = 4096
 
 
 def typed_columns(batch: Batch, wanted: Mapping[str, pa.DataType]) -> dict[str, pa.Array]:
@@ -45,7 +45,7 @@ def inferred_types(files: Iterable[ExampleFile]) -> dict[str, pa.DataType]:
     """
     widths: dict[str, int] = {}
     for file in files:
-        for batch in batches(file, _ROWS_LOOKED_AT_ONCE):
+        for batch in batches(file, _ROWS_AT_ONCE):
             for name, values in batch.columns.items():
                 for value in values:
                     if value is not None and widths.get(name, 0) < len(_NARROW_TO_WIDE) - 1:
@@ -77,7 +77,8 @@ def from_tf_examples(batch: Batch) -> dict[str, pa.Array]:
     except RuntimeError as error:
         last = batch.first + batch.size - 1
         raise InputError(
-            f"{batch.where(0)} to {last}: these records are not tf.Examples of one kind: {cut(str(error))}"
+            f"{batch.where(0)} to {last}: these records are not tf.Examples with the same features: "
+            f"{shorten(str(error))}"
         ) from error
     return dict(zip(decoded.schema.names, decoded.columns, strict=True))
 
@@ -97,8 +98,8 @@ def _typed(batch: Batch, name: str, values: list[object], kind: pa.DataType) -> 
                 column([value])
             except (ValueError, TypeError, OverflowError) as error:
                 raise InputError(
-                    f"{batch.where(index)}: feature {name!r} is {shown(value)}; the model takes {_NAMES[kind]}. "
-                    f"({cut(str(error))})"
+                    f"{batch.where(index)}: feature {name!r} is {short_repr(value)}; the model takes {_NAMES[kind]}. "
+                    f"({shorten(str(error))})"
                 ) from error
         raise
 

@@ -18,9 +18,9 @@ import numpy as np
 import tensorflow as tf
 
 from ...errors import InputError, did_you_mean
-from ..shown import listed, shown
+from ..message_text import join_names, short_repr
 
-MOST_COLUMNS = 1 << 16
+MAX_COLUMNS = 1 << 16
 FIELD_DELIM = ","
 VALUE_DELIM = "\x01"
 
@@ -73,8 +73,8 @@ class Field:
         known = [*_PARSED_AS, *_OTHER_NAMES]
         if name not in known:
             raise InputError(
-                f"the column {self.name!r} has the dtype {self.dtype!r}, which cannot be decoded."
-                f"{did_you_mean(name, known)} Those that can are {', '.join(known)}."
+                f"the column {self.name!r} has the dtype {self.dtype!r}, which cannot be "
+                f"decoded.{did_you_mean(name, known)} Supported dtypes: {', '.join(known)}."
             )
         object.__setattr__(self, "dtype", tf.as_dtype(_OTHER_NAMES.get(name, name)))
 
@@ -146,16 +146,19 @@ def check_format(fields: Sequence[Field], delim: str, value_delim: str) -> None:
     Raises:
       InputError: If there are no columns, duplicate names or more than 2^16 columns, or if a delimiter is not allowed.
     """
-    if len(fields) > MOST_COLUMNS:
+    if len(fields) > MAX_COLUMNS:
         raise InputError(
-            f"there are {len(fields):,} columns, from {shown(fields[0].name)} on. Each becomes a tensor of its own, "
-            f"and TensorFlow takes minutes for more than {MOST_COLUMNS:,}: leave out what no model reads."
+            f"there are {len(fields):,} columns, starting with {short_repr(fields[0].name)}. Each becomes a separate "
+            f"tensor, and TensorFlow takes minutes for more than {MAX_COLUMNS:,}: omit those that the model does not "
+            "read."
         )
     names = [field.name for field in fields]
     if not names or len(set(names)) != len(names):
-        raise InputError(f"the columns are {listed(names)}; there must be at least one, and each name only once.")
+        raise InputError(f"the columns are {join_names(names)}; at least one is required, and names must be unique.")
     if len(delim.encode()) != 1 or delim in '"\r\n':
-        raise InputError(f"{delim!r} cannot separate fields; that takes one ASCII character, no quote and no line end.")
+        raise InputError(
+            f"{delim!r} cannot separate fields; use one ASCII character that is not a quote or a line end."
+        )
     if any(field.is_sparse for field in fields) and value_delim in ("", delim):
         raise InputError(
             f"{value_delim!r} cannot separate the values in a sparse column, where {delim!r} separates the columns."

@@ -33,13 +33,13 @@ from .delimited import (
     raw_columns,
     typed,
 )
-from .rows import places_of
+from .rows import byte_positions
 
 if TYPE_CHECKING:
     from ..readers.reader_errors import Nested
 
-_MOST_BYTES = 1 << 30
-_MOST_REFUSED = 4  # consecutive blocks, after which Arrow is not tried again; a failure takes 0.1 s with pyarrow 10
+_MAX_BYTES = 1 << 30
+_MAX_REFUSED = 4  # consecutive blocks, after which Arrow is not tried again; a failure takes 0.1 s with pyarrow 10
 # TensorFlow 2.15 rejects longer strings for floats, TensorFlow 2.21 accepts them.
 _LONGEST_FLOAT = None if tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 21) else 31
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # Arrow strips one at the start of a block
@@ -119,7 +119,7 @@ class BlockDecoder:
         Raises:
           RowsError: As `range_reader.read_range`. Exceptions of the reader itself are not wrapped.
         """
-        if self._refused < _MOST_REFUSED:
+        if self._refused < _MAX_REFUSED:
             text = reader.read_text(start, end)
             columns = None if text is None else self.columns(text, end - start)
             if columns is not None:
@@ -127,7 +127,7 @@ class BlockDecoder:
                 return {"rows": np.array([], object), "columns": tuple(columns)}
             self._refused += 1
         rows = read_range(reader, start, end, is_stopped)
-        return {"rows": rows, "columns": tf.nest.map_structure(_nothing, self.spec["columns"])}
+        return {"rows": rows, "columns": tf.nest.map_structure(_empty_array, self.spec["columns"])}
 
     def columns(self, text: bytes, count: int) -> list[np.ndarray | tuple[np.ndarray, np.ndarray]] | None:
         r"""Decodes rows into columns identical to decode_csv's; returns None if only decode_csv itself can decode them.
@@ -176,7 +176,7 @@ class BlockDecoder:
             )
             return tuple(tf.nest.flatten(found))  # tf.cond returns a single column without a list
 
-        blocks = errors.blocks(lambda: _cut(make_blocks(), batch_size), self.spec)
+        blocks = errors.blocks(lambda: _cut_into_batches(make_blocks(), batch_size), self.spec)
         return blocks.map(tf.autograph.experimental.do_not_convert(columns), tf.data.AUTOTUNE).rebatch(batch_size)
 
     def decode(self, *columns: tf.Tensor) -> dict[str, tf.Tensor | tf.SparseTensor]:
@@ -185,11 +185,13 @@ class BlockDecoder:
 
     def _is_plain(self, text: bytes) -> bool:
         """Returns whether Arrow, unless it fails, parses the same fields, integers and long floats as decode_csv."""
-        if b"\r" in text or text.startswith(_BYTE_ORDER_MARK) or len(text) > _MOST_BYTES:
+        if b"\r" in text or text.startswith(_BYTE_ORDER_MARK) or len(text) > _MAX_BYTES:
             return False
         data = np.frombuffer(text, np.uint8)
         exes = [mark for mark in b"xX" if mark in text]
-        if self._has_integers and exes and (data[places_of(data, *exes) - 1] == _ZERO).any():  # Arrow parses 0x10 as 16
+        if (
+            self._has_integers and exes and (data[byte_positions(data, *exes) - 1] == _ZERO).any()
+        ):  # Arrow parses 0x10 as 16
             return False
         if self._has_floats and _LONGEST_FLOAT and _longest_field(data, ord(self._delim)) > _LONGEST_FLOAT:
             return False
@@ -198,12 +200,12 @@ class BlockDecoder:
 
 def _longest_field(data: np.ndarray, delim: int) -> int:
     """Returns the length of the longest field in bytes, assuming that no field contains a delimiter."""
-    return int(np.diff(places_of(data, delim, _LINE_END), prepend=-1).max()) - 1
+    return int(np.diff(byte_positions(data, delim, _LINE_END), prepend=-1).max()) - 1
 
 
 def _has_plain_quotes(data: np.ndarray, delim: int) -> bool:
     """Returns whether quotes occur only at the start and end of fields, which excludes doubled quotes."""
-    quotes = places_of(data, _QUOTE)
+    quotes = byte_positions(data, _QUOTE)
     before, after = data[quotes[::2] - 1], data[quotes[1::2] + 1]  # index -1 wraps to the last byte, a line end
     return len(before) == len(after) and all(
         bool(((around == delim) | (around == _LINE_END)).all()) for around in (before, after)
@@ -228,7 +230,7 @@ def _has_gap(column: pa.ChunkedArray) -> bool:
     return bool(values.null_count) or (pa.types.is_dictionary(values.type) and b"" in values.dictionary.to_pylist())
 
 
-def _nothing(spec: tf.TensorSpec) -> np.ndarray:
+def _empty_array(spec: tf.TensorSpec) -> np.ndarray:
     nothing: np.ndarray = np.zeros(0, spec.dtype.as_numpy_dtype)
     return nothing
 
@@ -242,7 +244,7 @@ def _is_ordinary(values: np.ndarray | tuple[np.ndarray, np.ndarray]) -> bool:
     return bool(((sizes <= limits.max) & ((sizes >= limits.tiny) | (sizes == 0))).all())
 
 
-def _cut(blocks: Iterator[TextBlock], batch_size: int) -> Iterator[TextBlock]:
+def _cut_into_batches(blocks: Iterator[TextBlock], batch_size: int) -> Iterator[TextBlock]:
     """Yields blocks, with undecoded ones split at batch boundaries so that a bad row fails only its own batch."""
     before = 0
     for block in blocks:

@@ -116,7 +116,7 @@ class LineFile:
     def _read(self, start: int, end: int) -> bytes:
         """Returns the lines from the last index entry at or before `start` to the first one at or after `end`."""
         if not 0 <= start <= end <= self._count:
-            raise IndexError(f"{self.path} has {self._count} rows; there is no range from {start} to {end} in it.")
+            raise IndexError(f"{self.path} has {self._count} rows; the range from {start} to {end} is out of bounds.")
         if start == end:
             return b""
         after = -(-end // _STRIDE)
@@ -130,9 +130,7 @@ class LineFile:
         skip = start % _STRIDE
         rows = list(filter(None, lines))[skip : skip + end - start]
         if len(rows) != end - start:
-            raise InputError(
-                f"{self.path} was changed while it was read: rows {start} to {end} are not there any more."
-            )
+            raise InputError(f"{self.path} was changed while it was read: rows {start} to {end} do not exist any more.")
         return rows
 
 
@@ -179,7 +177,7 @@ def _opened(path: str) -> int:
             with _copy(gzip.GzipFile(fileobj=file)) as unpacked:
                 return os.dup(unpacked.fileno())
     except FileNotFoundError as error:
-        raise InputError(_nothing_there(path)) from error
+        raise InputError(_missing_file_message(path)) from error
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
 
@@ -206,7 +204,9 @@ def _copy(file: BinaryFile) -> IO[bytes]:
     return copy
 
 
-def _nothing_there(path: str) -> str:
+def _missing_file_message(path: str) -> str:
     folder, name = file_io.parent(path), os.path.basename(path)
     beside = file_io.listdir(folder) if file_io.isdir(folder) else []
-    return f"{path}: there is no such file.{did_you_mean(name, beside)} A relative path begins at {os.getcwd()}."
+    return (
+        f"{path}: there is no such file.{did_you_mean(name, beside)} Relative paths are resolved against {os.getcwd()}."
+    )

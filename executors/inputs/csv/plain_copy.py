@@ -5,7 +5,7 @@ r"""Converts CSV files of common dialects to copies that TFX's CsvExampleGen can
     changes    # ["kunden.csv: it was separated by semicolons; decimal commas in preis are points"]
 
 CsvExampleGen requires UTF-8 without a byte order mark, comma-separated values, a header row without quotes, decimal
-points, and no line breaks in values. The dialect is detected from the content (see `file_form.py`), not from the file
+points, and no line breaks in values. The dialect is detected from the content (see `file_format.py`), not from the file
 name. A file is read twice, row by row, because whether a column is numeric is only known at the end of the file.
 """
 
@@ -22,8 +22,8 @@ from collections.abc import Iterator, Sequence
 
 from ...errors import InputError
 from ...runtime.files import file_io
-from ..shown import listed
-from .file_form import SEPARATORS, WITH_COMMAS, WITH_POINTS, CsvForm, form_of, rows_in
+from ..message_text import join_names
+from .file_format import SEPARATORS, WITH_COMMAS, WITH_POINTS, CsvFormat, detect_format, rows_in
 
 _ENDINGS = (".csv.gz", ".tsv", ".tsv.gz", ".tab")
 _MANIFEST = ".sources.json"
@@ -60,14 +60,14 @@ def plain_data(
     state = {path: _state(path) for path in files}
     copies = _copies(files, folder)
     place = folder if file_io.isdir(data) else next(iter(copies.values()), data)
-    done = _copied_before(folder, state)
+    done = _changes_of_existing_copy(folder, state)
     if files and done is not None and all(map(os.path.exists, copies.values())):
         return place, done
-    forms = {path: form for path in files if (form := form_of(path)) is not None}
-    changes = {path: found for path, form in forms.items() if (found := _changes_of(path, form))}
+    forms = {path: form for path in files if (form := detect_format(path)) is not None}
+    changes = {path: found for path, form in forms.items() if (found := _find_changes(path, form))}
     if not changes:
         return data, []
-    said = [f"{os.path.basename(path)}: {'; '.join(what.said())}" for path, what in changes.items()]
+    descriptions = [f"{os.path.basename(path)}: {'; '.join(what.describe())}" for path, what in changes.items()]
     part = f"{folder}.part-{os.getpid()}"
     try:
         os.makedirs(part)
@@ -78,7 +78,7 @@ def plain_data(
             else:
                 file_io.copy(path, copy)
         with open(os.path.join(part, _MANIFEST), "w", encoding="utf-8") as manifest:
-            json.dump({"sources": state, "changes": said}, manifest)
+            json.dump({"sources": state, "changes": descriptions}, manifest)
         if os.path.exists(folder):
             with lock or contextlib.nullcontext():
                 shutil.rmtree(folder)
@@ -89,7 +89,7 @@ def plain_data(
         raise InputError(f"{folder}: a copy of {data} cannot be written ({error.strerror or error}).") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    return place, said
+    return place, descriptions
 
 
 def _csv_files(data: str) -> list[str]:
@@ -108,7 +108,7 @@ def _copies(files: Sequence[str], folder: str) -> dict[str, str]:
         stem = os.path.splitext(name)[0]
         copy = os.path.join(folder, f"{stem}.csv")
         if copy in copies.values():
-            raise InputError(f"{path}: there is another file of this name. Leave one of them out, or rename it.")
+            raise InputError(f"{path}: another file has the same name. Remove or rename one of them.")
         copies[path] = copy
     return copies
 
@@ -118,7 +118,7 @@ def _state(path: str) -> list[int]:
     return [file_io.size_of(path), 0 if file_io.is_remote(path) else os.stat(path).st_mtime_ns]
 
 
-def _copied_before(folder: str, state: dict[str, list[int]]) -> list[str] | None:
+def _changes_of_existing_copy(folder: str, state: dict[str, list[int]]) -> list[str] | None:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         with open(os.path.join(folder, _MANIFEST), encoding="utf-8") as manifest:
             found = json.load(manifest)
@@ -141,7 +141,7 @@ class _Changes:
       lines: Number of values with line breaks.
     """
 
-    form: CsvForm
+    form: CsvFormat
     names: tuple[str, ...]
     renamed: tuple[str, ...]
     points: tuple[int, ...]
@@ -153,7 +153,7 @@ class _Changes:
         is_plain = self.form.is_plain and not self.form.has_quoted_names
         return not is_plain or bool(self.renamed or self.points or self.commas or self.left_out or self.lines)
 
-    def said(self) -> list[str]:
+    def describe(self) -> list[str]:
         """Returns one short message per change."""
         form = self.form
         names = [self.names[place] for place in self.points]
@@ -162,16 +162,16 @@ class _Changes:
             "it was gzipped": form.gzipped,
             "it had a byte-order mark": form.encoding in ("utf-8-sig", "utf-16"),
             "it was UTF-16": form.encoding == "utf-16",
-            "it is no UTF-8 and was read as Latin-1 (Windows-1252)": form.encoding in ("cp1252", "latin-1"),
-            "lines ended by a carriage return alone": form.has_old_line_ends,
-            f"it was separated by {SEPARATORS.get(form.separator, repr(form.separator))}": form.separator != ",",
-            "what stood before the header is left out": form.first,
+            "it was not UTF-8 and was read as Latin-1 (Windows-1252)": form.encoding in ("cp1252", "latin-1"),
+            "lines ended with a carriage return only": form.has_old_line_ends,
+            f"fields were separated by {SEPARATORS.get(form.separator, repr(form.separator))}": form.separator != ",",
+            "the lines before the header were removed": form.first,
             "its name did not end in .csv": not form.is_named,
-            "names in the first line stood in quotes": form.has_quoted_names,
-            f"names are written as {listed(self.renamed)}": self.renamed,
-            f"decimal commas in {listed(names)} are points": names,
-            f"commas between thousands in {listed(grouped)} are gone": grouped,
-            f"line breaks in {self.lines:,} values are spaces": self.lines,
+            "names in the first line were quoted": form.has_quoted_names,
+            f"columns were renamed to {join_names(self.renamed)}": self.renamed,
+            f"decimal commas in {join_names(names)} were replaced by points": names,
+            f"thousands separators in {join_names(grouped)} were removed": grouped,
+            f"line breaks in {self.lines:,} values were replaced by spaces": self.lines,
         }
         return [*(what for what, is_so in some.items() if is_so), *self.left_out]
 
@@ -215,7 +215,7 @@ class _Column:
         self._next = (self._next or 0) + 1
 
 
-def _changes_of(path: str, form: CsvForm) -> _Changes | None:
+def _find_changes(path: str, form: CsvFormat) -> _Changes | None:
     """Returns the conversion that a file needs.
 
     Returns None if the file is empty, or is plain and needs no conversion, or is plain but not valid CSV.
@@ -228,24 +228,24 @@ def _changes_of(path: str, form: CsvForm) -> _Changes | None:
             is_named = all(name.strip() for name in header)
             if form.is_plain and is_named and not (form.has_quoted_names or form.may_be_changed):
                 return None
-            columns, lines = _seen(path, rows, len(header))
+            columns, lines = _scan_columns(path, rows, len(header))
     except InputError:
         if form.is_plain:  # the reader of the file will report or skip the bad rows
             return None
         raise
     if all(WITH_POINTS.fullmatch(name) or WITH_COMMAS.fullmatch(name) for name in header):
-        raise InputError(f"{path}: its first line must name the columns; it holds {listed(header)}.")
-    return _decided(form, header, columns, lines)
+        raise InputError(f"{path}: its first line must contain the column names; it is {join_names(header)}.")
+    return _make_changes(form, header, columns, lines)
 
 
-def _seen(path: str, rows: Iterator[list[str]], width: int) -> tuple[list[_Column], int]:
+def _scan_columns(path: str, rows: Iterator[list[str]], width: int) -> tuple[list[_Column], int]:
     """Reads all rows; returns the statistics of each column, and the number of values with line breaks."""
     columns = [_Column() for _ in range(width)]
     open_to = list(enumerate(columns))
     lines = 0
     for number, row in enumerate(rows, 1):
         if len(row) != width:
-            what = f"it has {len(row)} values, and the header names {width} columns"
+            what = f"it has {len(row)} values, but the header has {width} columns"
             raise InputError(f"{path}, row {number}: {what}.")
         for place, column in open_to:
             column.see(row[place])
@@ -255,14 +255,14 @@ def _seen(path: str, rows: Iterator[list[str]], width: int) -> tuple[list[_Colum
     return columns, lines
 
 
-def _decided(form: CsvForm, header: Sequence[str], columns: Sequence[_Column], lines: int) -> _Changes:
+def _make_changes(form: CsvFormat, header: Sequence[str], columns: Sequence[_Column], lines: int) -> _Changes:
     names: list[str] = []
     left_out: list[str] = []
     for place, (name, column) in enumerate(zip(header, columns, strict=True)):
         plain = _IN_NAMES.sub(" ", name).strip() if _IN_NAMES.search(name) else name
         if not plain.strip() and (column.is_empty or column.counts):
             what = "is empty" if column.is_empty else "numbers the rows"
-            left_out.append(f"column {place + 1}, which has no name and {what}, is left out")
+            left_out.append(f"column {place + 1}, which has no name and {what}, was removed")
             names.append("")
         else:
             names.append(plain if plain.strip() else f"column_{place + 1}")
@@ -276,7 +276,7 @@ def _decided(form: CsvForm, header: Sequence[str], columns: Sequence[_Column], l
     )  # fmt: skip
 
 
-def _write(path: str, form: CsvForm, changes: _Changes, copy: str) -> None:
+def _write(path: str, form: CsvFormat, changes: _Changes, copy: str) -> None:
     kept = [place for place, name in enumerate(changes.names) if name]
     points = [kept.index(place) for place in changes.points]
     commas = [kept.index(place) for place in changes.commas]

@@ -26,13 +26,13 @@ import pyarrow.csv
 from ...errors import InputError, did_you_mean
 from ...runtime.files import file_io
 from ..bad_records import policy
+from ..message_text import closest_names, short_repr
 from ..readers.reader_params import CSV
 from ..readers.record_files import GZIP_ERRORS, is_gzipped
-from ..shown import few, shown
 from .rows import BYTE_ORDER_MARK, RowError, whole_rows
 
 _VALUES_AT_ONCE = 1 << 18  # limits memory: a short Python string takes ten times its size in the file
-_MOST_COLUMNS = 1 << 20  # Arrow counts the values of 512 rows in a 32-bit integer
+_MAX_COLUMNS = 1 << 20  # Arrow counts the values of 512 rows in a 32-bit integer
 
 
 def column_names(path: str, sep: str) -> list[str]:
@@ -54,9 +54,9 @@ def column_names(path: str, sep: str) -> list[str]:
             what = error.reason if isinstance(error, UnicodeDecodeError) else error
             raise InputError(f"{path}: its first line cannot be read as CSV: {what}") from error
     if not any(names):
-        raise InputError(f"{path}: its first line must name the columns; it is {shown(names)}.")
-    if len(names) > _MOST_COLUMNS:
-        raise InputError(f"{path}: its first line names {len(names):,} columns; {_MOST_COLUMNS:,} can be read.")
+        raise InputError(f"{path}: its first line must contain the column names; it is {short_repr(names)}.")
+    if len(names) > _MAX_COLUMNS:
+        raise InputError(f"{path}: its first line has {len(names):,} columns; the limit is {_MAX_COLUMNS:,}.")
     return names
 
 
@@ -79,12 +79,12 @@ def csv_blocks(paths: Sequence[str], columns: Sequence[str], sep: str) -> Iterat
         with file_io.file_system(path).open(path, mode="rb") as raw:
             file = gzip.GzipFile(fileobj=raw) if is_gzipped(path) else raw
             try:
-                for text in whole_rows(file, sep.encode(), len(names), _WrongRows(path, len(names))):
+                for text in whole_rows(file, sep.encode(), len(names), _WrongRowHandler(path, len(names))):
                     yield from _blocks(text, [places[name] for name in columns], len(names), sep)
             except RowError as error:
-                raise InputError(f"{path}: row {error.number}, the header counted: {error}.") from error
+                raise InputError(f"{path}: row {error.number} (counting the header): {error}.") from error
             except (pa.ArrowInvalid, *GZIP_ERRORS) as error:
-                raise InputError(f"{path}: it is not CSV with a header, or is damaged: {error}") from error
+                raise InputError(f"{path}: not CSV with a header, or damaged: {error}") from error
 
 
 def check_columns(origin: str, columns: Sequence[str], there: Sequence[str]) -> None:
@@ -102,15 +102,16 @@ def check_columns(origin: str, columns: Sequence[str], there: Sequence[str]) -> 
     for name in columns:
         if not counts[name]:
             raise InputError(
-                f"{origin}: there is no column {name!r}.{did_you_mean(name, there)} It has {few(there, near=name)}."
+                f"{origin}: there is no column {name!r}.{did_you_mean(name, there)} It has "
+                f"{closest_names(there, near=name)}."
             )
         if counts[name] > 1:
             raise InputError(
-                f"{origin}: there are {counts[name]} columns {shown(name)}; the header must tell them apart."
+                f"{origin}: {counts[name]} columns are named {short_repr(name)}; column names must be unique."
             )
 
 
-class _WrongRows:
+class _WrongRowHandler:
     """Callback for rows whose number of values differs from the header's: raises an InputError or skips the row.
 
     Args:
@@ -124,19 +125,19 @@ class _WrongRows:
         self._bad = policy(CSV)
 
     def __call__(self, number: int, row: bytes, count: int) -> None:
-        place = f"row {number}, the header counted"
+        place = f"row {number} (counting the header)"
         values = "1 value" if count == 1 else f"{count} values"
-        problem = f"it has {values}, and the header names {self._columns} columns"
+        problem = f"it has {values}, but the header has {self._columns} columns"
         if self._bad is None:
-            hint = " Write the row again; or have --on-bad-records=skip:N leave out up to N such rows."
-            raise InputError(f"{self._path}: {place}: {problem}. The row is {shown(row)}.{hint}")
+            hint = " Correct the row, or pass --on-bad-records=skip:N to skip up to N such rows."
+            raise InputError(f"{self._path}: {place}: {problem}. The row is {short_repr(row)}.{hint}")
         if b"\n" in row:
             raise InputError(
-                f"{self._path}: {place}: {problem}, and it goes over several lines: a quote may not be closed. "
-                f"on_bad_records=skip:{self._bad.limit} does not leave it out, for nobody knows how many rows it has "
-                f"swallowed. The row is {shown(row)}."
+                f"{self._path}: {place}: {problem}, and it spans several lines: a quote may be unclosed. "
+                f"on_bad_records=skip:{self._bad.limit} does not skip it, because it may contain an unknown number of "
+                f"rows. The row is {short_repr(row)}."
             )
-        self._bad.skip(self._path, place, f"{problem}: {shown(row)}")
+        self._bad.skip(self._path, place, f"{problem}: {short_repr(row)}")
 
 
 def _blocks(text: bytes, places: Sequence[str], columns: int, sep: str) -> Iterator[np.ndarray]:

@@ -22,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from ...errors import InputError
-from ..shown import listed, shown
+from ..message_text import join_names, short_repr
 from .delimited import (
     DECODE_ERRORS,
     FIELD_DELIM,
@@ -64,24 +64,22 @@ def check_rows(
     with _Trial() as trial:
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             some = rows[start : start + _ROWS_AT_ONCE]
-            bad = _first_bad(some, fields, delim, value_delim, trial)
+            bad = _first_problem(some, fields, delim, value_delim, trial)
             if bad is None:
                 continue
             index, what = bad
             number = first + start + index
             header = (
-                " It looks like a header, which has to be skipped."
-                if number == 0 and _is_header(some[0], delim)
-                else ""
+                " It looks like a header, which must be skipped." if number == 0 and _is_header(some[0], delim) else ""
             )
-            raise InputError(f"{where(number)}: {what}. The row is {shown(some[index])}.{header}")
+            raise InputError(f"{where(number)}: {what}. The row is {short_repr(some[index])}.{header}")
 
 
-def what_is_wrong(row: bytes, fields: Sequence[Field], delim: str, value_delim: str) -> str:
+def describe_problem(row: bytes, fields: Sequence[Field], delim: str, value_delim: str) -> str:
     """Returns why a row is rejected, and its text, or "" if it is accepted. The arguments are as in `check_rows`."""
     with _Trial() as trial:
-        found = _first_bad([row], fields, delim, value_delim, trial)
-    return f"{found[1]}: {shown(row)}" if found else ""
+        found = _first_problem([row], fields, delim, value_delim, trial)
+    return f"{found[1]}: {short_repr(row)}" if found else ""
 
 
 def looks_like_data(
@@ -97,7 +95,7 @@ def looks_like_data(
         return False
     optional = [dataclasses.replace(field, is_required=False) for field in fields]
     with _Trial() as trial:
-        return _first_bad([row], optional, delim, value_delim, trial) is None
+        return _first_problem([row], optional, delim, value_delim, trial) is None
 
 
 def split_row(row: bytes, delim: str = FIELD_DELIM) -> list[bytes]:
@@ -129,9 +127,9 @@ def _unquoted(row: bytes, start: int, separator: bytes) -> tuple[bytes, int]:
     end = row.find(separator, start)
     field = row[start:] if end < 0 else row[start:end]
     if b'"' in field:
-        raise ValueError("has a quote inside; such fields must be in quotes, with the quotes in them doubled")
+        raise ValueError("contains a quote; put the field in quotes, and double the quotes inside")
     if b"\n" in field or b"\r" in field:
-        raise ValueError("has a line end inside; rows must come without one, or the field be in quotes")
+        raise ValueError("contains a line end; remove it from the row, or put the field in quotes")
     return field, start + len(field) + 1
 
 
@@ -141,13 +139,13 @@ def _quoted(row: bytes, start: int, separator: bytes) -> tuple[bytes, int]:
     while True:
         end = row.find(b'"', position)
         if end < 0:
-            raise ValueError("begins with a quote and does not end with one")
+            raise ValueError("starts with a quote but does not end with one")
         parts.append(row[position:end])
         after = row[end + 1 : end + 2]
         if after in (b"", separator):
             return b'"'.join(parts), end + 2
         if after != b'"':
-            raise ValueError("goes on after its closing quote; quotes inside of quotes must be doubled")
+            raise ValueError("continues after its closing quote; quotes inside of quotes must be doubled")
         position = end + 2
 
 
@@ -190,7 +188,7 @@ class _Trial:
         return True
 
 
-def _first_bad(
+def _first_problem(
     rows: Sequence[bytes], fields: Sequence[Field], delim: str, value_delim: str, trial: _Trial
 ) -> tuple[int, str] | None:
     """Returns the index of the first row that cannot be decoded, and why."""
@@ -207,7 +205,7 @@ def _first_bad(
             field.is_required
             and (empty := next((index for index, row in enumerate(split) if not row[place]), None)) is not None
         ):
-            bad = empty, f"the field {field.name!r} is empty, and it must have a value"
+            bad = empty, f"the field {field.name!r} is empty, but a value is required"
             del split[empty:]
         if field.dtype == tf.string:
             continue
@@ -215,7 +213,7 @@ def _first_bad(
         refused = trial.first_refused([text for _, text in values], field.dtype)
         if refused is not None:
             index, text = values[refused]
-            bad = index, _wrong_value(field, text)
+            bad = index, _describe_wrong_value(field, text)
             del split[index:]  # the first bad row is this one or an earlier one
     return bad
 
@@ -232,13 +230,13 @@ def _split_exactly(row: bytes, fields: Sequence[Field], delim: str) -> list[byte
     found = split_row(row, delim)
     if len(found) == len(fields):
         return found
-    names = f"there are {len(fields)} columns ({listed([field.name for field in fields])})"
+    names = f"{len(fields)} columns are expected ({join_names([field.name for field in fields])})"
     if not found:
-        raise ValueError(f"it is empty, and {names}")
+        raise ValueError(f"it is empty, but {names}")
     others = [other for other in _USUAL_DELIMS if other != delim and _separates(row, other, len(fields))]
-    hint = "".join(f"; {other!r} for the delimiter would give {len(fields)}" for other in others)
+    hint = "".join(f"; with the delimiter {other!r} there would be {len(fields)}" for other in others)
     number = "1 field" if len(found) == 1 else f"{len(found)} fields"
-    raise ValueError(f"it has {number} separated by {delim!r}, and {names}{hint}")
+    raise ValueError(f"it has {number} separated by {delim!r}, but {names}{hint}")
 
 
 def _separates(row: bytes, delim: str, count: int) -> bool:
@@ -247,20 +245,21 @@ def _separates(row: bytes, delim: str, count: int) -> bool:
     return False
 
 
-def _wrong_value(field: Field, text: bytes) -> str:
+def _describe_wrong_value(field: Field, text: bytes) -> str:
     dtype = field.dtype
-    what = f"{'a value in ' if field.is_sparse else ''}the field {field.name!r} is {shown(text)}, which is"
+    what = f"{'a value in ' if field.is_sparse else ''}the field {field.name!r} is {short_repr(text)}, which is"
     if dtype == tf.bool:
-        return f"{what} none of 0, 1, true and false"
+        return f"{what} not one of 0, 1, true and false"
     if dtype == tf.float16 and _is_finite(text):
-        return f"{what} beyond the range of float16"
+        return f"{what} outside the range of float16"
     if dtype.is_floating:
-        return f"{what} no number, and the column is {dtype.name}"
+        return f"{what} not a number; the column is {dtype.name}"
     if not _WHOLE.fullmatch(text):
-        return f"{what} no whole number, and the column is {dtype.name}"
+        return f"{what} not a whole number; the column is {dtype.name}"
     if len(text) > _DIGITS or not dtype.min <= int(text) <= dtype.max:
-        return f"{what} beyond the range of {dtype.name}"
-    return f"{what} not how TensorFlow {tf.__version__} reads whole numbers"  # 2.15 rejects a plus sign
+        return f"{what} outside the range of {dtype.name}"
+    # TensorFlow 2.15 rejects a plus sign.
+    return f"{what} not a whole number in the notation that TensorFlow {tf.__version__} reads"
 
 
 def _is_finite(text: bytes) -> bool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLOCK_BYTES = 4 << 20
-MOST_BYTES = 1 << 30  # of a row: Arrow counts the bytes of a block in a 32-bit integer
+MAX_BYTES = 1 << 30  # of a row: Arrow counts the bytes of a block in a 32-bit integer
 _QUOTE, _LINE_END, _CARRIAGE_RETURN = b'"\n\r'
 _PART_BYTES = 1 << 15
 
@@ -50,7 +50,7 @@ def whole_rows(file: BinaryFile, sep: bytes, columns: int, wrong: Callable[[int,
         number of values. Unless it raises, the row is skipped.
 
     Raises:
-      RowError: If a quote is not closed, or a row is larger than `MOST_BYTES`.
+      RowError: If a quote is not closed, or a row is larger than `MAX_BYTES`.
     """
     rest, number = b"", 0
     while True:
@@ -59,18 +59,18 @@ def whole_rows(file: BinaryFile, sep: bytes, columns: int, wrong: Callable[[int,
         text = (rest + block).removeprefix(BYTE_ORDER_MARK) if number == 0 else rest + block
         starts, ends, counts = _rows(text, sep, not block)
         rest = text[ends[-1] + 1 :] if len(ends) else text
-        if len(rest) > MOST_BYTES:
-            raise RowError(number + np.count_nonzero(ends > starts) + 1, f"it is larger than {MOST_BYTES >> 30} GiB")
+        if len(rest) > MAX_BYTES:
+            raise RowError(number + np.count_nonzero(ends > starts) + 1, f"it is larger than {MAX_BYTES >> 30} GiB")
         some = ends > starts
-        yield from _right(text, starts[some], ends[some], counts[some], columns, number, wrong)
+        yield from _valid_rows(text, starts[some], ends[some], counts[some], columns, number, wrong)
         number += int(np.count_nonzero(some))
         if not block:
             if rest:
-                raise RowError(number + 1, "the file ends in it; a quote may not be closed")
+                raise RowError(number + 1, "the file ends inside of it; a quote may be unclosed")
             return
 
 
-def _right(
+def _valid_rows(
     text: bytes,
     starts: np.ndarray,
     ends: np.ndarray,
@@ -93,10 +93,10 @@ def _right(
 def _rows(text: bytes, sep: bytes, is_last: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns starts, ends and numbers of values of the lines; `is_last` includes a last line without terminator."""
     data = np.frombuffer(text, np.uint8)
-    quotes = places_of(data, _QUOTE) if b'"' in text else np.zeros(0, np.int64)
+    quotes = byte_positions(data, _QUOTE) if b'"' in text else np.zeros(0, np.int64)
     if not _are_plain(data, quotes, sep[0]):
         return _rows_one_by_one(text, sep, is_last)
-    marks = places_of(data, sep[0], _LINE_END, *([_CARRIAGE_RETURN] if b"\r" in text else []))
+    marks = byte_positions(data, sep[0], _LINE_END, *([_CARRIAGE_RETURN] if b"\r" in text else []))
     if len(quotes):  # a mark after an odd number of quotes is inside quotes
         marks = marks[np.searchsorted(quotes, marks) % 2 == 0]
     places = np.flatnonzero(data[marks] != sep[0])  # indices of the line ends among the marks
@@ -107,7 +107,7 @@ def _rows(text: bytes, sep: bytes, is_last: bool) -> tuple[np.ndarray, np.ndarra
     return np.append(0, ends[:-1] + 1)[: len(ends)], ends, counts
 
 
-def places_of(data: np.ndarray, *marks: int) -> np.ndarray:
+def byte_positions(data: np.ndarray, *marks: int) -> np.ndarray:
     """Returns the sorted positions of the given byte values in an array of bytes.
 
     Works in parts of 32 KiB: with several threads, temporary arrays of the length of a block, which do not fit into the
@@ -144,7 +144,7 @@ def _rows_one_by_one(text: bytes, sep: bytes, is_last: bool) -> tuple[np.ndarray
     count = 1
     while place < len(text) or (is_last and start < len(text)):
         if text.startswith(b'"', place):
-            place = _behind_quotes(text, place)
+            place = _end_of_quotes(text, place)
             if place < 0:
                 break
         found = boundary.search(text, place)
@@ -159,7 +159,7 @@ def _rows_one_by_one(text: bytes, sep: bytes, is_last: bool) -> tuple[np.ndarray
     return tuple(np.array(rows, np.int64).reshape(-1, 3).T)
 
 
-def _behind_quotes(text: bytes, place: int) -> int:
+def _end_of_quotes(text: bytes, place: int) -> int:
     """Returns the position after the closing quote of the value that starts at `place`; -1 if it is not closed."""
     while (place := text.find(b'"', place + 1)) >= 0 and text.startswith(b'"', place + 1):
         place += 1

@@ -14,16 +14,16 @@ import pyarrow as pa
 import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from ..shown import few
+from ..message_text import closest_names
 from .arrow_file import ArrowFile
 from .files import opened_parquet, require_columns
-from .rows import as_lists, batched_rows, first_misfit
+from .rows import as_lists, batched_rows, first_mismatch
 from .tensors import BatchTensors, arrow_schema
 
 if TYPE_CHECKING:
     from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
 
-_LOOKED_AT = 256  # files whose metadata is checked before reading
+_FILES_CHECKED = 256  # files whose metadata is checked before reading
 
 
 def tf_dataset(
@@ -45,21 +45,21 @@ def tf_dataset(
       InputError: See `check_parquet`.
     """
     if schema is None:
-        raise ValueError(f"{file_pattern}: Parquet needs a schema to become tensors.")
+        raise ValueError(f"{file_pattern}: reading Parquet as tensors requires a schema.")
     paths = _matching(file_pattern)  # eagerly, since an exception inside the dataset loses its type
     tensors = BatchTensors(schema)
     if options.label_key is not None and options.label_key not in tensors.specs:
         raise ValueError(
             f"label_key {options.label_key!r} is not in the schema; "
-            f"it has {few(list(tensors.specs), near=options.label_key)}."
+            f"it has {closest_names(list(tensors.specs), near=options.label_key)}."
         )
-    for path in paths[:_LOOKED_AT]:
+    for path in paths[:_FILES_CHECKED]:
         check_parquet(path, tensors.arrow_schema)
     dataset = tensors.dataset(
         lambda: batched_rows(paths, options, tensors.arrow_schema),
         options.batch_size,
         options.label_key,
-        lambda: first_misfit(paths, tensors.arrow_schema, tensors.sizes),
+        lambda: first_mismatch(paths, tensors.arrow_schema, tensors.sizes),
     )
     return dataset.prefetch(options.prefetch_buffer_size)
 

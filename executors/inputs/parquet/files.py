@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 
 from ...errors import InputError
 from ..bad_records import policy
+from ..message_text import join_names, short_repr, shorten
 from ..readers.reader_params import PARQUET
-from ..shown import cut, listed, shown
 
 if TYPE_CHECKING:
     from .arrow_file import ArrowFile
@@ -44,7 +44,7 @@ def opened_parquet(path: str, file: ArrowFile) -> pq.ParquetFile:
         return pq.ParquetFile(file, **_CHECKED)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(
-            f"{path}: it is no Parquet file, or is damaged: {str(error).strip()} Write the file again."
+            f"{path}: not a Parquet file, or damaged: {str(error).strip()} Write the file again."
         ) from error
 
 
@@ -62,9 +62,11 @@ def require_columns(path: str, names: Sequence[str], there: Sequence[str], kind:
     """
     counts = collections.Counter(there)
     if missing := [name for name in names if not counts[name]]:
-        raise kind(f"{path} has no column {listed(list(map(shown, missing)))}; it has {listed(there)}.")
+        raise kind(f"{path} has no column {join_names(list(map(short_repr, missing)))}; it has {join_names(there)}.")
     if several := [name for name in names if counts[name] > 1]:
-        raise kind(f"{path} has {counts[several[0]]} columns {shown(several[0])}; nobody can tell which one is meant.")
+        raise kind(
+            f"{path} has {counts[several[0]]} columns named {short_repr(several[0])}; column names must be unique."
+        )
 
 
 def row_batches(path: str, parquet: pq.ParquetFile, rows: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -90,11 +92,11 @@ def row_batches(path: str, parquet: pq.ParquetFile, rows: int, columns: Sequence
                 yield batch
                 read += batch.num_rows
         except (pa.ArrowException, OSError, ValueError) as error:
-            what = cut(str(error).strip().splitlines()[0])
+            what = shorten(str(error).strip().splitlines()[0])
             if bad is None:
                 raise InputError(
-                    f"{path}: the Parquet file is damaged: behind row {read} a row group does not decode: {what} Write "
-                    "the file again; or have --on-bad-records=skip:N leave out up to N rows."
+                    f"{path}: the Parquet file is damaged: a row group after row {read} cannot be decoded: {what} "
+                    "Write the file again, or pass --on-bad-records=skip:N to skip up to N rows."
                 ) from error
             lost = parquet.metadata.row_group(some[0]).num_rows
-            bad.skip(path, f"row group {some[0]}, {lost} rows", f"it does not decode: {what}", lost)
+            bad.skip(path, f"row group {some[0]}, {lost} rows", f"it cannot be decoded: {what}", lost)

@@ -19,9 +19,9 @@ import pyarrow as pa
 import tensorflow as tf
 
 from ...errors import InputError
-from ..csv.delimited import MOST_COLUMNS
+from ..csv.delimited import MAX_COLUMNS
 from ..csv.records import check_columns
-from ..shown import cut
+from ..message_text import shorten
 from .arrow_file import ArrowFile
 from .files import opened_parquet, row_batches
 
@@ -46,10 +46,10 @@ def parquet_signature(path: str, columns: Sequence[str] | None) -> dict[str, tf.
         schema = opened_parquet(path, file).schema_arrow
     names = list(columns or schema.names)
     check_columns(path, names, schema.names)
-    if len(names) > MOST_COLUMNS:
+    if len(names) > MAX_COLUMNS:
         raise InputError(
-            f"{path}: it has {len(names):,} columns. Each becomes a tensor of its own, and TensorFlow takes minutes "
-            f"for more than {MOST_COLUMNS:,}: name those that the model reads with columns=[…]."
+            f"{path}: it has {len(names):,} columns. Each becomes a separate tensor, and TensorFlow takes minutes for "
+            f"more than {MAX_COLUMNS:,}: select those that the model reads with columns=[…]."
         )
     return {name: _spec(path, schema.field(name)) for name in names}
 
@@ -80,7 +80,10 @@ def _spec(path: str, field: pa.Field) -> tf.TensorSpec | tf.RaggedTensorSpec:
     is_list = pa.types.is_list(field.type) or pa.types.is_large_list(field.type)
     kind = _tensor_type(field.type.value_type if is_list else field.type)
     if kind is None:
-        raise InputError(f"{path}: column {field.name!r} is {field.type}; leave it out of columns=[…], or cast it.")
+        raise InputError(
+            f"{path}: column {field.name!r} has the unsupported type {field.type}; omit it from columns=[…], or "
+            "cast it."
+        )
     return (
         tf.RaggedTensorSpec([None, None], kind, row_splits_dtype=tf.int64) if is_list else tf.TensorSpec([None], kind)
     )
@@ -99,7 +102,7 @@ def _tensor_type(arrow: pa.DataType) -> tf.DType | None:
 def _tensor(path: str, name: str, column: pa.Array, spec: tf.TypeSpec) -> np.ndarray | tf.RaggedTensor:
     if isinstance(spec, tf.RaggedTensorSpec):
         if column.null_count:
-            raise _missing(path, name)
+            raise _missing_value_error(path, name)
         splits = column.offsets.to_numpy().astype("int64")
         return tf.RaggedTensor.from_row_splits(_values(path, name, column.flatten(), spec.dtype), splits - splits[0])
     return _values(path, name, column, spec.dtype)
@@ -111,18 +114,18 @@ def _values(path: str, name: str, column: pa.Array, kind: tf.DType) -> np.ndarra
     try:
         column = column.cast(pa.large_binary() if kind == tf.string else pa.from_numpy_dtype(kind.as_numpy_dtype))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        what = f"column {name!r} is {column.type}, in the first file {kind.name}: {cut(str(error))}"
+        what = f"column {name!r} is {column.type}, but {kind.name} in the first file: {shorten(str(error))}"
         raise InputError(f"{path}: {what}") from None  # Arrow's message quotes a value without truncation
     if column.null_count and not kind.is_floating:
         if kind != tf.string:
-            raise _missing(path, name)
+            raise _missing_value_error(path, name)
         column = column.fill_null(b"")
     values: np.ndarray = column.to_numpy(zero_copy_only=False)
     return values
 
 
-def _missing(path: str, name: str) -> InputError:
-    return InputError(f"{path}: column {name!r} has rows without a value. Fill them, or leave it out of columns=[…].")
+def _missing_value_error(path: str, name: str) -> InputError:
+    return InputError(f"{path}: column {name!r} has rows without a value. Fill them, or omit it from columns=[…].")
 
 
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)

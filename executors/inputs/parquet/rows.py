@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..cache.whole_batches import whole_batches
-from ..shown import cut
+from ..message_text import shorten
 from .arrow_file import ArrowFile
 from .files import opened_parquet, require_columns, row_batches
 
@@ -50,7 +50,7 @@ def batched_rows(
     return whole_batches(lambda: _one_epoch(paths, options, schema, random), options, _joined)
 
 
-def first_misfit(paths: Sequence[str], schema: pa.Schema, sizes: Mapping[str, int]) -> str:
+def first_mismatch(paths: Sequence[str], schema: pa.Schema, sizes: Mapping[str, int]) -> str:
     """Finds the first row with a wrong number of values in a column; returns a message, or "" if there is none.
 
     Args:
@@ -66,7 +66,7 @@ def first_misfit(paths: Sequence[str], schema: pa.Schema, sizes: Mapping[str, in
                 if (odd := np.flatnonzero(lengths != size)).size:
                     row, count = before + int(odd[0]) + 1, int(lengths[odd[0]])
                     has = {0: "no value", 1: "1 value"}.get(count, f"{count} values")
-                    return f"{path}, row {row}: column {name!r} has {has}, and the schema wants {size} in each row."
+                    return f"{path}, row {row}: column {name!r} has {has}, but the schema requires {size} in each row."
             before += table.num_rows
     return ""
 
@@ -153,10 +153,12 @@ def _plain(path: str, name: str, column: pa.Array, schema: pa.Schema | None) -> 
             column = _lists(column)
         column = column.cast(wanted if _is_list(column.type) else wanted.value_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        what = f"which cannot become the schema's {wanted.value_type}: {cut(str(error))}"
+        what = f"which cannot be converted to the schema's {wanted.value_type}: {shorten(str(error))}"
         raise ValueError(f"{path}: column {name!r} is {column.type}, {what}") from None  # Arrow's message is not cut
     if _is_list(column.type) and not pa.types.is_floating(wanted.value_type) and column.flatten().null_count:
-        raise ValueError(f"{path}: column {name!r} has lists in which a value is missing, and only floats can be NaN.")
+        raise ValueError(
+            f"{path}: column {name!r} has lists with missing values, which only floats can represent, as NaN."
+        )
     return column
 
 

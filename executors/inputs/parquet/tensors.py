@@ -19,7 +19,7 @@ from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util
 
 from ...errors import InputError
 from ..cache.sparse_blocks import Rows
-from ..cache.tensor_blocks import Block, TensorBlocks, as_it_is, in_order
+from ..cache.tensor_blocks import Block, TensorBlocks, in_order, without_autograph
 from .rows import as_lists
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class BatchTensors:
         make_tables: Callable[[], Iterator[pa.Table]],
         batch_size: int,
         label_key: str | None,
-        find_misfit: Callable[[], str] = str,
+        find_mismatch: Callable[[], str] = str,
     ) -> tf.data.Dataset:
         """Returns a dataset of the batches of tables from `batched_rows`.
 
@@ -80,14 +80,17 @@ class BatchTensors:
           make_tables: Called for each iteration over the dataset; returns an iterator over tables.
           batch_size: Number of rows in a batch.
           label_key: Name of the tensor to use as the label; None for a dataset without labels.
-          find_misfit: Called if a batch cannot be converted; returns a message about the invalid row, or "".
+          find_mismatch: Called if a batch cannot be converted; returns a message about the invalid row, or "".
         """
         if self._is_cut:
-            return self._tensors.dataset(lambda: _told(self._blocks(make_tables(), batch_size), find_misfit), label_key)
+            return self._tensors.dataset(
+                lambda: _with_mismatch_errors(self._blocks(make_tables(), batch_size), find_mismatch), label_key
+            )
         batches = tf.data.Dataset.from_generator(
-            lambda: _told(self._batches(make_tables(), batch_size), find_misfit), output_signature=self.specs
+            lambda: _with_mismatch_errors(self._batches(make_tables(), batch_size), find_mismatch),
+            output_signature=self.specs,
         )
-        return batches.map(as_it_is(lambda tensors: in_order(tensors, self.specs, label_key)))
+        return batches.map(without_autograph(lambda tensors: in_order(tensors, self.specs, label_key)))
 
     def _blocks(self, tables: Iterator[pa.Table], batch_size: int) -> Iterator[Block]:
         for table in tables:
@@ -125,7 +128,9 @@ def arrow_schema(schema: schema_pb2.Schema) -> pa.Schema:
     for feature in schema.feature:
         if feature.type not in _ARROW_TYPES:
             kind = schema_pb2.FeatureType.Name(feature.type)
-            raise ValueError(f"feature {feature.name!r} has the type {kind}; INT, FLOAT and BYTES can be read.")
+            raise ValueError(
+                f"feature {feature.name!r} has the type {kind}; the supported types are INT, FLOAT and BYTES."
+            )
     return pa.schema([(feature.name, _ARROW_TYPES[feature.type]) for feature in schema.feature])
 
 
@@ -142,14 +147,14 @@ def _can_be_cut(representation: schema_pb2.TensorRepresentation) -> bool:
     return representation.WhichOneof("kind") in ("dense_tensor", "varlen_sparse_tensor")
 
 
-def _told(batches: Iterator[Batch], find_misfit: Callable[[], str]) -> Iterator[Batch]:
-    """Yields batches; adds the row, found by `find_misfit`, to a ValueError of tfx_bsl or NumPy."""
+def _with_mismatch_errors(batches: Iterator[Batch], find_mismatch: Callable[[], str]) -> Iterator[Batch]:
+    """Yields batches; adds the row, found by `find_mismatch`, to a ValueError of tfx_bsl or NumPy."""
     try:
         yield from batches
     except InputError:
         raise
     except ValueError as error:
-        if (misfit := find_misfit()) and misfit != str(error):
+        if (misfit := find_mismatch()) and misfit != str(error):
             raise ValueError(misfit) from error
         raise
 

@@ -31,8 +31,8 @@ New = TypeVar("New")
 
 KIND = "custom"
 
-_MOST_IN_A_BLOCK = 1024
-_RECORDS_LOOKED_AT = 32
+_MAX_BLOCK_ROWS = 1024
+_RECORDS_SAMPLED = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +120,7 @@ def open_custom(reader: CustomReader | tf.data.Dataset, origin: str = "") -> Rec
 
     def dataset(shards: Sequence[Shard] | None) -> tf.data.Dataset:
         chosen = _shards(reader, origin) if shards is None else shards
-        first = list(itertools.islice(_read(reader, chosen), _RECORDS_LOOKED_AT))
+        first = list(itertools.islice(_read(reader, chosen), _RECORDS_SAMPLED))
         if not first:
             raise InputError(f"{origin}: the custom reader yields no records.")
         types = _types(reader, first[0])
@@ -133,15 +133,15 @@ def open_custom(reader: CustomReader | tf.data.Dataset, origin: str = "") -> Rec
 
 def _shards(reader: CustomReader, origin: str) -> list[Shard]:
     """Returns the reader's shards, from either of ElasticDL's two forms; for None, one shard of the whole origin."""
-    made = reader.create_shards()
-    if made is None:  # as ElasticDL's own CSV reader returns
+    created = reader.create_shards()
+    if created is None:  # as ElasticDL's own CSV reader returns
         return [Shard(origin, 0, sys.maxsize)]
     try:
-        rows = [(name, *place) for name, place in made.items()] if isinstance(made, Mapping) else list(made)
+        rows = [(name, *place) for name, place in created.items()] if isinstance(created, Mapping) else list(created)
         shards = [Shard(name, start, start + count) for name, start, count, *_ in rows]
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"create_shards() returned {made!r}; return a list of (name, start, count), or {{name: (start, count)}}."
+            f"create_shards() returned {created!r}; return a list of (name, start, count), or {{name: (start, count)}}."
         ) from error
     if not shards:
         raise InputError(f"{origin}: there are no records; the custom reader's create_shards() returned none.")
@@ -191,7 +191,7 @@ def _blocks(
             _check_shapes(found, signature, origin)
         if block and (len(block) >= size or found != shapes):
             yield _stacked(block, types)
-            block, size = [], min(2 * size, _MOST_IN_A_BLOCK)
+            block, size = [], min(2 * size, _MAX_BLOCK_ROWS)
         shapes = found
         block.append(arrays)
     if block:
@@ -206,7 +206,7 @@ def _check_shapes(shapes: list[tuple[int, ...]], signature: Nested[tf.TensorSpec
     for shape, (spec, _) in zip(shapes, _leaves(signature, signature), strict=True):
         if not spec.shape.is_compatible_with((None, *shape)):
             raise InputError(
-                f"{origin}: the custom reader yields a record of shape {shape}, and the first {_RECORDS_LOOKED_AT} "
+                f"{origin}: the custom reader yields a record of shape {shape}, but the first {_RECORDS_SAMPLED} "
                 f"have {spec.shape[1:]}. Pad the records, or return a tf.data.Dataset."
             )
 

@@ -31,7 +31,7 @@ from .reader_errors import ReaderErrors
 from .reader_params import ODPS, ReaderParams
 from .records import Metadata, Records, Shard
 
-Answer = TypeVar("Answer")
+Response = TypeVar("Response")
 
 _VARIABLES = {
     "project": "MAXCOMPUTE_PROJECT",
@@ -85,7 +85,7 @@ def open_table(name: str, params: ReaderParams) -> Records:
         an error. Credentials are redacted from messages.
     """
     table = _Table.of(name, params)
-    schema = table.asked(lambda: table.client_table.table_schema)
+    schema = table.send(lambda: table.client_table.table_schema)
     columns = list(params.columns or schema.names)
     check_columns(table.label, columns, schema.names)
     errors = ReaderErrors()
@@ -96,11 +96,11 @@ def open_table(name: str, params: ReaderParams) -> Records:
         return [Shard(name, start, min(start + size, session.count)) for start in range(0, session.count, size)]
 
     def all_shards() -> list[Shard]:
-        return ranges(table.asked(table.open_session))
+        return ranges(table.send(table.open_session))
 
     def dataset(shards: Sequence[Shard] | None) -> tf.data.Dataset:
         def blocks() -> Iterator[np.ndarray]:
-            session = table.asked(table.open_session)
+            session = table.send(table.open_session)
             return _blocks(table, columns, session, ranges(session) if shards is None else shards, at_once)
 
         return errors.dataset(blocks, tf.TensorSpec([None, len(columns)], tf.string))
@@ -151,7 +151,7 @@ class _Table:
         )
         return [[_text(row[name]) for name in columns] for row in reader[shard.start : shard.end]]
 
-    def asked(self, request: Callable[[], Answer]) -> Answer:
+    def send(self, request: Callable[[], Response]) -> Response:
         """Returns the result of a request; raises an InputError, with secrets redacted, if it fails."""
         try:
             return request()

@@ -40,9 +40,9 @@ Rows = TypeVar("Rows")
 
 THREADS = 8  # for I/O-bound readers; more threads would mainly hold more shards in memory
 _PATIENCE = 0.001  # seconds to wait for the next shard before more threads are started
-_MOST_IN_A_BLOCK = 1024
+_MAX_BLOCK_ROWS = 1024
 
-_busy: dict[int, threading.Lock] = {}
+_reader_locks: dict[int, threading.Lock] = {}
 
 
 class RowsError(InputError):
@@ -67,8 +67,8 @@ def count_rows(reader: object) -> int:
         number = -1
     if number < 0:
         raise InputError(
-            f"{name}.count_data() set self._data_nums to {count!r}, which is {_a(count)}; it must be the number of "
-            "rows, a whole number."
+            f"{name}.count_data() set self._data_nums to {count!r}, which is {_describe_type(count)}; it must be the "
+            "number of rows, a whole number."
         )
     if number == 0:
         raise InputError(f"{name} has no rows: its count_data() set self._data_nums to 0.")
@@ -92,13 +92,13 @@ def read_range(reader: object, start: int, end: int, is_stopped: Callable[[], bo
     # The shim of DLRover's ElasticReader defines `read_range`: it uses `iterator` instead if a subclass overrides that.
     method = getattr(reader, "read_range", None) or _method(reader, "read_data_by_index_range")
     found = method(start, end)
-    rows = _listed(_iterable(found, call), end - start + 1, is_stopped)
+    rows = _take_rows(_iterable(found, call), end - start + 1, is_stopped)
     if len(rows) != end - start:
         more = "more than " if len(rows) > end - start and not isinstance(found, Sized) else ""
         said = f"{more}{end - start}" if more else str(len(rows))
         raise RowsError(
-            f"{call} gave {said} rows; it must give {end - start}, one for each number from {start} to {end - 1}. "
-            "Either count_data() counts other rows than it reads, or it leaves some out."
+            f"{call} returned {said} rows; it must return {end - start}, one for each number from {start} to "
+            f"{end - 1}. Either count_data() counts other rows, or some rows are skipped."
         )
     return _block(rows, start, call)
 
@@ -145,7 +145,7 @@ def read_ranges(
         reading.stop()
 
 
-def iterate_rows(reader: Any, skip: int = 0, most: int = _MOST_IN_A_BLOCK) -> Iterator[np.ndarray]:
+def iterate_rows(reader: Any, skip: int = 0, most: int = _MAX_BLOCK_ROWS) -> Iterator[np.ndarray]:
     """Yields the rows of a plain reader as vectors of 1, 2, 4, … rows: low latency first, then low overhead per row.
 
     Args:
@@ -213,7 +213,7 @@ class _Reading(Generic[Rows]):
             except (RowsError, TooManyBadRecordsError):
                 raise
             except Exception as error:
-                if not self._again(error):
+                if not self._can_retry(error):
                     raise
                 continue
             del self._waiting[0], future
@@ -241,7 +241,7 @@ class _Reading(Generic[Rows]):
                 self._jobs.put((shard, future))
             self._waiting.append((shard, future))
 
-    def _again(self, error: Exception) -> bool:
+    def _can_retry(self, error: Exception) -> bool:
         """Retries the first waiting shard: returns all waiting shards to the ledger and takes them again, in order.
 
         Returns:
@@ -280,18 +280,18 @@ class _Reading(Generic[Rows]):
 def _lock_of(reader: object) -> threading.Lock:
     """Returns the reader's lock: the thread of an earlier iterator may still be reading when another one starts."""
     key = id(reader)
-    if key not in _busy:
+    if key not in _reader_locks:
         with contextlib.suppress(TypeError):  # raised for readers that do not support weak references
-            weakref.finalize(reader, _busy.pop, key, None).atexit = False
-    return _busy.setdefault(key, threading.Lock())
+            weakref.finalize(reader, _reader_locks.pop, key, None).atexit = False
+    return _reader_locks.setdefault(key, threading.Lock())
 
 
 def _method(reader: object, name: str) -> Callable[..., object]:
     method = getattr(reader, name, None)
     if not callable(method):
         raise InputError(
-            f"the reader {type(reader).__name__} has no {name}(). One that is read by ranges has count_data() and "
-            "read_data_by_index_range(start, end), a plain one has iterator()."
+            f"the reader {type(reader).__name__} has no {name}(). A reader by ranges has count_data() and "
+            "read_data_by_index_range(start, end); a sequential reader has iterator()."
         )
     found: Callable[..., object] = method
     return found
@@ -299,11 +299,11 @@ def _method(reader: object, name: str) -> Callable[..., object]:
 
 def _iterable(rows: object, call: str) -> Iterable[object]:
     if isinstance(rows, (str, bytes)) or not isinstance(rows, Iterable):
-        raise RowsError(f"{call} returned {_a(rows)}; return a list of rows, or yield them.")
+        raise RowsError(f"{call} returned {_describe_type(rows)}; return a list of rows, or yield them.")
     return rows
 
 
-def _listed(rows: Iterable[object], most: int, is_stopped: Callable[[], bool]) -> list[object]:
+def _take_rows(rows: Iterable[object], most: int, is_stopped: Callable[[], bool]) -> list[object]:
     """Returns all rows of a sized container, or the first `most` rows of an iterator."""
     if isinstance(rows, Sized):
         return list(rows)
@@ -327,12 +327,12 @@ def _block(rows: Iterable[object], first: int, call: str) -> np.ndarray:
     for number, row in enumerate(encoded, first):
         if not isinstance(row, bytes):
             raise RowsError(
-                f"{call}: row {number} is {_a(row)}: {repr(row)[:200]}. Each row must be one str or bytes, with "
-                "its fields separated by the delimiter."
+                f"{call}: row {number} is {_describe_type(row)}: {repr(row)[:200]}. Each row must be one str or bytes, "
+                "with its fields separated by the delimiter."
             )
     block: np.ndarray = np.array(encoded, object)
     return block
 
 
-def _a(value: object) -> str:
+def _describe_type(value: object) -> str:
     return "None" if value is None else f"of type {type(value).__name__}"

@@ -42,7 +42,7 @@ def parse_reader_params(text: str | Mapping[str, object] | None) -> dict[str, ob
         name, equals, value = part.partition("=")
         if not equals or not name.strip():
             raise InputError(
-                f"--data_reader_params: {part.strip()!r} is not of the form name=value; all of it: {text!r}."
+                f"--data_reader_params: {part.strip()!r} is not of the form name=value; the whole value is {text!r}."
             )
         if name.strip() in params:
             raise InputError(f"--data_reader_params names {name.strip()!r} twice: {text!r}.")
@@ -86,7 +86,7 @@ class ReaderParams:
     def __post_init__(self) -> None:
         if self.reader_type is not None and self.reader_type not in READER_TYPES:
             hint = did_you_mean(str(self.reader_type), READER_TYPES)
-            raise InputError(f"reader_type {self.reader_type!r} is none of {', '.join(READER_TYPES)}.{hint}")
+            raise InputError(f"reader_type {self.reader_type!r} is not one of {', '.join(READER_TYPES)}.{hint}")
         is_list = isinstance(self.columns, (list, tuple)) and bool(self.columns)
         if self.columns is not None and not (is_list and all(isinstance(name, str) for name in self.columns)):
             raise InputError(f"columns is {self.columns!r}; write a list of names, as in columns=['age', 'label'].")
@@ -108,8 +108,8 @@ class ReaderParams:
         for name in params:
             if name not in known and name not in _IGNORED:
                 raise InputError(
-                    f"--data_reader_params: no reader knows {name!r}.{did_you_mean(name, known)} "
-                    f"There are {', '.join(known)}; others are for a custom_data_reader."
+                    f"--data_reader_params: unknown parameter {name!r}.{did_you_mean(name, known)} The parameters are "
+                    f"{', '.join(known)}; only a custom_data_reader accepts others."
                 )
         given: dict[str, Any] = {name: value for name, value in params.items() if name in known}
         columns = given.get("columns")

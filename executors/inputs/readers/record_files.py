@@ -29,8 +29,8 @@ GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 
 _GZIP_MAGIC = b"\x1f\x8b\x08"  # the first two bytes alone could be the length of a TFRecord
 _PARQUET_MAGIC = b"PAR1"
-_LOOKED_AT = 1024  # bytes
-_NO_TEXT = {
+_BYTES_CHECKED = 1024  # bytes
+_BINARY_FORMATS = {
     **{b"x" + level: "compressed by zlib" for level in (b"\x01", b"\x5e", b"\x9c", b"\xda")},
     b"\xff\x06\x00\x00sNaPpY": "compressed by snappy",
     b"BZh91AY": "compressed by bzip2",
@@ -57,18 +57,18 @@ def find_record_files(origins: Sequence[str]) -> list[str]:
     for origin in origins:
         found = _files_of(origin)
         if not found:
-            raise InputError(_nothing_there(origin))
+            raise InputError(_missing_file_message(origin))
         files.update(dict.fromkeys(found))
     return list(files)
 
 
-def kind_of(files: Iterable[str], columns_wanted: bool, otherwise: str | None = None) -> tuple[str, list[str]]:
+def kind_of(files: Iterable[str], columns_wanted: bool, default: str | None = None) -> tuple[str, list[str]]:
     """Detects the format of files by extension, or else by their first bytes.
 
     Args:
       files: The files; empty files are ignored.
       columns_wanted: Whether to read CSV by columns; if False, .csv files are TEXT, as in ElasticDL's last versions.
-      otherwise: Format to return for unrecognized files; None to raise an error.
+      default: Format to return for unrecognized files; None to raise an error.
 
     Returns:
       The format, one of READER_TYPES, and the files that are not empty.
@@ -79,7 +79,7 @@ def kind_of(files: Iterable[str], columns_wanted: bool, otherwise: str | None = 
     kinds: dict[str, list[str]] = {}
     for path in files:
         if not _is_empty(path):
-            kinds.setdefault(_kind_of_file(path, columns_wanted, otherwise), []).append(path)
+            kinds.setdefault(_kind_of_file(path, columns_wanted, default), []).append(path)
     if not kinds:
         raise InputError(f"{', '.join(files)}: there are no records; every file is empty.")
     if len(kinds) > 1:
@@ -99,15 +99,16 @@ def check_text(path: str) -> None:
     Raises:
       InputError: If the bytes are those of a binary format or of UTF-16, or a gzipped file is damaged.
     """
-    head = unzipped_head(path, _LOOKED_AT) if is_gzipped(path) else head_of(path, _LOOKED_AT)
-    form = next((form for magic, form in _NO_TEXT.items() if head.startswith(magic)), "")
+    head = unzipped_head(path, _BYTES_CHECKED) if is_gzipped(path) else head_of(path, _BYTES_CHECKED)
+    form = next((form for magic, form in _BINARY_FORMATS.items() if head.startswith(magic)), "")
     if _begins_tf_record(head[: _TF_RECORD_HEADER.size]):
         form = "TFRecords"
     if not form and b"\0" in head:
-        form = f"binary, or text in UTF-16: there is a zero at byte {head.index(0)}"
+        form = f"binary, or text in UTF-16, with a zero at byte {head.index(0)}"
     if form:
         raise InputError(
-            f"{path} is no text: it is {form}, and begins with {head[:12].hex(' ')}. Give it as UTF-8, gzipped or not."
+            f"{path} is not text: it is {form}, and begins with {head[:12].hex(' ')}. Convert it to UTF-8, gzipped or "
+            "not."
         )
 
 
@@ -119,9 +120,9 @@ def _files_of(origin: str) -> list[str]:
     return [path for path in paths if not file_io.isdir(path)]
 
 
-def _nothing_there(origin: str) -> str:
+def _missing_file_message(origin: str) -> str:
     if file_io.isdir(origin):
-        return f"{origin}: there are no records; the folder holds no file."
+        return f"{origin}: there are no records; the folder contains no file."
     folder, name = file_io.parent(origin), os.path.basename(origin)
     beside = file_io.listdir(folder or ".") if file_io.isdir(folder or ".") else []
     return f"{origin}: there is no such file, and nothing matches it as a pattern.{did_you_mean(name, beside)}"
@@ -132,7 +133,7 @@ def _is_empty(path: str) -> bool:
     return not file_io.size_of(path) or (is_gzipped(path) and not unzipped_head(path))
 
 
-def _kind_of_file(path: str, columns_wanted: bool, otherwise: str | None) -> str:
+def _kind_of_file(path: str, columns_wanted: bool, default: str | None) -> str:
     name = path.lower().removesuffix(".gz")
     if name.endswith(".csv"):
         return CSV if columns_wanted else TEXT
@@ -147,11 +148,11 @@ def _kind_of_file(path: str, columns_wanted: bool, otherwise: str | None) -> str
         return TF_RECORD
     if name.endswith((".tfrecord", ".tfrecords")):
         return TF_RECORD  # damaged; the reader will raise an error
-    if otherwise is not None:
-        return otherwise
+    if default is not None:
+        return default
     raise InputError(
-        f"{path}: it begins with {head.hex(' ')}, which is neither RecordIO nor a TFRecord, nor does its name tell "
-        "what it is. Say it: reader_type='CSV', 'Text', 'Parquet', … in --data_reader_params."
+        f"{path}: it begins with {head.hex(' ')}, which is neither RecordIO nor TFRecord, and its name does not "
+        "indicate the format. Set the format: reader_type='CSV', 'Text', 'Parquet', … in --data_reader_params."
     )
 
 
@@ -172,7 +173,7 @@ def unzipped_head(path: str, size: int = _TF_RECORD_HEADER.size) -> bytes:
         try:
             return gzip.GzipFile(fileobj=file).read(size)
         except (EOFError, OSError, zlib.error) as error:
-            raise InputError(f"{path} is gzipped, and cut off or damaged: {error}") from error
+            raise InputError(f"{path} is a truncated or damaged gzip file: {error}") from error
 
 
 def _begins_tf_record(head: bytes) -> bool:

@@ -55,7 +55,7 @@ class ExampleParser:
 
     def __init__(self, schema: schema_pb2.Schema | None) -> None:
         if schema is None:
-            raise ValueError("tf.Examples need a schema to become tensors, and none was given.")
+            raise ValueError("reading tf.Examples as tensors requires a schema, but none was given.")
         self._features, self._names = _parser_config(schema)
         _validate(self._features, schema)
         self.tensor_names = list(self._names.values())
@@ -152,8 +152,8 @@ def _parser_config(schema: schema_pb2.Schema) -> tuple[dict[str, FeatureSpecType
             key = f"{_PREFIX}{name}_{column}"  # differs from all names of features and tensors
         if key in names:
             raise ValueError(
-                f"the schema wants the feature {key!r} as two tensors, {names[key]!r} and {name!r}, of the kinds "
-                f"{tensors[names[key]]} and {representation}; tf.Examples are parsed into one tensor a feature."
+                f"the schema represents the feature {key!r} as two tensors, {names[key]!r} and {name!r}, of the types "
+                f"{tensors[names[key]]} and {representation}; tf.Examples are parsed into one tensor per feature."
             )
         names[key], features[key] = name, feature
     return features, names

@@ -55,11 +55,11 @@ class Metadata:
         import tensorflow as tf
 
         if self.column_dtypes is None:
-            raise ValueError(f"the type of column {column_name!r} is not known: these records come without types.")
+            raise ValueError(f"the type of column {column_name!r} is unknown: these records have no column types.")
         found = str(self.column_dtypes.get(column_name)).lower()
         if found not in _TENSORFLOW_TYPES:
             raise ValueError(
-                f"column {column_name!r} has the type {found}; those with a TensorFlow type are "
+                f"column {column_name!r} has the type {found}; types with a TensorFlow equivalent are "
                 f"{', '.join(_TENSORFLOW_TYPES)}."
             )
         return tf.as_dtype(_TENSORFLOW_TYPES[found])
@@ -113,7 +113,7 @@ class Records:
           InputError: If shards are given and this kind of records does not support them.
         """
         if shards is not None and self.make_shards is None:
-            raise InputError(f"{self.origin}: records of the kind {self.kind} cannot be read by shards; read all.")
+            raise InputError(f"{self.origin}: {self.kind} records cannot be read by shards; read all of them.")
         return self.make_dataset(shards)
 
     def shards(self) -> list[Shard] | None:

@@ -31,7 +31,7 @@ from typing import Protocol
 
 from ...errors import InputError
 
-MOST_TRIES = 3  # as in DLRover
+MAX_TRIES = 3  # as in DLRover
 
 _FORMAT = 1
 
@@ -74,7 +74,7 @@ class ShardError(InputError):
 
 
 @dataclasses.dataclass
-class _InWork:
+class _ShardInProgress:
     """A shard that is assigned to a worker; its records before `position` are trained."""
 
     turn: int
@@ -86,26 +86,26 @@ class _InWork:
         return dataclasses.replace(self.shard, start=self.position)
 
 
-class WorkInHand:
+class ShardsInProgress:
     """Queue of the shards that one worker has taken and not completely trained, in the order of assignment."""
 
     def __init__(self) -> None:
-        self._items: collections.deque[_InWork] = collections.deque()
+        self._items: collections.deque[_ShardInProgress] = collections.deque()
 
-    def __iter__(self) -> Iterator[_InWork]:
+    def __iter__(self) -> Iterator[_ShardInProgress]:
         return iter(self._items)
 
     def __bool__(self) -> bool:
         return bool(self._items)
 
     @property
-    def rests(self) -> list[Shard]:
+    def remainders(self) -> list[Shard]:
         """The untrained rest of each shard."""
         return [item.rest for item in self._items]
 
     def add(self, shard: Shard, turn: int = 0) -> None:
         """Appends a shard; `turn` is its position in the order of assignment over all workers."""
-        self._items.append(_InWork(turn, shard, shard.start))
+        self._items.append(_ShardInProgress(turn, shard, shard.start))
 
     def trained(self, count: int, worker: str = "") -> list[Shard]:
         """Marks the next `count` records as trained; returns the shards that are completed.
@@ -115,7 +115,7 @@ class WorkInHand:
         """
         there = sum(item.rest.count for item in self._items)
         if not 0 <= count <= there:
-            raise ValueError(f"worker {worker!r} reports {count} trained records and has taken {there}.")
+            raise ValueError(f"worker {worker!r} reports {count} trained records, but has taken {there}.")
         through = []
         while count:
             item = self._items[0]
@@ -135,7 +135,7 @@ class WorkInHand:
         untouched = {item.shard for item in self._items if item.position == item.shard.start}
         for shard in shards:
             if shard not in untouched:
-                raise ValueError(f"worker {worker!r} does not have the rows {shard} of epoch {shard.epoch} whole.")
+                raise ValueError(f"worker {worker!r} does not have all of the rows {shard} of epoch {shard.epoch}.")
             untouched.remove(shard)
         self._items = collections.deque(item for item in self._items if item.shard not in shards)
 
@@ -147,7 +147,7 @@ class Ledger(Protocol):
         """Assigns the next shard."""
 
     def taken(self, worker: str = "") -> list[Shard]:
-        """Returns the untrained rests of the assigned shards."""
+        """Returns the untrained remainders of the assigned shards."""
 
     def trained(self, count: int, worker: str = "") -> None:
         """Marks the next `count` records as trained."""
@@ -178,7 +178,7 @@ class ShardLedger:
         if size < 1:
             raise InputError(f"{data or 'the data'}: there are {size} records; there is nothing to train on.")
         if shard_size < 1:
-            raise InputError(f"shard_size is {shard_size}; at least one record must be handed out at a time.")
+            raise InputError(f"shard_size is {shard_size}; it must be at least 1.")
         self.size = size
         self.shard_size = shard_size
         self.epochs = epochs if epochs is not None and epochs > 0 else None
@@ -187,7 +187,7 @@ class ShardLedger:
         self._done = 0
         # Intervals that are split on assignment: the rest of the current epoch, and returned shards.
         self._todo: list[Shard] = []
-        self._in_work: collections.defaultdict[str, WorkInHand] = collections.defaultdict(WorkInHand)
+        self._in_work: collections.defaultdict[str, ShardsInProgress] = collections.defaultdict(ShardsInProgress)
         self._failures: collections.Counter[Shard] = collections.Counter()
         self._turns = itertools.count()
         self._lock = threading.RLock()
@@ -240,9 +240,9 @@ class ShardLedger:
             return shard
 
     def taken(self, worker: str = "") -> list[Shard]:
-        """Returns the untrained rests of a worker's shards, in the order of assignment."""
+        """Returns the untrained remainders of a worker's shards, in the order of assignment."""
         with self._lock:
-            return self._in_work[worker].rests
+            return self._in_work[worker].remainders
 
     def trained(self, count: int, worker: str = "") -> None:
         """Marks the next records of a worker's shards as trained.
@@ -262,7 +262,7 @@ class ShardLedger:
     def release(self, worker: str = "") -> None:
         """Returns all untrained records of a worker to the front of the to-do list, in their order."""
         with self._lock:
-            self._todo[:0] = self._in_work.pop(worker, WorkInHand()).rests
+            self._todo[:0] = self._in_work.pop(worker, ShardsInProgress()).remainders
 
     def put_back(self, shards: Iterable[Shard], worker: str = "") -> None:
         """Returns untouched shards of a worker to the front of the to-do list, in the given order.
@@ -291,7 +291,7 @@ class ShardLedger:
             self.put_back([shard], worker)
             self._failures[shard] += 1
             tries = self._failures[shard]
-        if tries >= MOST_TRIES:
+        if tries >= MAX_TRIES:
             raise ShardError(shard, tries, self.data) from error
 
     def with_epochs(self, epochs: int | None, shard_size: int | None = None) -> ShardLedger:
@@ -345,7 +345,7 @@ class ShardLedger:
             raise
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"a saved shard ledger cannot be read ({error!r}): {text[:200]}") from error
-        ledger._check_sum()
+        ledger._check_consistency()
         return ledger
 
     def _next(self) -> int | None:
@@ -356,16 +356,16 @@ class ShardLedger:
         return len(self._todo) if self.epochs is None or self._epoch < self.epochs else None
 
     def _left(self) -> list[Shard]:
-        in_work: Sequence[_InWork] = sorted(
+        in_work: Sequence[_ShardInProgress] = sorted(
             itertools.chain.from_iterable(self._in_work.values()), key=lambda item: item.turn
         )
         return [item.rest for item in in_work] + self._todo
 
-    def _check_sum(self) -> None:
+    def _check_consistency(self) -> None:
         left = sum(shard.count for shard in self._todo)
         sound = all(0 <= s.start < s.end <= self.size and 1 <= s.epoch <= self._epoch for s in self._todo)
         if not sound or self._done + left != self._epoch * self.size:
             raise InputError(
-                f"a saved shard ledger does not add up: of {self._epoch} epochs of {self.size} records {self._done} "
+                f"a saved shard ledger is inconsistent: of {self._epoch} epochs of {self.size} records, {self._done} "
                 f"are done and {left} left. Its checkpoint is damaged; resume from an earlier one."
             )

@@ -135,9 +135,7 @@ class RecordWriter:
           InputError: If the record has 2 GiB or more.
         """
         if len(record) > _MAX_RECORD_BYTES:
-            raise InputError(
-                f"{self._path}: a record has {len(record)} bytes; at most {_MAX_RECORD_BYTES} can be kept."
-            )
+            raise InputError(f"{self._path}: a record has {len(record)} bytes; the limit is {_MAX_RECORD_BYTES}.")
         if self._records and self._bytes + len(record) > self._chunk_bytes:
             self._end_chunk()
         self._records.append(record)
@@ -179,15 +177,15 @@ def _headers(path: str, file: IO[bytes]) -> Iterator[Chunk]:
         file.seek(offset)
         header = file.read(_HEADER.size)
         if len(header) < _HEADER.size:
-            raise _broken(path, offset, f"its header is cut off: {len(header)} of {_HEADER.size} bytes are there")
+            raise _damaged_chunk(path, offset, f"its header is truncated: it has {len(header)} of {_HEADER.size} bytes")
         magic, crc32, compressor, size, records = _HEADER.unpack(header)
         if magic != MAGIC:
-            raise _broken(path, offset, f"it begins with {magic.hex()}, not with {MAGIC.hex()}")
+            raise _damaged_chunk(path, offset, f"it begins with {magic.hex()}, not with {MAGIC.hex()}")
         there = size_of_file - offset - _HEADER.size
         if size > there:
-            raise _broken(path, offset, f"it is cut off: {there} of {size} bytes are there")
+            raise _damaged_chunk(path, offset, f"it is truncated: it has {there} of {size} bytes")
         if not records:  # no writer writes such chunks, and the payload would be silently ignored
-            raise _broken(path, offset, "it has no records")
+            raise _damaged_chunk(path, offset, "it has no records")
         yield Chunk(offset, first, records, size, crc32, compressor)
         offset += _HEADER.size + size
         first += records
@@ -195,14 +193,16 @@ def _headers(path: str, file: IO[bytes]) -> Iterator[Chunk]:
 
 def _decoded(path: str, chunk: Chunk, payload: bytes) -> list[bytes]:
     if zlib.crc32(payload) != chunk.crc32:
-        raise _broken(path, chunk.offset, f"its checksum is {zlib.crc32(payload):08x}, not {chunk.crc32:08x}")
+        raise _damaged_chunk(path, chunk.offset, f"its checksum is {zlib.crc32(payload):08x}, not {chunk.crc32:08x}")
     decompress = _DECOMPRESS.get(chunk.compressor)
     if decompress is None:
-        raise _broken(path, chunk.offset, f"its compressor {chunk.compressor} is none of {sorted(_DECOMPRESS)}")
+        raise _damaged_chunk(
+            path, chunk.offset, f"its compressor {chunk.compressor} is not one of {sorted(_DECOMPRESS)}"
+        )
     try:
         return _split(decompress(payload), chunk.records)
     except (ValueError, EOFError, OSError, zlib.error, struct.error) as error:
-        raise _broken(path, chunk.offset, f"it does not decode: {error}") from error
+        raise _damaged_chunk(path, chunk.offset, f"it cannot be decoded: {error}") from error
 
 
 def _split(data: bytes, count: int) -> list[bytes]:
@@ -214,7 +214,7 @@ def _split(data: bytes, count: int) -> list[bytes]:
         position = start + length
         records.append(data[start:position])
     if position != len(data):
-        raise ValueError(f"its {count} records take {position} bytes, and it has {len(data)}")
+        raise ValueError(f"its {count} records take {position} bytes, but it has {len(data)}")
     return records
 
 
@@ -222,23 +222,23 @@ def _framed(record: bytes) -> tuple[bytes, bytes]:
     return _LENGTH.pack(len(record)), record
 
 
-def _broken(path: str, offset: int, what: str) -> BrokenChunkError:
-    error = BrokenChunkError(f"{path}: the RecordIO chunk at byte {offset} is broken: {what}. Write the file again.")
+def _damaged_chunk(path: str, offset: int, what: str) -> BrokenChunkError:
+    error = BrokenChunkError(f"{path}: the RecordIO chunk at byte {offset} is damaged: {what}. Write the file again.")
     error.problem = what
     return error
 
 
-def _as_it_is(data: bytes) -> bytes:
+def _unchanged(data: bytes) -> bytes:
     return data
 
 
 _COMPRESS: dict[int, Callable[[bytes], bytes]] = {
-    NO_COMPRESSION: _as_it_is,
+    NO_COMPRESSION: _unchanged,
     SNAPPY: snappy_framing.compress,
     GZIP: functools.partial(gzip.compress, mtime=0),  # no timestamp, for reproducible files
 }
 _DECOMPRESS: dict[int, Callable[[bytes], bytes]] = {
-    NO_COMPRESSION: _as_it_is,
+    NO_COMPRESSION: _unchanged,
     SNAPPY: snappy_framing.decompress,
     GZIP: gzip.decompress,
 }

@@ -47,7 +47,7 @@ def decompress(stream: bytes) -> bytes:
       ValueError: If the stream is truncated, damaged or not a snappy stream; the message has the frame's byte offset.
     """
     if not stream.startswith(_IDENTIFIER):
-        raise ValueError("it does not begin as a snappy stream does")
+        raise ValueError("it does not begin with the identifier of a snappy stream")
     codec = pa.Codec("snappy")
     blocks = []
     for position, kind, body in _frames(stream):
@@ -70,7 +70,7 @@ def _frames(stream: bytes) -> Iterator[tuple[int, int, bytes]]:
         start = position + 4
         end = start + int.from_bytes(stream[position + 1 : start], "little")
         if end > len(stream) or start > len(stream):
-            raise ValueError(f"the frame at byte {position} is cut off")
+            raise ValueError(f"the frame at byte {position} is truncated")
         yield position, stream[position], stream[start:end]
         position = end
 
@@ -84,7 +84,7 @@ def _block(codec: pa.Codec, position: int, kind: int, body: bytes) -> bytes:
         try:
             block = codec.decompress(block, decompressed_size=_uncompressed_size(block), asbytes=True)
         except (OSError, ValueError) as error:
-            raise ValueError(f"the frame at byte {position} does not decompress: {error}") from error
+            raise ValueError(f"the frame at byte {position} cannot be decompressed: {error}") from error
     if masked_crc32c(block) != expected:
         raise ValueError(f"the checksum of the frame at byte {position} is wrong")
     return block
@@ -98,5 +98,5 @@ def _uncompressed_size(block: bytes) -> int:
         if byte < 0x80:
             break
     if size > _BLOCK_BYTES:
-        raise ValueError(f"it claims {size} bytes; a frame holds {_BLOCK_BYTES} at most")
+        raise ValueError(f"it declares {size} bytes; the limit of a frame is {_BLOCK_BYTES}")
     return size

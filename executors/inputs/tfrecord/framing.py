@@ -27,10 +27,10 @@ from ..recordio.snappy_framing import masked_crc32c
 if TYPE_CHECKING:
     from ..readers.record_files import BinaryFile
 
-HEAD = struct.Struct("<QI")  # a record's length and the checksum of the length
-FOOT = struct.Struct("<I")  # the checksum of the data
+HEADER = struct.Struct("<QI")  # a record's length and the checksum of the length
+FOOTER = struct.Struct("<I")  # the checksum of the data
 _AT_ONCE = 16 << 20  # bytes per read: a corrupt file may claim a length far beyond its size
-_OTHER_FORMS = {
+_OTHER_FORMATS = {
     b"\x1f\x8b": "gzip",
     b"x\x01": "zlib",
     b"x\x9c": "zlib",
@@ -72,26 +72,26 @@ def frames(path: str) -> Iterator[Frame]:
         file = gzip.GzipFile(fileobj=raw) if zipped else raw
         number = offset = 0
         while True:
-            head, is_cut = read_of(file, HEAD.size, path)
+            head, is_cut = read_exactly(file, HEADER.size, path)
             if not head and not is_cut:
                 return
-            if len(head) < HEAD.size:
-                yield Frame(number, offset, None, f"it is cut off: {len(head)} of the {HEAD.size} bytes of its head")
+            if len(head) < HEADER.size:
+                yield Frame(number, offset, None, f"it is truncated: its header has {len(head)} of {HEADER.size} bytes")
                 return
-            length, checksum = HEAD.unpack(head)
+            length, checksum = HEADER.unpack(head)
             if masked_crc32c(head[:8]) != checksum:
-                raise lost(path, number, offset, head)
-            record, _ = read_of(file, length, path)
-            foot, _ = read_of(file, FOOT.size, path) if len(record) == length else (b"", False)
-            if len(foot) < FOOT.size:
-                yield Frame(number, offset, None, f"it is cut off: {len(record)} of its {length} bytes are there")
+                raise wrong_length_error(path, number, offset, head)
+            record, _ = read_exactly(file, length, path)
+            foot, _ = read_exactly(file, FOOTER.size, path) if len(record) == length else (b"", False)
+            if len(foot) < FOOTER.size:
+                yield Frame(number, offset, None, f"it is truncated: it has {len(record)} of {length} bytes")
                 return
-            is_good = masked_crc32c(record) == FOOT.unpack(foot)[0]
+            is_good = masked_crc32c(record) == FOOTER.unpack(foot)[0]
             yield Frame(number, offset, record if is_good else None, "" if is_good else "its checksum is wrong")
-            number, offset = number + 1, offset + HEAD.size + length + FOOT.size
+            number, offset = number + 1, offset + HEADER.size + length + FOOTER.size
 
 
-def lost(path: str, number: int | None, offset: int, head: bytes) -> InputError:
+def wrong_length_error(path: str, number: int | None, offset: int, head: bytes) -> InputError:
     """Returns the error for a record whose length is corrupt, or for a file that is not a TFRecord file.
 
     Args:
@@ -101,12 +101,12 @@ def lost(path: str, number: int | None, offset: int, head: bytes) -> InputError:
       head: The bytes at the offset, to recognize other formats.
     """
     if number == 0:
-        form = next((form for magic, form in _OTHER_FORMS.items() if head.startswith(magic)), "")
+        form = next((form for magic, form in _OTHER_FORMATS.items() if head.startswith(magic)), "")
         what = f"it is {form}" if form else f"it begins with {head.hex(' ')}"
-        return InputError(f"{path} is no TFRecord file, or is damaged from its first byte on: {what}.")
+        return InputError(f"{path} is not a TFRecord file, or is damaged from its first byte: {what}.")
     return InputError(
-        f"{path}: the TFRecord file is damaged: corrupted record at {place_of(number, offset)}: its length is "
-        "wrong, so that no later record of the file can be found. Write the file again, or leave it out."
+        f"{path}: the TFRecord file is damaged: corrupted record at {place_of(number, offset)}: its length is wrong, "
+        "so the later records of the file cannot be found. Write the file again, or exclude it."
     )
 
 
@@ -115,32 +115,32 @@ def place_of(number: int | None, offset: int) -> str:
     return str(offset) if number is None else f"{offset}, record {number + 1}"
 
 
-def damaged(path: str, frame: Frame) -> InputError:
+def damaged_record_error(path: str, frame: Frame) -> InputError:
     """Returns the error for a corrupt or truncated record."""
     place = place_of(frame.number, frame.offset)
     return InputError(
-        f"{path}: the TFRecord file is damaged or cut off: corrupted record at {place}: {frame.problem}. Write the "
-        "file again; or have --on-bad-records=skip:N leave out up to N such records."
+        f"{path}: the TFRecord file is damaged or truncated: corrupted record at {place}: {frame.problem}. Write the "
+        "file again, or pass --on-bad-records=skip:N to skip up to N such records."
     )
 
 
-def damage(path: str) -> InputError | None:
+def find_damage(path: str) -> InputError | None:
     """Reads a file up to its first corrupt record and returns the error; None if the file is intact."""
     try:
-        return next((damaged(path, frame) for frame in frames(path) if frame.record is None), None)
+        return next((damaged_record_error(path, frame) for frame in frames(path) if frame.record is None), None)
     except InputError as error:
         return error
 
 
-def damage_in(patterns: Iterable[str]) -> Iterator[str]:
+def describe_damage(patterns: Iterable[str]) -> Iterator[str]:
     """Yields the error message of the first damaged file that matches the glob patterns, if there is one."""
     for path in (path for pattern in patterns for path in file_io.glob(pattern) if not file_io.isdir(path)):
-        if (error := damage(path)) is not None:
+        if (error := find_damage(path)) is not None:
             yield str(error)
             return
 
 
-def read_of(file: BinaryFile, size: int, path: str) -> tuple[bytes, bool]:
+def read_exactly(file: BinaryFile, size: int, path: str) -> tuple[bytes, bool]:
     """Reads `size` bytes, or fewer at the end of the file.
 
     Returns:
@@ -157,5 +157,5 @@ def read_of(file: BinaryFile, size: int, path: str) -> tuple[bytes, bool]:
     except EOFError:
         return b"".join(parts), True
     except GZIP_ERRORS as error:
-        raise InputError(f"{path} is gzipped, and damaged: {error}. What follows cannot be read.") from error
+        raise InputError(f"{path} is a damaged gzip file: {error}. The rest of it cannot be read.") from error
     return b"".join(parts), False

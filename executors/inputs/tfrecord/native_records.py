@@ -22,7 +22,7 @@ from ..bad_records import policy
 from ..readers.reader_errors import ReaderErrors
 from ..readers.reader_params import TF_RECORD
 from ..readers.record_files import GZIP_ERRORS, check_text, is_gzipped
-from .framing import damage, frames
+from .framing import find_damage, frames
 from .scan import good_blocks
 
 _RECORDS_AT_ONCE = 4096
@@ -87,7 +87,7 @@ def check_tf_records(paths: Sequence[str]) -> None:
       InputError: If a file is damaged.
     """
     for path in paths:
-        if (error := damage(path)) is not None:
+        if (error := find_damage(path)) is not None:
             raise error
 
 
@@ -126,7 +126,7 @@ def _lines(paths: Sequence[str]) -> Iterator[np.ndarray]:
                 while some := [_without_end(line) for line in itertools.islice(lines, _RECORDS_AT_ONCE)]:
                     yield np.array(some, object)
             except GZIP_ERRORS as error:
-                raise InputError(f"{path} is gzipped, and cut off or damaged: {error}") from error
+                raise InputError(f"{path} is a truncated or damaged gzip file: {error}") from error
 
 
 def _without_end(line: bytes) -> bytes:

@@ -24,7 +24,7 @@ from ...errors import InputError
 from ...runtime.files import file_io
 from ..readers.record_files import is_gzipped
 from ..recordio.snappy_framing import masked_crc32c
-from .framing import FOOT, HEAD, Frame, damaged, lost, read_of
+from .framing import FOOTER, HEADER, Frame, damaged_record_error, read_exactly, wrong_length_error
 
 if TYPE_CHECKING:
     from ..readers.record_files import BinaryFile
@@ -53,8 +53,10 @@ class TfRecordRanges:
         """
         self.path = ",".join(files)
         self._paths = files
-        said = on_damage or _raised
-        self._files = [_GzippedFile(path, said) if is_gzipped(path) else _PlainFile(path, said) for path in files]
+        handle_damage = on_damage or _raise_damaged
+        self._files = [
+            _GzippedFile(path, handle_damage) if is_gzipped(path) else _PlainFile(path, handle_damage) for path in files
+        ]
         self.thread_safe = not any(isinstance(file, _GzippedFile) for file in self._files)
         self._ends: list[int] = []
         self._data_nums = 0
@@ -101,9 +103,9 @@ class _PlainFile:
         size = file_io.size_of(self._path)
         with _opened(self._path) as file:
             while (length := _length(file, self._path, self._on_damage)) is not None:
-                end = place + HEAD.size + length + FOOT.size
+                end = place + HEADER.size + length + FOOTER.size
                 if end > size:
-                    self._on_damage(self._path, place, "it is cut off")
+                    self._on_damage(self._path, place, "it is truncated")
                     break
                 if number % _STRIDE == 0:
                     places.append(place)
@@ -155,16 +157,16 @@ def _opened(path: str) -> IO[bytes]:
 
 def _length(file: BinaryFile, path: str, on_damage: OnDamage) -> int | None:
     """Reads a record's head and returns the record's length; None at the end of the file."""
-    head, is_cut = read_of(file, HEAD.size, path)
+    head, is_cut = read_exactly(file, HEADER.size, path)
     if not head and not is_cut:
         return None
     place = file.tell() - len(head)
-    if len(head) < HEAD.size:
-        on_damage(path, place, "it is cut off")
+    if len(head) < HEADER.size:
+        on_damage(path, place, "it is truncated")
         return None
-    if masked_crc32c(head[:8]) != HEAD.unpack(head)[1]:
-        raise lost(path, None if place else 0, place, head)
-    return int(HEAD.unpack(head)[0])
+    if masked_crc32c(head[:8]) != HEADER.unpack(head)[1]:
+        raise wrong_length_error(path, None if place else 0, place, head)
+    return int(HEADER.unpack(head)[0])
 
 
 def _record(file: BinaryFile, path: str, on_damage: OnDamage) -> object:
@@ -173,11 +175,11 @@ def _record(file: BinaryFile, path: str, on_damage: OnDamage) -> object:
     length = _length(file, path, on_damage)
     if length is None:
         return None
-    record, foot = read_of(file, length, path)[0], read_of(file, FOOT.size, path)[0]
-    if len(record) < length or len(foot) < FOOT.size:
-        on_damage(path, place, "it is cut off")
+    record, foot = read_exactly(file, length, path)[0], read_exactly(file, FOOTER.size, path)[0]
+    if len(record) < length or len(foot) < FOOTER.size:
+        on_damage(path, place, "it is truncated")
         return None
-    if masked_crc32c(record) != FOOT.unpack(foot)[0]:
+    if masked_crc32c(record) != FOOTER.unpack(foot)[0]:
         on_damage(path, place, "its checksum is wrong")
         return DAMAGED
     return record
@@ -186,9 +188,11 @@ def _record(file: BinaryFile, path: str, on_damage: OnDamage) -> object:
 def _records(file: BinaryFile, path: str, count: int, on_damage: OnDamage) -> list[object]:
     found = [_record(file, path, on_damage) for _ in range(count)]
     if found and found[-1] is None:
-        raise InputError(f"{path} has fewer records than when they were counted; was it changed meanwhile?")
+        raise InputError(
+            f"{path} has fewer records than when they were counted; check whether it was changed meanwhile."
+        )
     return found
 
 
-def _raised(path: str, place: int, problem: str) -> None:
-    raise damaged(path, Frame(None, place, None, problem))
+def _raise_damaged(path: str, place: int, problem: str) -> None:
+    raise damaged_record_error(path, Frame(None, place, None, problem))

@@ -26,7 +26,7 @@ from ...distributed.tf_config import task_from_environment
 from ...errors import InputError
 from ..readers.record_files import head_of, is_gzipped, unzipped_head
 from ..recordio.snappy_framing import masked_crc32c
-from .framing import HEAD, lost
+from .framing import HEADER, wrong_length_error
 from .scan import without_left_out
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ _BUFFER_BYTES = 256 * 1024  # the default of tf.data.TFRecordDataset
 # Records that all readers together buffer ahead. Reading 240,000 records on two cores takes 0.46 s with 512 records per
 # reader, 0.50 s with 64, 0.76 s with 16, and 1.84 s with tf.data's default of 2.
 _RECORDS_AHEAD = 1024
-_LEAST_AHEAD = 32
-_LOOKED_AT = 256  # files whose first bytes are checked before reading
+_MIN_AHEAD = 32
+_FILES_CHECKED = 256  # files whose first bytes are checked before reading
 # Consecutive records of a file that enter the shuffle buffer together if no order is prescribed, and the minimum number
 # of such chunks in the buffer. For 240,000 records, this reduces reading, shuffling and batching from 0.9 s of one core
 # to 0.65 s.
@@ -98,11 +98,11 @@ def find_files(file_pattern: str | Sequence[str], is_read: bool = True) -> Recor
 
     Args:
       file_pattern: A glob pattern, or several.
-      is_read: Whether to run `check_form` on the first 256 files.
+      is_read: Whether to run `check_compression` on the first 256 files.
 
     Raises:
       ValueError: If no file matches, or only some of the file names end in ".gz".
-      InputError: See `check_form`.
+      InputError: See `check_compression`.
     """
     patterns = [file_pattern] if isinstance(file_pattern, str) else list(file_pattern)
     paths = sorted(tf.io.gfile.glob(patterns))
@@ -112,29 +112,29 @@ def find_files(file_pattern: str | Sequence[str], is_read: bool = True) -> Recor
     if gzipped and len(gzipped) < len(paths):
         plain = next(path for path in paths if not path.endswith(".gz"))
         raise ValueError(
-            f"{', '.join(patterns)}: the names of all files must end in .gz, or none, as that says whether they are "
-            f"compressed; {gzipped[0]} does and {plain} does not."
+            f"{', '.join(patterns)}: either all file names must end in .gz, or none, because data_accessor derives the "
+            f"compression from the name; {gzipped[0]} does and {plain} does not."
         )
-    for path in paths[:_LOOKED_AT] if is_read else ():
-        check_form(path)
+    for path in paths[:_FILES_CHECKED] if is_read else ():
+        check_compression(path)
     return RecordFiles(tuple(patterns), tuple(paths), "GZIP" if gzipped else "")
 
 
-def check_form(path: str) -> None:
+def check_compression(path: str) -> None:
     """Checks the first bytes of a file; an empty file passes.
 
     Raises:
       InputError: If it is not a TFRecord file, or its compression does not match its name.
     """
-    head, named = head_of(path, HEAD.size), path.endswith(".gz")
+    head, named = head_of(path, HEADER.size), path.endswith(".gz")
     if head and is_gzipped(path) != named:
         raise InputError(
-            f"{path} is {'not ' if named else ''}gzipped, and its name {'ends' if named else 'does not end'} in .gz: "
-            "data_accessor goes by the name. Rename it."
+            f"{path} is {'not ' if named else ''}gzipped, but its name {'ends' if named else 'does not end'} in .gz: "
+            "data_accessor derives the compression from the name. Rename the file."
         )
     head = unzipped_head(path) if named and head else head
-    if len(head) == HEAD.size and masked_crc32c(head[:8]) != HEAD.unpack(head)[1]:
-        raise lost(path, 0, 0, head)
+    if len(head) == HEADER.size and masked_crc32c(head[:8]) != HEADER.unpack(head)[1]:
+        raise wrong_length_error(path, 0, 0, head)
 
 
 def record_batches(files: RecordFiles, options: ReadOptions) -> tf.data.Dataset:
@@ -196,7 +196,7 @@ def _interleaved(paths: tf.data.Dataset, files: RecordFiles, options: ReadOption
             other_arguments=function.captured_inputs,
             cycle_length=tf.data.AUTOTUNE,
             block_length=1,
-            buffer_output_elements=max(2, max(_LEAST_AHEAD, _RECORDS_AHEAD // readers) // chunk),
+            buffer_output_elements=max(2, max(_MIN_AHEAD, _RECORDS_AHEAD // readers) // chunk),
             prefetch_input_elements=tf.data.AUTOTUNE,
             num_parallel_calls=readers if options.reader_num_threads > 0 else tf.data.AUTOTUNE,
             f=function,

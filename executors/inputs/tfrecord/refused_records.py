@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...errors import InputError
-from ...runtime.logs.exceptions import gist_of
-from ..shown import cut
+from ...runtime.logs.exceptions import one_line_message
+from ..message_text import shorten
 from .framing import Frame, frames, place_of
 from .scan import REFUSALS, Accepts, blocks
 
@@ -34,7 +34,7 @@ def first_refused(paths: Iterable[str], accepts: Accepts) -> InputError | None:
                 frame, problem = found
                 return InputError(
                     f"{path}: the record at byte {place_of(frame.number, frame.offset)}, cannot be parsed: {problem} "
-                    "Write it again; or have --on-bad-records=skip:N leave out up to N such records."
+                    "Write it again, or pass --on-bad-records=skip:N to skip up to N such records."
                 )
     return None
 
@@ -56,5 +56,5 @@ def _problem(block: Sequence[Frame], accepts: Accepts) -> str:
     try:
         accepts([record for frame in block if (record := frame.record) is not None])
     except REFUSALS as error:
-        return cut(gist_of(error))
+        return shorten(one_line_message(error))
     return ""

@@ -22,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from ...errors import InputError
-from ...runtime.logs.exceptions import gist_of
+from ...runtime.logs.exceptions import one_line_message
 from ..bad_records import BadRecords
 from .framing import Frame, frames, place_of
 
@@ -104,7 +104,8 @@ def _bad_numbers(path: str, bad: BadRecords, accepts: Accepts | None) -> Iterato
         if type(error) is not InputError:
             raise
         raise InputError(
-            f"{error} on_bad_records=skip:{bad.limit} leaves out single records, and nobody knows how many these are."
+            f"{error} on_bad_records=skip:{bad.limit} skips single records, but the number of unreadable records is "
+            "unknown."
         ) from error
 
 
@@ -124,7 +125,7 @@ def refused(records: Sequence[Any], accepts: Accepts, first: int = 0) -> list[tu
         accepts(records)
     except REFUSALS as error:
         if len(records) == 1:
-            return [(first, gist_of(error)[:_SHOWN])]
+            return [(first, one_line_message(error)[:_SHOWN])]
         middle = len(records) // 2
         return refused(records[:middle], accepts, first) + refused(records[middle:], accepts, first + middle)
     return []

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from . import storage_errors
-from .retry import retried
+from .retry import retry_call
 from .user_paths import require_regular
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # gcsfuse returns EMFILE for "too many objects to be renamed".
 NO_RENAME = (errno.EXDEV, errno.EMFILE, errno.ENOSYS, errno.ENOTSUP)
-_DOING = {
+_OPERATIONS = {
     "open": "Opening",
     "copy": "Copying",
     "remove": "Deleting",
@@ -48,7 +48,7 @@ def is_remote(path: str) -> bool:
     return "://" in path
 
 
-def whole(path: str) -> str:
+def absolute_path(path: str) -> str:
     """Returns the absolute path, which is valid in any working directory; a path with a scheme unchanged."""
     return path if is_remote(path) else os.path.abspath(path)
 
@@ -81,18 +81,18 @@ class _Retrying:
     def __getattr__(self, name: str) -> Callable[..., object]:
         call = getattr(self._plain, name)
 
-        def steady(path: str, *arguments: str, **options: object) -> object:
-            return retried(
+        def retrying_call(path: str, *arguments: str, **options: object) -> object:
+            return retry_call(
                 lambda: call(path, *arguments, **options),
-                _DOING.get(name, name),
+                _OPERATIONS.get(name, name),
                 path,
-                done=lambda: _has_happened(name, path, *arguments),
+                done=lambda: _was_done(name, path, *arguments),
             )
 
-        return steady
+        return retrying_call
 
 
-def _has_happened(name: str, path: str, *others: str) -> bool:
+def _was_done(name: str, path: str, *others: str) -> bool:
     """Whether a call that failed because `path` is missing was done by an earlier attempt."""
     if name == "rename":
         return not exists(path) and exists(others[0])
@@ -119,11 +119,11 @@ def _status(path: str) -> os.stat_result | None:
         try:
             return os.stat(path)
         except (OSError, ValueError) as error:
-            if storage_errors.is_passing(error):
+            if storage_errors.is_transient(error):
                 raise
             return None
 
-    return retried(status, "Looking for", path)
+    return retry_call(status, "Looking for", path)
 
 
 def listdir(path: str) -> list[str]:
@@ -151,7 +151,7 @@ def read_bytes(path: str) -> bytes:
             data: bytes = file.read()
             return data
 
-    return retried(read, "Reading", path)
+    return retry_call(read, "Reading", path)
 
 
 def read_text(path: str) -> str:
@@ -166,17 +166,17 @@ def write_text(path: str, text: str) -> None:
         with _plain(path).open(part, mode="wb") as file:
             file.write(text.encode("utf-8", "backslashreplace"))  # UTF-8 cannot encode lone surrogates
 
-    with whole_file(path) as part:
-        retried(write, "Writing", path)
+    with atomic_write(path) as part:
+        retry_call(write, "Writing", path)
 
 
 @contextlib.contextmanager
-def whole_file(path: str) -> Iterator[str]:
+def atomic_write(path: str) -> Iterator[str]:
     """Yields the path of a temporary file beside `path`, which is renamed to `path` when the block succeeds.
 
     If the block raises, including by Ctrl-C, the temporary file is removed and the content of `path` is unchanged.
 
-        with whole_file("predictions.csv") as part:
+        with atomic_write("predictions.csv") as part:
             write(part)
 
     Raises:
@@ -191,7 +191,7 @@ def whole_file(path: str) -> Iterator[str]:
         with contextlib.suppress(Exception):  # must not mask the original exception
             if exists(part):
                 file_system(part).remove(part)
-        explained = storage_errors.explained(error, "Writing", path)
+        explained = storage_errors.explain(error, "Writing", path)
         if explained is None or explained is error:
             raise
         raise explained from error
@@ -215,18 +215,18 @@ def parent(path: str) -> str:
 
 def files_below(folder: str) -> Iterator[str]:
     """Yields the path of every file below a folder, relative to the folder, in a stable order."""
-    for base, _, names in _walked(folder):
+    for base, _, names in _walk(folder):
         for name in sorted(names):
             yield os.path.relpath(os.path.join(base, name), folder)
 
 
-def _walked(folder: str) -> list[tuple[str, list[str], list[str]]]:
+def _walk(folder: str) -> list[tuple[str, list[str], list[str]]]:
     def fail(error: Exception) -> None:
-        if storage_errors.number_of(error) in storage_errors.KNOWN:  # os.walk skips unreadable folders silently
+        if storage_errors.errno_of(error) in storage_errors.KNOWN:  # os.walk skips unreadable folders silently
             raise error
 
     options = {} if is_remote(folder) else {"onerror": fail}
-    return retried(lambda: sorted(_plain(folder).walk(folder, **options)), "Reading", folder)
+    return retry_call(lambda: sorted(_plain(folder).walk(folder, **options)), "Reading", folder)
 
 
 def copytree(source: str, target: str) -> None:
@@ -236,7 +236,7 @@ def copytree(source: str, target: str) -> None:
     """
     last = "saved_model.pb"
     try:
-        for base, _, _ in _walked(source):
+        for base, _, _ in _walk(source):
             below = os.path.relpath(base, source)
             makedirs(target if below == os.curdir else os.path.join(target, below))
         for name in sorted(files_below(source), key=lambda name: (os.path.basename(name) == last, name)):
@@ -252,7 +252,7 @@ def _copy(source: str, target: str) -> None:
         remote = target if is_remote(target) else source
         file_system(remote).copy(source, target, overwrite=True)
     else:
-        retried(lambda: shutil.copy2(source, target), "Copying", target)
+        retry_call(lambda: shutil.copy2(source, target), "Copying", target)
 
 
 def copy(source: str, target: str) -> None:
@@ -270,11 +270,11 @@ def move(source: str, target: str) -> None:
     makedirs(parent(target))
     if not is_remote(target):
         try:
-            retried(
+            retry_call(
                 lambda: os.rename(source, target),
                 "Renaming",
                 source,
-                done=lambda: _has_happened("rename", source, target),
+                done=lambda: _was_done("rename", source, target),
             )
         except OSError as error:
             if error.errno not in NO_RENAME:

@@ -24,7 +24,7 @@ def parsed_json(text: str | bytes, what: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_without_duplicates)
     except _DuplicateKey as error:
-        raise InputError(f"{what}: the key {error.key!r} is in it twice. Keep one of them.") from error
+        raise InputError(f"{what}: the key {error.key!r} occurs twice. Keep one of them.") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{what} is not JSON: the byte at position {error.start} is not UTF-8.") from error
     except ValueError as error:

@@ -69,7 +69,7 @@ class FileLock:
           ValueError: When the lock was released, or this process is a fork of its owner.
         """
         if self._descriptor is None:
-            raise ValueError("The lock was released, or belongs to the process that this one was forked from.")
+            raise ValueError("The lock was released, or is held by the process that this one was forked from.")
         fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def release(self) -> None:

@@ -31,8 +31,8 @@ class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
         if self.check_event(yaml.AliasEvent):
             event = self.peek_event()
             raise InputError(
-                f"{self._where}, line {event.start_mark.line + 1}: the alias *{event.anchor} is not read; write the "
-                "value out."
+                f"{self._where}, line {event.start_mark.line + 1}: the alias *{event.anchor} is not supported; write "
+                "out the value."
             )
         return super().compose_node(parent, index)
 
@@ -45,6 +45,8 @@ class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
                 continue
             line = key.start_mark.line + 1
             if key.value in lines:
-                raise InputError(f"{self._where}, line {line}: {key.value} is in line {lines[key.value]} already.")
+                raise InputError(
+                    f"{self._where}, line {line}: duplicate key {key.value}, also in line {lines[key.value]}."
+                )
             lines[key.value] = line
         return node

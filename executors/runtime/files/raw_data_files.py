@@ -29,5 +29,5 @@ def raw_data_files(data: str) -> list[str]:
     for path in files:
         require_readable_kind(path, "--data")
     if not {os.path.basename(path) for path in files} >= SPLITS and all(map(file_io.isdir, files)):
-        raise InputError(f"--data {data} holds no CSV file, no TFRecord file, and no folders train/ and eval/.")
+        raise InputError(f"--data {data} contains no CSV file, no TFRecord file, and no folders train/ and eval/.")
     return files

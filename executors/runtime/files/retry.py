@@ -1,9 +1,9 @@
 """Retries file system calls after transient failures, and logs slow calls.
 
 Network and FUSE mounts and object stores fail transiently. Permanent errors, such as a full disk, are raised at once;
-see `storage_errors.PASSING`.
+see `storage_errors.TRANSIENT`.
 
-    text = retried(lambda: read(path), "Reading", path)
+    text = retry_call(lambda: read(path), "Reading", path)
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Result = TypeVar("Result")
 
 TRIES = 6  # about 13 s with the pauses below: enough for a mount's server to restart, and short enough for users
 _FIRST_PAUSE, _GROWTH = 0.2, 2.5  # seconds, and factor from one pause to the next
-_LONG = 5.0  # seconds until a call is logged as slow; it is logged again after three times that, and so on
+_SLOW_SECONDS = 5.0  # seconds until a call is logged as slow; it is logged again after three times that, and so on
 
 
-def retried(
+def retry_call(
     call: Callable[[], Result],
-    doing: str,
+    operation: str,
     path: str,
     *,
     done: Callable[[], bool] | None = None,
@@ -39,7 +39,7 @@ def retried(
 
     Args:
       call: The function. It may be called again although an earlier attempt had an effect before it failed.
-      doing: Name of the operation in messages: "Writing".
+      operation: Name of the operation in messages: "Writing".
       path: The path in messages.
       done: For calls that return nothing: called when a retry fails because something is missing; returns whether an
         earlier attempt had succeeded.
@@ -55,19 +55,19 @@ def retried(
     pause = _FIRST_PAUSE
     for number in range(1, TRIES + 1):
         try:
-            with watched(doing, path):
+            with log_if_slow(operation, path):
                 return call()
         except Exception as error:
             if number > 1 and done is not None and _is_missing(error) and done():
                 return cast(Result, None)
-            if number == TRIES or not storage_errors.is_passing(error):
-                explained = storage_errors.explained(error, doing, path, number)
-                explained = explained or storage_errors.of_remote(error, doing, path)
+            if number == TRIES or not storage_errors.is_transient(error):
+                explained = storage_errors.explain(error, operation, path, number)
+                explained = explained or storage_errors.explain_remote(error, operation, path)
                 if explained is None or explained is error:
                     raise
                 raise explained from error
-            reason = os.strerror(storage_errors.number_of(error) or 0)
-            logging.warning("%s %s failed: %s. Trying again (%d of %d).", doing, path, reason, number + 1, TRIES)
+            reason = os.strerror(storage_errors.errno_of(error) or 0)
+            logging.warning("%s %s failed: %s. Retrying (%d of %d).", operation, path, reason, number + 1, TRIES)
         sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 (jitter: workers that fail together do not retry together)
         pause *= _GROWTH
     raise AssertionError("the last try returns or raises")
@@ -81,11 +81,11 @@ def _is_missing(error: Exception) -> bool:
 class _Call:
     """A call in progress."""
 
-    def __init__(self, doing: str, path: str) -> None:
-        self.doing, self.path = doing, path
+    def __init__(self, operation: str, path: str) -> None:
+        self.operation, self.path = operation, path
         self.begun = time.monotonic()
-        self.told_at = _LONG  # seconds after `begun`
-        self.was_told = False
+        self.logged_at = _SLOW_SECONDS  # seconds after `begun`
+        self.was_logged = False
 
 
 class _Watcher:
@@ -118,9 +118,9 @@ class _Watcher:
                 calls = list(self._calls)
             for call in calls:
                 took = time.monotonic() - call.begun
-                if took >= call.told_at:
-                    call.told_at, call.was_told = 3 * took, True
-                    logging.warning("%s %s has taken %.0f s so far; waiting for it.", call.doing, call.path, took)
+                if took >= call.logged_at:
+                    call.logged_at, call.was_logged = 3 * took, True
+                    logging.warning("%s %s has taken %.0f s so far; still waiting.", call.operation, call.path, took)
 
     def _forget(self) -> None:
         """Resets the state in a fork, which has no threads of this process; one may have held the lock."""
@@ -132,18 +132,18 @@ _WATCHER = _Watcher()
 
 
 @contextlib.contextmanager
-def watched(doing: str, path: str) -> Iterator[None]:
+def log_if_slow(operation: str, path: str) -> Iterator[None]:
     """Logs if the block takes long.
 
     Args:
-      doing: Name of the operation in messages: "Writing".
+      operation: Name of the operation in messages: "Writing".
       path: The path in messages.
     """
-    call = _Call(doing, path)
+    call = _Call(operation, path)
     _WATCHER.add(call)
     try:
         yield
     finally:
         _WATCHER.discard(call)
-        if call.was_told:
-            logging.info("%s %s took %.0f s.", doing, path, time.monotonic() - call.begun)
+        if call.was_logged:
+            logging.info("%s %s took %.0f s.", operation, path, time.monotonic() - call.begun)

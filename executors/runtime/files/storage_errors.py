@@ -6,7 +6,7 @@ derived from the message or the error code.
     try:
         write(path)
     except Exception as error:
-        raise explained(error, "Writing", path) or error
+        raise explain(error, "Writing", path) or error
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...errors import StorageError
 from ..quantities import size_text
 
 # Transient errors of network and FUSE mounts, whose server is unreachable, busy or restarted.
-PASSING = frozenset(
+TRANSIENT = frozenset(
     {
         errno.EIO, errno.EAGAIN, errno.EBUSY, errno.ESTALE, errno.ETIMEDOUT, errno.EREMOTEIO, errno.ENOTCONN,
         errno.ECONNABORTED, errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN,
@@ -28,76 +28,75 @@ PASSING = frozenset(
     }
 )  # fmt: skip
 _REMEDIES = {
-    errno.ENOSPC: "Make room there, or give a folder on another disk, and run it again.",
-    errno.EDQUOT: "Delete what is not needed, or have the quota raised, and run it again.",
+    errno.ENOSPC: "Free disk space, or choose a folder on another disk, and run it again.",
+    errno.EDQUOT: "Delete files that are not needed, or request a larger quota, and run it again.",
     errno.EFBIG: "Raise the limit on the size of files (`ulimit -f`, or the file system's own), and run it again.",
-    errno.EROFS: "Mount it for writing, or give another folder, and run it again.",
-    errno.EACCES: "Give this user the right to it, or give another folder, and run it again.",
+    errno.EROFS: "Mount it for writing, or choose another folder, and run it again.",
+    errno.EACCES: "Grant this user the permission, or choose another folder, and run it again.",
 }
 _REMEDIES[errno.EPERM] = _REMEDIES[errno.EACCES]
-_LATER = "See to the disk, or to the network that it is reached by, and run it again."
+_CHECK_DISK = "Check the disk, or the network connection to it, and run it again."
 SPACE = (errno.ENOSPC, errno.EDQUOT)
 # absl::Status codes of TensorFlow's and ML Metadata's exceptions, for messages from which no number can be derived.
-_OF_CODE = {4: errno.ETIMEDOUT, 7: errno.EACCES, 10: errno.EAGAIN, 14: errno.EAGAIN, 16: errno.EACCES}
-KNOWN = PASSING | _REMEDIES.keys()
-_SPOKEN = {os.strerror(number): number for number in KNOWN}
-_IN_TEXT = re.compile(
-    rf"(?:(\S+); )?({'|'.join(map(re.escape, sorted(_SPOKEN, key=len, reverse=True)))})(?:: '([^']+)')?"
+_ERRNO_BY_CODE = {4: errno.ETIMEDOUT, 7: errno.EACCES, 10: errno.EAGAIN, 14: errno.EAGAIN, 16: errno.EACCES}
+KNOWN = TRANSIENT | _REMEDIES.keys()
+_ERRNO_BY_TEXT = {os.strerror(number): number for number in KNOWN}
+_PATTERN = re.compile(
+    rf"(?:(\S+); )?({'|'.join(map(re.escape, sorted(_ERRNO_BY_TEXT, key=len, reverse=True)))})(?:: '([^']+)')?"
 )
 
 
-def number_of(error: BaseException) -> int | None:
+def errno_of(error: BaseException) -> int | None:
     """Returns an error's number in <errno.h>; None if it is not a file system's error."""
     if isinstance(error, OSError):
         return error.errno
     if not type(error).__module__.startswith("tensorflow."):
         return None
-    if found := _IN_TEXT.search(str(error)):
-        return _SPOKEN[found[2]]
-    return _OF_CODE.get(getattr(error, "error_code", 0))
+    if found := _PATTERN.search(str(error)):
+        return _ERRNO_BY_TEXT[found[2]]
+    return _ERRNO_BY_CODE.get(getattr(error, "error_code", 0))
 
 
-def is_passing(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Whether an error is transient, so that a retry may succeed; False for errors that were already retried."""
-    return number_of(error) in PASSING and not isinstance(error, StorageError)
+    return errno_of(error) in TRANSIENT and not isinstance(error, StorageError)
 
 
-def explained(error: BaseException, doing: str, path: str, tries: int = 1) -> StorageError | None:
+def explain(error: BaseException, operation: str, path: str, tries: int = 1) -> StorageError | None:
     """Returns a file system's error as a StorageError with a remedy; None for errors of other kinds.
 
     Args:
       error: The exception.
-      doing: The operation, such as "Writing".
+      operation: The operation, such as "Writing".
       path: The path that it failed on.
       tries: Number of attempts.
     """
     if isinstance(error, StorageError):
         return error
-    number = number_of(error)
+    number = errno_of(error)
     if number is None or number not in KNOWN:
         return None
-    told = StorageError(number, os.strerror(number), path)
+    explained = StorageError(number, os.strerror(number), path)
     often = f", {tries} times" if tries > 1 else ""
-    told.advice = f"{doing} {path} failed{often}: {os.strerror(number)}. {advice(number, path)}"
-    return told
+    explained.advice = f"{operation} {path} failed{often}: {os.strerror(number)}. {advice(number, path)}"
+    return explained
 
 
-def of_remote(error: BaseException, doing: str, path: str) -> StorageError | None:
+def explain_remote(error: BaseException, operation: str, path: str) -> StorageError | None:
     """Returns TensorFlow's error on a remote path as a StorageError with a remedy; None for other errors."""
     if "://" not in path or not type(error).__module__.startswith("tensorflow.") or isinstance(error, StorageError):
         return None
-    told = StorageError(errno.EREMOTEIO, os.strerror(errno.EREMOTEIO), path)
+    explained = StorageError(errno.EREMOTEIO, os.strerror(errno.EREMOTEIO), path)
     text = str(getattr(error, "message", error)).strip() or type(error).__name__
-    told.advice = (
-        f"{doing} {path} failed: {text.splitlines()[0].strip()}. Check the address, the network, and the credentials."
-    )
-    return told
+    text = text.splitlines()[0].strip()
+    explained.advice = f"{operation} {path} failed: {text}. Check the address, the network, and the credentials."
+    return explained
 
 
 def advice(number: int, path: str) -> str:
     """Returns the remedy, preceded by the free space if that is the cause."""
     free = free_space(path) if number in SPACE else ""
-    return " ".join(filter(None, [free, _REMEDIES.get(number, _LATER)]))
+    return " ".join(filter(None, [free, _REMEDIES.get(number, _CHECK_DISK)]))
 
 
 def hint(error: BaseException, folder: str = "") -> str:
@@ -107,24 +106,24 @@ def hint(error: BaseException, folder: str = "") -> str:
       error: An exception of Python or TensorFlow.
       folder: The folder that the module writes to, for errors without a path; without it, those get no hint.
     """
-    number = number_of(error)
+    number = errno_of(error)
     if number is None or number not in KNOWN:
         return ""
-    found = _IN_TEXT.search(str(error))
+    found = _PATTERN.search(str(error))
     named = getattr(error, "filename", None) or (found[1] if found else "")
     path = named if isinstance(named, str) and named.startswith("/") else folder
     return f"{os.strerror(number)}: {path}. {advice(number, path)}" if path else ""
 
 
-def in_text(text: str) -> StorageError | None:
+def find_in_text(text: str) -> StorageError | None:
     """Finds a disk error with a path in a text, such as that of an exception whose type was lost."""
-    for found in _IN_TEXT.finditer(text):
+    for found in _PATTERN.finditer(text):
         path = found[1] or found[3]
         if path and path.startswith("/"):
-            number = _SPOKEN[found[2]]
-            told = StorageError(number, found[2], path)
-            told.advice = f"{path}: {found[2]}. {advice(number, path)}"
-            return told
+            number = _ERRNO_BY_TEXT[found[2]]
+            explained = StorageError(number, found[2], path)
+            explained.advice = f"{path}: {found[2]}. {advice(number, path)}"
+            return explained
     return None
 
 
@@ -140,5 +139,5 @@ def free_space(path: str) -> str:
     except OSError:
         return ""
     if status.f_files and not status.f_favail:
-        return f"No more files fit on its disk: all {status.f_files:,} inodes are in use."
+        return f"The disk cannot store more files: all {status.f_files:,} inodes are in use."
     return f"{size_text(space.free)} of {size_text(space.total)} are free there."

@@ -23,7 +23,7 @@ def require_temporary_folder() -> None:
         raise InputError(_message()) from error
 
 
-def explained(error: BaseException) -> InputError | None:
+def explain(error: BaseException) -> InputError | None:
     """Returns an InputError with the remedy if no temporary directory was found; None for other errors."""
     if not isinstance(error, FileNotFoundError):
         return None
@@ -38,6 +38,6 @@ def _message() -> str:
     given = os.environ.get("TMPDIR")
     tried = ", ".join([*([f"TMPDIR={given}"] if given else []), "/tmp", "/var/tmp", os.getcwd()])  # noqa: S108  # nosec B108
     return (
-        f"Temporary files cannot be written: of {tried}, none is a writable folder with free space. Mount a writable "
-        "one (docker and podman: --tmpfs /tmp; Kubernetes: an emptyDir at /tmp), or set TMPDIR to one."
+        f"Temporary files cannot be written: none of {tried} is a writable folder with free space. Mount a writable "
+        "folder (docker and podman: --tmpfs /tmp; Kubernetes: an emptyDir at /tmp), or set TMPDIR to one."
     )

@@ -23,7 +23,7 @@ _KINDS = {
 }
 
 
-def require_sound(path: str, what: str) -> None:
+def require_valid(path: str, what: str) -> None:
     """Checks that a value can be a path.
 
     Args:
@@ -36,7 +36,7 @@ def require_sound(path: str, what: str) -> None:
     if not path.strip():
         raise InputError(f"{what} {path!r}: the path is empty. Give one, or leave the option out.")
     if any(ord(character) < ord(" ") or ord(character) == 0x7F for character in path):
-        raise InputError(f"{what} {path!r}: a path with control characters. Rename the file or folder.")
+        raise InputError(f"{what} {path!r}: the path contains control characters. Rename the file or folder.")
 
 
 def require_scheme(path: str, what: str) -> None:
@@ -49,18 +49,20 @@ def require_scheme(path: str, what: str) -> None:
     if not mark or scheme in _IN_TENSORFLOW:
         return
     if scheme in _WEB:
-        raise InputError(f"{what} {path}: nothing is fetched from the web. Download it first, or copy it to a bucket.")
+        raise InputError(
+            f"{what} {path}: files are not downloaded from the web. Download the file first, or copy it to a bucket."
+        )
     if scheme in _IN_TENSORFLOW_IO:
         if importlib.util.find_spec("tensorflow_io") is None:
             raise InputError(
                 f"{what} {path}: TensorFlow reads {scheme}:// only with the package tensorflow-io, which is not "
-                "installed. Install the release that fits TensorFlow, or mount the place as a folder."
+                "installed. Install the release that matches TensorFlow, or mount the storage as a folder."
             )
         return
     known = (*_IN_TENSORFLOW, *_IN_TENSORFLOW_IO)
     raise InputError(
-        f"{what} {path}: no file system has the scheme {scheme!r}; there are {', '.join(known)}."
-        f"{did_you_mean(scheme, known)}"
+        f"{what} {path}: no file system has the scheme {scheme!r}; the supported schemes are "
+        f"{', '.join(known)}.{did_you_mean(scheme, known)}"
     )
 
 
@@ -73,7 +75,7 @@ def require_readable_kind(path: str, what: str) -> None:
     if "://" in path:
         return
     if os.path.islink(path) and not os.path.exists(path):
-        raise InputError(f"{what} {path}: a link to {os.readlink(path)}, which does not exist.")
+        raise InputError(f"{what} {path}: this is a link to {os.readlink(path)}, which does not exist.")
     if kind := special_kind(path):
         raise InputError(f"{what} {path}: this is {kind}. Give a file or a folder.")
 
@@ -96,12 +98,12 @@ def require_writable_kind(path: str, what: str, *, folder: bool) -> None:
         raise InputError(f"{what} {path}: this is the root folder. Give a folder below it.")
     if os.path.exists(path) and os.path.isdir(path) != folder:
         found, wanted = ("a file", "a folder") if folder else ("a folder", "a file")
-        raise InputError(f"{what} {path}: this is {found}, and {wanted} is to be written there. Give another path.")
+        raise InputError(f"{what} {path}: this is {found}, but {wanted} must be written there. Give another path.")
     above = os.path.dirname(os.path.abspath(path))
     while not os.path.lexists(above):
         above = os.path.dirname(above)
     if not os.path.isdir(above):
-        raise InputError(f"{what} {path}: {above} is no folder, so that nothing can be written below it.")
+        raise InputError(f"{what} {path}: {above} is not a folder, so nothing can be written below it.")
 
 
 def special_kind(path: str) -> str:

@@ -103,7 +103,7 @@ def chain(error: BaseException) -> Iterator[BaseException]:
         one = one.__cause__ or one.__context__
 
 
-def handled_before(error: BaseException) -> str:
+def describe_handled(error: BaseException) -> str:
     """Returns a description of the exception that was handled when another was raised; "" without one.
 
     As part of a sentence: " while it handled KeyError: 'a'".
@@ -112,7 +112,7 @@ def handled_before(error: BaseException) -> str:
     return f" while it handled {type(caught).__name__}: {message_of(caught)}" if caught is not None else ""
 
 
-def is_of_the_module(error: BaseException) -> bool:
+def is_from_module(error: BaseException) -> bool:
     """Whether an exception was raised by the user's module, so that its traceback is worth showing."""
     if isinstance(error, errors.TrainerError):
         return error.exit_code == 1 and isinstance(error.__cause__, RemoteTraceback)
@@ -124,9 +124,9 @@ def rebuild(description: Mapping[str, object]) -> BaseException:
     described = cast("Described", description)
     error = _rebuilt(described)
     if error is None:
-        said = ", ".join(map(repr, described["arguments"]))
+        argument_text = ", ".join(map(repr, described["arguments"]))
         name = described["classes"][0][1]
-        error = errors.TrainingProcessError(f"The module ended its process with {name}({said}).")
+        error = errors.TrainingProcessError(f"The module ended its process with {name}({argument_text}).")
     if described["notes"]:
         error.__notes__ = described["notes"]  # type: ignore[attr-defined]
     text = described["traceback"]
@@ -191,7 +191,7 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, _PLAIN) and not (isinstance(value, str) and len(value) > _LONGEST)
 
 
-def has_frame_of_user(error: BaseException) -> bool:
+def has_user_frame(error: BaseException) -> bool:
     """Whether the traceback has a frame that is not in this project, Python or an installed package."""
     libraries = tuple(
         os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib", "purelib", "platlib")
@@ -199,7 +199,9 @@ def has_frame_of_user(error: BaseException) -> bool:
     tb = error.__traceback__
     while tb is not None:
         file = _file(tb)
-        if not (_is_ours(tb) or file.startswith(("<", _COMPILED, *_PACKAGE, *libraries)) or "site-packages" in file):
+        if not (
+            _is_own_frame(tb) or file.startswith(("<", _COMPILED, *_PACKAGE, *libraries)) or "site-packages" in file
+        ):
             return True
         tb = tb.tb_next
     return False
@@ -207,21 +209,21 @@ def has_frame_of_user(error: BaseException) -> bool:
 
 def traceback_of(error: BaseException) -> str:
     """Returns the traceback's text, from the first frame in the user's code."""
-    return "".join(traceback.format_exception(type(error), error, _where_theirs_begins(error)))
+    return "".join(traceback.format_exception(type(error), error, _user_traceback(error)))
 
 
-def _where_theirs_begins(error: BaseException) -> TracebackType | None:
+def _user_traceback(error: BaseException) -> TracebackType | None:
     """Returns the traceback from the frame that this project called; all of it if there is none."""
     tb = error.__traceback__
-    while tb is not None and not _is_ours(tb):  # frames of this project's callers: a pipeline, the command
+    while tb is not None and not _is_own_frame(tb):  # frames of this project's callers: a pipeline, the command
         tb = tb.tb_next
-    while tb is not None and (_is_ours(tb) or _file(tb).startswith(_MACHINERY)):
+    while tb is not None and (_is_own_frame(tb) or _file(tb).startswith(_MACHINERY)):
         tb = tb.tb_next
     # A file that does not parse has no frame; the error itself contains the line.
     return tb or (None if isinstance(error, SyntaxError) else error.__traceback__)
 
 
-def _is_ours(tb: TracebackType) -> bool:
+def _is_own_frame(tb: TracebackType) -> bool:
     return os.path.abspath(_file(tb)).startswith(_OURS)
 
 
@@ -233,8 +235,8 @@ _remembered: list[Exception] = []
 
 
 @contextlib.contextmanager
-def remembered() -> Iterator[None]:
-    """Keeps the exception that leaves the block, for `last_remembered`.
+def remember_error() -> Iterator[None]:
+    """Keeps the exception that leaves the block, for `pop_remembered_error`.
 
     Beam replaces exceptions by others with the same text; code that runs a pipeline in this process gets the original
     here.
@@ -246,8 +248,8 @@ def remembered() -> Iterator[None]:
         raise
 
 
-def last_remembered() -> Exception | None:
-    """Returns and forgets the exception that last left a `remembered` block; None without one."""
+def pop_remembered_error() -> Exception | None:
+    """Returns and forgets the exception that last left a `remember_error` block; None without one."""
     return _remembered.pop() if _remembered else None
 
 
@@ -260,14 +262,14 @@ def add_note(error: BaseException, note: str) -> None:
         notes.append(note)
 
 
-def gist_of(error: BaseException) -> str:
+def one_line_message(error: BaseException) -> str:
     """Returns an error's message in one line, without TensorFlow's internal locations."""
-    text = _OPERATION.sub("", tensorflows_text(error) or _text_of(getattr(error, "message", error)))
+    text = _OPERATION.sub("", tensorflow_message(error) or _text_of(getattr(error, "message", error)))
     lines = [line.strip() for line in text.splitlines()]
     return " ".join(line for line in lines if line and not line.startswith(_NOISE)) or message_of(error)
 
 
-def tensorflows_text(error: BaseException) -> str:
+def tensorflow_message(error: BaseException) -> str:
     """Returns the TensorFlow error message that Python failed to decode as UTF-8; "" for other errors."""
     if isinstance(error, UnicodeDecodeError) and _NODE.search(error.object):
         return error.object.decode("utf-8", "backslashreplace")

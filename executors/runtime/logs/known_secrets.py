@@ -39,11 +39,11 @@ class KnownSecrets:
         for length in range(min(longest - 1, len(text)), 0, -1):
             end = text[-length:]
             if any(len(spelling) > length and spelling.startswith(end) for spelling in spellings):
-                return _before_a_whole_one(text, len(text) - length, spellings)
+                return _start_of_partial(text, len(text) - length, spellings)
         return 0
 
 
-def _before_a_whole_one(text: str, cut: int, spellings: tuple[str, ...]) -> int:
+def _start_of_partial(text: str, cut: int, spellings: tuple[str, ...]) -> int:
     """Moves a cut that would split a secret to the secret's start; returns the number of characters after the cut."""
     starts = (text.find(one, max(0, cut - len(one) + 1), cut + len(one) - 1) for one in spellings)
     return len(text) - min((start for start in starts if start >= 0), default=cut)

@@ -4,7 +4,8 @@
     masked_text("cannot open mysql://me:tulip@host/db")   # "cannot open mysql://me:***@host/db"
 
 A secret is recognized by its name, by its position in a URL or header, or by its issuer's token format. After
-`remember`, the secret values of a run's configuration are also redacted in every text. All functions are thread-safe.
+`remember_secrets`, the secret values of a run's configuration are also redacted in every text. All functions are
+thread-safe.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from .secret_texts import found_in
 __all__ = [
     "MASK",
     "is_secret",
+    "mask_known",
     "masked",
     "masked_text",
-    "remember",
+    "remember_secrets",
     "secret_names",
     "secrets_in",
     "unfinished_secret",
-    "without_known",
 ]
 
-_LEAST = 6  # minimum characters of a remembered secret
-_LEAST_WORD = 12  # the minimum for letters only, which may equal an ordinary word
+_MIN_LENGTH = 6  # minimum characters of a remembered secret
+_MIN_WORD_LENGTH = 12  # the minimum for letters only, which may equal an ordinary word
 
 _known = KnownSecrets()
 
@@ -58,7 +59,7 @@ def masked(value: object, name: str = "") -> Any:
 
 def masked_text(text: str) -> str:
     """Returns a text with known and likely secrets replaced by "***"."""
-    text = without_known(text)
+    text = mask_known(text)
     parts, end = [], 0
     for found in sorted(found_in(text)):
         if found.start >= end:
@@ -81,7 +82,7 @@ def secrets_in(value: object, name: str = "") -> Iterator[tuple[str, str]]:
         yield from ((found.name, found.what) for found in found_in(value))
 
 
-def without_known(text: str) -> str:
+def mask_known(text: str) -> str:
     """Returns a text with only the known secrets replaced by "***", for text that the module wrote."""
     return _known.masked(text)
 
@@ -105,14 +106,16 @@ def secret_names(config: object, above: str = "") -> Iterator[str]:
             yield place
 
 
-def remember(config: object) -> None:
-    """Makes `without_known` and `masked_text` redact the secrets of a configuration from now on.
+def remember_secrets(config: object) -> None:
+    """Makes `mask_known` and `masked_text` redact the secrets of a configuration from now on.
 
     Args:
       config: JSON values. Secrets with fewer than 6 characters, or 12 if they consist of letters only, are not redacted
         in texts.
     """
-    _known.add(secret for secret in _secrets(config) if len(secret) >= (_LEAST, _LEAST_WORD)[secret.isalpha()])
+    _known.add(
+        secret for secret in _secrets(config) if len(secret) >= (_MIN_LENGTH, _MIN_WORD_LENGTH)[secret.isalpha()]
+    )
 
 
 def _items(value: object) -> Iterator[tuple[object, str, object]]:

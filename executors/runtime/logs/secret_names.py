@@ -62,7 +62,7 @@ _TOKEN_FOR = _words("""
     pad padding unk unknown eos bos sos mask sep separator cls oov start end begin stop special classification
     first last next prev previous max min num per new additional extra image audio blank newline word sub subword
 """)
-_KEEPERS_OF_TOKENS = _words("api auth access refresh bearer session secret personal id deploy bot oauth")
+_TOKEN_OWNERS = _words("api auth access refresh bearer session secret personal id deploy bot oauth")
 _SCHEMES = _words("""
     basic bearer digest negotiate ntlm kerberos oauth oauth2 oidc saml iam google github ldap sso jwt token apikey
     anonymous default mtls ssl gcloud azure aws
@@ -80,7 +80,7 @@ _PLACEHOLDER = re.compile(
 _NUMBER = re.compile(r"[-+]?[\d.][\d.,_]*(?:[eE][-+]?\d+)?%?")
 _IDENTIFIER = re.compile(r"[a-z]+\d{0,3}(?:[_ ][a-z]*\d{0,4})*|[A-Z]+(?:_[A-Z\d]+)*|[a-z]*(?:[A-Z][a-z]+)*\d{0,2}")
 _PATH = re.compile(r"(?:~|\.{1,2})?/.*|[a-z\d]+://.*|[A-Z]:\\.*|(?:[\w.-]+/)+[\w.-]+")
-_LEAST_OPAQUE = 8
+_MIN_OPAQUE_LENGTH = 8
 _JUDGED = 1000  # leading characters of a value that are examined
 
 
@@ -117,7 +117,7 @@ def _by_last_word(before: list[str], last: str) -> str:
     if last.endswith("pass") and last.removesuffix("pass") in _PASS_OF:
         return COUNTED
     if last == "tokens":
-        return COUNTED if qualifiers & _KEEPERS_OF_TOKENS else PUBLIC
+        return COUNTED if qualifiers & _TOKEN_OWNERS else PUBLIC
     if last.endswith("token") or "token" in qualifiers:
         return PUBLIC if qualifiers & _TOKEN_FOR else COUNTED
     return OPAQUE if last in ("pat", "sig", "license", "licence") else PUBLIC
@@ -149,11 +149,16 @@ def is_secret_value(name: str, value: object) -> bool:
 
 def is_opaque(text: str) -> bool:
     """Whether a text looks random rather than like a word, an identifier, a path or a sentence."""
-    if len(text) < _LEAST_OPAQUE or any(map(str.isspace, text)) or _IDENTIFIER.fullmatch(text) or _PATH.fullmatch(text):
+    if (
+        len(text) < _MIN_OPAQUE_LENGTH
+        or any(map(str.isspace, text))
+        or _IDENTIFIER.fullmatch(text)
+        or _PATH.fullmatch(text)
+    ):
         return False
     digits = sum(map(str.isdigit, text))
     letters = sum(map(str.isalpha, text))
-    return digits > 0 and letters > 1 and len(set(text)) >= _LEAST_OPAQUE // 2
+    return digits > 0 and letters > 1 and len(set(text)) >= _MIN_OPAQUE_LENGTH // 2
 
 
 def _is_harmless(name: str, text: str) -> bool:

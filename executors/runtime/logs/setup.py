@@ -20,7 +20,7 @@ from absl import logging as absl_logging
 
 from .redaction import masked_text
 from .sanitize import printable_lines
-from .standard_streams import reliable
+from .standard_streams import reliable_stream
 
 _VARIABLE = "GENERIC_TRAINER_LOGS"  # "all" or "people" (filtered); inherited by subprocesses
 _NATIVE_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
@@ -43,30 +43,30 @@ def show_logs(verbose: bool) -> None:
     os.environ[_VARIABLE] = "all" if verbose else "people"
     if not verbose:
         os.environ.setdefault(_NATIVE_LEVEL, "2")
-    show_logs_as_parent_does()
+    inherit_log_display()
 
 
-def show_logs_as_parent_does() -> None:
+def inherit_log_display() -> None:
     """Sends logs to standard error with the settings of `show_logs` inherited from the parent process."""
     flags.FLAGS.mark_as_parsed()  # absl's flags are not parsed from this command line, but its logging requires it
     absl_logging.use_absl_handler()
     absl_logging.set_verbosity(absl_logging.INFO)
     absl_logging.set_stderrthreshold(absl_logging.INFO)
     flags.FLAGS.logtostderr = True  # to the current sys.stderr, which a display may have replaced
-    if is_for_people():
+    if is_filtered():
         handler = absl_logging.get_absl_handler()
-        handler.addFilter(_for_people)
-        handler.setFormatter(_Safe("%(asctime)s %(message)s", "%H:%M:%S"))
-    keep_logs_as_parent_does()
+        handler.addFilter(_is_relevant)
+        handler.setFormatter(_SafeFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    inherit_log_file()
 
 
-def is_for_people() -> bool:
+def is_filtered() -> bool:
     """Whether the log lines of installed packages are hidden."""
     return os.environ.get(_VARIABLE) == "people"
 
 
 @contextlib.contextmanager
-def shown_in_notebook(folder: str = "") -> Iterator[None]:
+def notebook_log_filter(folder: str = "") -> Iterator[None]:
     """Applies the log filter of the commands to a run in a notebook for the block; a no-op elsewhere.
 
     The hidden lines of the run's processes go to a file in the run's folder instead of the cell's output.
@@ -92,7 +92,7 @@ def shown_in_notebook(folder: str = "") -> Iterator[None]:
             os.environ.pop(name, None)
             os.environ.update({name: value} if value is not None else {})
         root.handlers[:] = handlers
-        handler.removeFilter(_for_people)
+        handler.removeFilter(_is_relevant)
         handler.setFormatter(formatter)
         absl_logging.set_verbosity(level)
         root.setLevel(root_level)
@@ -113,14 +113,14 @@ def keep_logs(path: str, native: bool = False) -> None:
       path: A local file. It is created with the first line.
       native: Whether this process is going to import TensorFlow, whose C++ code writes to standard error directly.
     """
-    if not is_for_people():
+    if not is_filtered():
         return
     os.environ[LOG_FILE] = os.path.abspath(path)
     os.environ[_NATIVE_LEVEL] = "0"
-    keep_logs_as_parent_does(native)
+    inherit_log_file(native)
 
 
-def keep_logs_as_parent_does(native: bool = True) -> None:
+def inherit_log_file(native: bool = True) -> None:
     """Appends this process's log lines to the file set by `keep_logs` here or in the parent process.
 
     Args:
@@ -129,19 +129,19 @@ def keep_logs_as_parent_does(native: bool = True) -> None:
     """
     path = os.environ.get(LOG_FILE)
     root = logging.getLogger()
-    for handler in [one for one in root.handlers if isinstance(one, _Kept)]:
+    for handler in [one for one in root.handlers if isinstance(one, _LogFileHandler)]:
         root.removeHandler(handler)
         handler.close()
     if not path:
         return
-    root.addHandler(_Kept(path))
+    root.addHandler(_LogFileHandler(path))
     logging.captureWarnings(True)
     if native:
         with contextlib.suppress(OSError):  # on another machine, or with a full disk
             _keep_native(path)
 
 
-def kept_since(begin: int) -> str:
+def log_text_since(begin: int) -> str:
     """Returns the last lines that were added to the log file after it had `begin` bytes."""
     with contextlib.suppress(OSError, KeyError), open(os.environ[LOG_FILE], encoding="utf-8", errors="replace") as file:
         file.seek(begin)
@@ -149,7 +149,7 @@ def kept_since(begin: int) -> str:
     return ""
 
 
-def size_kept() -> int:
+def log_file_size() -> int:
     """Returns the size of the log file in bytes; 0 without one."""
     path = os.environ.get(LOG_FILE)
     return os.path.getsize(path) if path and os.path.exists(path) else 0
@@ -180,18 +180,18 @@ def _keep_native(path: str) -> None:
     if shown is None:
         return
     stream = os.fdopen(shown, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
-    sys.stderr = reliable(stream)
+    sys.stderr = reliable_stream(stream)
     faulthandler.enable(sys.stderr)
 
 
-def step_in(record: logging.LogRecord) -> tuple[str, bool] | None:
+def parse_step(record: logging.LogRecord) -> tuple[str, bool] | None:
     """Returns the pipeline step that a TFX runner's log line reports as begun (True) or ended (False); else None."""
     if record.filename not in _STEPS or not (found := _STEP.match(record.getMessage())):
         return None
     return found[1], found[2] == "running"
 
 
-class _Safe(logging.Formatter):
+class _SafeFormatter(logging.Formatter):
     """Redacts secrets, and removes control characters from lines other than those of the user's module."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -200,12 +200,14 @@ class _Safe(logging.Formatter):
         return text if is_of_the_module else printable_lines(text)
 
 
-class _Kept(logging.FileHandler):
+class _LogFileHandler(logging.FileHandler):
     """Appends lines with time, level, process id and source location to a file; ignores disk errors."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, encoding="utf-8", delay=True)
-        self.setFormatter(_Safe("%(asctime)s %(levelname)s %(process)d %(name)s %(filename)s:%(lineno)d %(message)s"))
+        self.setFormatter(
+            _SafeFormatter("%(asctime)s %(levelname)s %(process)d %(name)s %(filename)s:%(lineno)d %(message)s")
+        )
 
     def emit(self, record: logging.LogRecord) -> None:
         with contextlib.suppress(OSError):
@@ -216,7 +218,7 @@ class _Kept(logging.FileHandler):
         """Ignores the error."""
 
 
-def _for_people(record: logging.LogRecord) -> bool:
+def _is_relevant(record: logging.LogRecord) -> bool:
     if getattr(record, "kept_only", False):  # logged with extra={"kept_only": True}
         return False
     path = record.getMessage() if record.name == _WARNINGS else record.pathname
@@ -224,4 +226,4 @@ def _for_people(record: logging.LogRecord) -> bool:
     if record.levelno >= logging.ERROR or not installed:
         # Beam logs an exception with its own frames before raising it; the command prints it at the end.
         return not (record.exc_info and f"{os.sep}apache_beam{os.sep}" in path)
-    return step_in(record) is not None
+    return parse_step(record) is not None

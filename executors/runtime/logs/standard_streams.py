@@ -48,10 +48,10 @@ def make_reliable() -> None:
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
     for name in _NAMES[1:]:
-        setattr(sys, name, reliable(getattr(sys, name)))
+        setattr(sys, name, reliable_stream(getattr(sys, name)))
 
 
-def reliable(stream: io.TextIOWrapper) -> io.TextIOWrapper:
+def reliable_stream(stream: io.TextIOWrapper) -> io.TextIOWrapper:
     """Returns a text stream to the same file that ignores write errors."""
     stream.flush()
     file = io.BufferedWriter(_Stream(stream.fileno(), "wb", closefd=False))

@@ -28,14 +28,14 @@ class ProcessIdentity:
     @classmethod
     def current(cls) -> ProcessIdentity:
         """Returns the identity of this process."""
-        return cls(socket.gethostname(), os.getpid(), start_of(os.getpid()))
+        return cls(socket.gethostname(), os.getpid(), start_time_of(os.getpid()))
 
     def is_gone(self) -> bool:
         """Whether the process has ended; False if it ran on another machine, where that is unknown."""
-        return self.host == socket.gethostname() and start_of(self.number) != self.started
+        return self.host == socket.gethostname() and start_time_of(self.number) != self.started
 
 
-def start_of(process: int) -> str:
+def start_time_of(process: int) -> str:
     """Returns the start time of a process in clock ticks since boot; "" if it doesn't run, "?" if unknown."""
     if not os.path.isdir("/proc/self"):
         return "?" if _exists(process) else ""  # not Linux

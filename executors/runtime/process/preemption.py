@@ -1,9 +1,9 @@
 """Handles preemption by SIGTERM: the training loop saves a checkpoint and ends, and the next run resumes from it.
 
-    with heeded():
+    with deferred_sigterm():
         for batch in batches:
             train_step(batch)
-            if asked():
+            if is_preempted():
                 checkpoints.save(step)
                 raise Preempted
 
@@ -24,8 +24,8 @@ from typing import TypeAlias, cast
 from ...errors import TrainerError
 
 _Handler: TypeAlias = "Callable[[int, FrameType | None], object]"
-_asked = threading.Event()
-_ends_with_training = threading.Event()
+_received = threading.Event()
+_ignores_sigterm_after_training = threading.Event()
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -35,7 +35,7 @@ class Preempted(TrainerError):
     exit_code = 128 + signal.SIGTERM
 
     def __init__(self, where: str = "") -> None:
-        super().__init__(f"ended by SIGTERM{where and ', saved at '}{where}. Run again, it goes on from there.")
+        super().__init__(f"ended by SIGTERM{where and ', saved at '}{where}. The next run resumes from there.")
 
 
 class Terminated(SystemExit):
@@ -53,41 +53,41 @@ class Terminated(SystemExit):
         return f"ended by {self.name}"
 
 
-def asked() -> bool:
-    """Whether SIGTERM was received inside a `heeded` block."""
-    return _asked.is_set()
+def is_preempted() -> bool:
+    """Whether SIGTERM was received inside a `deferred_sigterm` block."""
+    return _received.is_set()
 
 
-def end_with_training() -> None:
-    """Marks this process as running a single training: after a preempted `heeded` block it ignores SIGTERM.
+def ignore_sigterm_after_training() -> None:
+    """Marks this process as running a single training: after a preempted `deferred_sigterm` block it ignores SIGTERM.
 
     A platform that signals all processes of a job sends SIGTERM to the training process and to its parent, which
     forwards it, possibly late: the second signal would kill a process that has saved its checkpoint but not yet
     reported that.
     """
-    _ends_with_training.set()
+    _ignores_sigterm_after_training.set()
 
 
 @contextlib.contextmanager
-def heeded() -> Iterator[None]:
-    """Only records SIGTERM in the block, for `asked`, instead of ending the process.
+def deferred_sigterm() -> Iterator[None]:
+    """Only records SIGTERM in the block, for `is_preempted`, instead of ending the process.
 
     Signal handlers can only be set in the main thread: in another thread this is a no-op.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, lambda number, frame: _asked.set())
+    before = signal.signal(signal.SIGTERM, lambda number, frame: _received.set())
     try:
         yield
     finally:
-        is_over = asked() and _ends_with_training.is_set()
+        is_over = is_preempted() and _ignores_sigterm_after_training.is_set()
         signal.signal(signal.SIGTERM, signal.SIG_IGN if is_over else before)
-        _asked.clear()
+        _received.clear()
 
 
 @contextlib.contextmanager
-def unbroken() -> Iterator[None]:
+def deferred_signals() -> Iterator[None]:
     """Defers termination signals to the end of a short block, such as moving a model to its destination.
 
     A second signal is handled at once. Signal handlers can only be set in the main thread: in another thread this is a
@@ -96,12 +96,12 @@ def unbroken() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[tuple[int, FrameType | None]] = []
+    signals: list[tuple[int, FrameType | None]] = []
     before: dict[int, _Handler] = {}
 
     def note(number: int, frame: FrameType | None) -> None:
-        came.append((number, frame))
-        if len(came) > 1:
+        signals.append((number, frame))
+        if len(signals) > 1:
             before[number](number, frame)
 
     for number in _ENDING:
@@ -112,6 +112,6 @@ def unbroken() -> Iterator[None]:
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
-    if came:
-        first, frame = came[0]
+    if signals:
+        first, frame = signals[0]
         before[first](first, frame)

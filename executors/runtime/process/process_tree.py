@@ -1,9 +1,9 @@
 """Kills all descendants of a worker, including processes that left its process group or were orphaned.
 
     environment[VARIABLE] = mark = new_mark()    # inherited by all that the worker starts
-    with ended_with_this_process(mark):          # however this process ends, including by `kill -9`
+    with kill_on_parent_death(mark):             # however this process ends, including by `kill -9`
         ...
-    end_all(mark)                                # kills all processes with the mark in their environment
+    kill_all(mark)                               # kills all processes with the mark in their environment
 
 Run as a program it is the watcher process that waits for its parent's death; it imports little to start fast:
 
@@ -29,10 +29,10 @@ def new_mark() -> str:
     return ":".join(filter(None, [os.environ.get(VARIABLE), os.urandom(16).hex()]))
 
 
-def end_all(mark: str) -> None:
+def kill_all(mark: str) -> None:
     """Kills every process of this user that has a worker's mark in its environment; a no-op except on Linux."""
     for _ in range(_ROUNDS if sys.platform == "linux" else 0):
-        found = [name for name in os.listdir("/proc") if name.isdecimal() and _bears(f"/proc/{name}/environ", mark)]
+        found = [name for name in os.listdir("/proc") if name.isdecimal() and _has_mark(f"/proc/{name}/environ", mark)]
         for name in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(int(name), signal.SIGKILL)
@@ -41,8 +41,8 @@ def end_all(mark: str) -> None:
 
 
 @contextlib.contextmanager
-def ended_with_this_process(mark: str) -> Iterator[None]:
-    """Calls `end_all` if this process dies during the block, by means of a watcher process; Linux only."""
+def kill_on_parent_death(mark: str) -> Iterator[None]:
+    """Calls `kill_all` if this process dies during the block, by means of a watcher process; Linux only."""
     import subprocess
 
     try:
@@ -64,7 +64,7 @@ def ended_with_this_process(mark: str) -> Iterator[None]:
         watcher.wait()
 
 
-def _bears(environment: str, mark: str) -> bool:
+def _has_mark(environment: str, mark: str) -> bool:
     try:
         with open(environment, "rb") as file:
             return f"{VARIABLE}={mark}".encode() in file.read()
@@ -72,7 +72,7 @@ def _bears(environment: str, mark: str) -> bool:
         return False
 
 
-def _end_with(mark: str, parent: int) -> None:
+def _kill_after(mark: str, parent: int) -> None:
     import ctypes
 
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):  # sent to all processes of a job at once
@@ -81,8 +81,8 @@ def _end_with(mark: str, parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _DEATH)
     while os.getppid() == parent:
         signal.sigwait({_DEATH})
-    end_all(mark)
+    kill_all(mark)
 
 
 if __name__ == "__main__":
-    _end_with(sys.argv[1], int(sys.argv[2]))
+    _kill_after(sys.argv[1], int(sys.argv[2]))

@@ -17,7 +17,7 @@ from ...inputs.csv.columns import (
     typed_columns,
 )
 from ...inputs.example_files import TF_RECORD, Batch, ExampleFile, batches
-from ...inputs.shown import few
+from ...inputs.message_text import closest_names
 from ..input_names import feature_for
 from .arrays import UnfitRowError, arrow_type, input_array
 from .signature import ServingSignature
@@ -90,7 +90,7 @@ def _named(signature: ServingSignature, batch: Batch) -> dict[str, np.ndarray]:
         if feature not in columns:
             raise InputError(
                 f"{batch.where(0)}: no feature {name!r}, which the signature {signature.name!r} takes; available "
-                f"features: {few(sorted(there), near=name) or 'none'}.{did_you_mean(name, there)}"
+                f"features: {closest_names(sorted(there), near=name) or 'none'}.{did_you_mean(name, there)}"
             )
     return {
         name: _array(batch, features[name], columns[features[name]], spec) for name, spec in signature.inputs.items()

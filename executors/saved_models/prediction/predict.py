@@ -22,8 +22,8 @@ from google.protobuf.message import DecodeError
 
 from ...errors import InputError
 from ...inputs.example_files import Batch, batches
-from ...inputs.shown import listed
-from ...runtime.logs.exceptions import gist_of
+from ...inputs.message_text import join_names
+from ...runtime.logs.exceptions import one_line_message
 from . import files
 from .feed import Feed, feed_for, named_feed, record_feed
 from .request import PredictionRequest
@@ -143,7 +143,7 @@ def _failed(
     """Returns an error that names the first row on which the signature fails on its own, else the range of rows."""
     if missing := _missing(signature, batch):
         return InputError(
-            f"{batch.where(0)}: no feature {listed(missing)}, which the signature {signature.name!r} requires. If "
+            f"{batch.where(0)}: no feature {join_names(missing)}, which the signature {signature.name!r} requires. If "
             "the model takes transformed examples, pass Transform's output (transformed_examples), or export a "
             "signature that transforms raw examples."
         )
@@ -154,5 +154,5 @@ def _failed(
         except Exception as cause:  # as above
             where, error = batch.where(index), cause
             break
-    text = f"{where}: the signature {signature.name!r} fails: {type(error).__name__}: {gist_of(error)}"
+    text = f"{where}: the signature {signature.name!r} fails: {type(error).__name__}: {one_line_message(error)}"
     return SignatureError(text)

@@ -19,12 +19,12 @@ import pytest
 
 from generic_trainer import FnArgs, TrainingOptions, train
 from generic_trainer.executors.checkpoints import directory, fingerprint
-from generic_trainer.executors.checkpoints.directory import kept_beside_outputs, root_beside
-from generic_trainer.executors.checkpoints.fingerprint import Identity, identity_of
+from generic_trainer.executors.checkpoints.directory import step_checkpoint_root, step_checkpoints
+from generic_trainer.executors.checkpoints.fingerprint import Identity, compute_identity
 from generic_trainer.executors.modules.keras_version import KerasChoice
 from generic_trainer.executors.modules.source import find_source
 from generic_trainer.executors.runtime.files import file_io
-from generic_trainer.executors.runtime.process.identity import start_of
+from generic_trainer.executors.runtime.process.identity import start_time_of
 
 DAY = 86400.0
 THIS = Identity({"code of taxi.py": "12", "custom_config.rate": 0.1})
@@ -44,7 +44,7 @@ THIS = Identity({"code of taxi.py": "12", "custom_config.rate": 0.1})
     ],
 )  # fmt: skip
 def test_the_place_does_not_depend_on_the_execution(model_run: str, root: str | None) -> None:
-    assert root_beside(model_run) == (root or "/runs/penguin-20240102030405/Trainer/model_run/.checkpoints")
+    assert step_checkpoint_root(model_run) == (root or "/runs/penguin-20240102030405/Trainer/model_run/.checkpoints")
 
 
 def test_the_key_follows_code_data_and_arguments_and_nothing_else(
@@ -57,7 +57,7 @@ def test_the_key_follows_code_data_and_arguments_and_nothing_else(
         arguments = {"train_files": [f"{tmp_path}/dat*"], "train_steps": 5, "custom_config": {"rate": 0.1}, **given}
         found = find_source(path, str(tmp_path / "scratch"))
         options = TrainingOptions(seed=arguments.pop("seed", None), timeout=timeout)
-        return identity_of(FnArgs(**arguments), found, None, options, KerasChoice("3", ""))
+        return compute_identity(FnArgs(**arguments), found, None, options, KerasChoice("3", ""))
 
     first = identity()
     same = [identity(timeout=1), identity(model_run_dir="other"), identity(serving_model_dir="other")]
@@ -89,7 +89,7 @@ def step(tmp_path: pathlib.Path) -> Callable[..., Any]:
         logs = tmp_path / "model_run" / str(next(numbers))
         logs.mkdir(parents=True)
         (logs / "run.json").write_text("{}")
-        return kept_beside_outputs(root_beside(str(logs)), identity, str(logs), is_estimator)
+        return step_checkpoints(step_checkpoint_root(str(logs)), identity, str(logs), is_estimator)
 
     return opened
 
@@ -149,7 +149,7 @@ def test_old_ones_go_when_a_step_begins_but_none_that_is_in_use(step: Callable[.
     mark(folders["old"], time=long_ago)
     mark(folders["new"], time=long_ago + 2 * DAY)
     mark(folders["dead"], time=long_ago, ended=False, process=2**22 + 1, started="1")
-    alive = {"ended": False, "process": other_process, "started": start_of(other_process)}
+    alive = {"ended": False, "process": other_process, "started": start_time_of(other_process)}
     mark(folders["used"], time=long_ago, **alive)
     with step(Identity({"name": "held"})):
         mark(folders["held"], time=long_ago)
@@ -162,7 +162,7 @@ def test_a_folder_in_use_is_not_shared(
     step: Callable[..., Any], other_process: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = break_off(step())
-    began = start_of(other_process)
+    began = start_time_of(other_process)
     mark(left, ended=False, process=other_process, started=began)
     with step() as folder:
         assert folder.path == f"{left}-2"
@@ -173,7 +173,7 @@ def test_a_folder_in_use_is_not_shared(
         assert folder.path == str(left)
 
     # A machine that is silent counts as gone; one that gives signs of life does not.
-    monkeypatch.setattr(directory, "BEAT", 0.2)
+    monkeypatch.setattr(directory, "HEARTBEAT_SECONDS", 0.2)
     left = break_off(step())
     mark(left, ended=False, host="another", time=time.time())
     break_off(step())
@@ -183,8 +183,8 @@ def test_a_folder_in_use_is_not_shared(
         assert folder.path == f"{left}-2"
 
 
-def test_a_run_tells_that_it_uses_its_folder(step: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directory, "BEAT", 0.05)
+def test_a_run_marks_its_folder_as_in_use(step: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory, "HEARTBEAT_SECONDS", 0.05)
     with step() as folder:
         path = pathlib.Path(folder.path, "in_use.json")
         first = json.loads(path.read_text())
@@ -223,11 +223,12 @@ def test_outside_of_pipelines_another_trainings_checkpoints_are_moved_aside(
     try_(leave, train_steps=5)
     try_(leave, train_steps=6)
     assert sorted(os.listdir(folder)) == ["checkpoint.json", "ckpt-0", "ckpt-1"]
-    assert "of another training" not in caplog.text
+    assert "belong to a different training" not in caplog.text
     try_(leave.replace("{len(", "{0 + len("), train_steps=6, custom_config={"rate": 0.1})
     assert sorted(os.listdir(folder)) == ["checkpoint.json", "ckpt-0"]
-    said = f"The checkpoints in {folder} are of another training: code of trainer_module.py; custom_config.rate (None, "
-    assert f"{said}now 0.1). They are now in {folder}.1, and this training begins anew." in caplog.text
+    said = f"The checkpoints in {folder} belong to a different training: code of trainer_module.py; "
+    said += "custom_config.rate (None, "
+    assert f"{said}now 0.1). They were moved to {folder}.1; training starts from the beginning." in caplog.text
     assert "Format-Serving" not in caplog.text  # there is nothing in it
     assert sorted(os.listdir(f"{folder}.1")) == ["checkpoint.json", "ckpt-0", "ckpt-1"]
     assert fingerprint.read(str(folder)) != fingerprint.read(f"{folder}.1")
@@ -241,7 +242,7 @@ def test_it_is_the_same_on_a_file_system_of_tensorflows() -> None:
 
     def try_(number: int, found: list[str], error: type[Exception] | None = None) -> str:
         file_io.write_text(f"{runs}/{number}/run.json", "{}")
-        with kept_beside_outputs(root_beside(f"{runs}/{number}"), THIS, f"{runs}/{number}", True) as folder:
+        with step_checkpoints(step_checkpoint_root(f"{runs}/{number}"), THIS, f"{runs}/{number}", True) as folder:
             assert file_io.listdir(folder.model_run_dir) == found
             file_io.write_text(f"{folder.model_run_dir}/Format-Serving/checkpoint", "x")
             if error:

@@ -49,16 +49,16 @@ def test_the_process_has_the_arguments_of_this_one_unless_it_is_given_others(
     assert child_process.run(name, {"argv": ["driver.py"]}, forked=True) == {"argv": ["driver.py"], "request": {}}
 
 
-def test_a_worker_that_has_saved_says_so_though_it_is_told_to_end_again(worker) -> None:
+def test_a_preempted_worker_reports_its_checkpoint_despite_a_second_signal(worker) -> None:
     name = worker("""
         import os, signal
-        from generic_trainer.executors.runtime.process.preemption import Preempted, asked, heeded
+        from generic_trainer.executors.runtime.process.preemption import Preempted, deferred_sigterm, is_preempted
 
         def execute(request):
             try:
-                with heeded():
+                with deferred_sigterm():
                     os.kill(os.getpid(), signal.SIGTERM)
-                    assert asked()
+                    assert is_preempted()
                     raise Preempted("/ckpt-3")
             finally:
                 os.kill(os.getpid(), signal.SIGTERM)
@@ -226,10 +226,10 @@ def test_a_process_that_has_its_result_is_ended_whatever_keeps_it_from_exiting(w
         printed = outputs[by].getvalue()
         assert "trained" in printed
         assert message in printed
-    assert "The native process has finished, but does not exit; it is killed." in caplog.text
+    assert "The native process has finished, but does not exit; killing it." in caplog.text
 
 
-def test_a_detached_child_may_outlive_a_training_and_holds_nothing_up(worker, caplog) -> None:
+def test_a_detached_child_may_outlive_a_training_without_delaying_it(worker, caplog) -> None:
     name = worker("""
         import subprocess
         def execute(request):
@@ -242,7 +242,7 @@ def test_a_detached_child_may_outlive_a_training_and_holds_nothing_up(worker, ca
     os.kill(child, signal.SIGKILL)
     assert output.getvalue() == "trained"
     if sys.platform == "linux":
-        assert f"training process has ended; what process {child} (sleep 1000) still prints" in caplog.text
+        assert f"training process has ended; further output of process {child} (sleep 1000) is not shown" in caplog.text
 
 
 def test_a_timeout_after_the_result_loses_nothing(worker) -> None:
@@ -255,7 +255,7 @@ def test_a_timeout_after_the_result_loses_nothing(worker) -> None:
     assert child_process.run(name, {}, timeout=3) == {"done": True}
 
 
-def test_a_child_that_the_module_forks_gives_no_result(worker) -> None:
+def test_a_child_forked_by_the_module_returns_no_result(worker) -> None:
     name = worker("""
         import os, time
         def execute(request):

@@ -37,7 +37,7 @@ ABOUT = """
             "seen": os.environ.get("SEEN_BY_WORKER"),
             "folder": os.getcwd(),
             "threads": len(os.listdir("/proc/self/task")),
-            "stand_ins": [name for name, module in sys.modules.items() if type(module).__name__ == "_StandIn"],
+            "stand_ins": [name for name, module in sys.modules.items() if type(module).__name__ == "_LazyModule"],
             "random": [
                 random.random(),
                 float(np.random.random()),
@@ -128,7 +128,7 @@ def test_server_and_worker_end_with_the_process_that_started_them(worker: str, t
     wait_until(lambda: not any(map(is_running, processes)))
 
 
-def test_where_imports_fail_a_new_python_says_why(
+def test_where_imports_fail_a_new_python_process_reports_the_reason(
     worker: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "tensorflow.py").write_text("raise ImportError('this TensorFlow is broken')")

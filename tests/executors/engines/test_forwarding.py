@@ -89,8 +89,8 @@ def test_each_line_has_its_prefix_once_however_long_it_is() -> None:
 
 
 @pytest.mark.parametrize("secret", ["correct-horse-battery-7", "-----BEGIN\nkey of 3 lines\nEND-----9"])
-def test_a_secret_that_is_cut_by_a_piece_or_a_write_is_masked(secret: str) -> None:
-    redaction.remember({"password": secret})
+def test_a_secret_split_across_chunks_or_writes_is_masked(secret: str) -> None:
+    redaction.remember_secrets({"password": secret})
     for length in range(len(secret) + 1):
         begin, end, filler = secret[:length], secret[length:], "." * (LONGEST - length)
         for chunks in ([filler, begin, end, filler], [f"x\n{begin}", f"{end}\nlast"]):

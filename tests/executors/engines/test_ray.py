@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from generic_trainer import FnArgs, TrainingOptions, train
-from generic_trainer.executors.engines.ray_worker import Board, is_transient
+from generic_trainer.executors.engines.ray_worker import ReportCollector, is_transient
 from generic_trainer.executors.errors import ModuleError, ProcessDiedError, TrainingProcessError
 from generic_trainer.executors.modules.bundle import pack, unpack
 from generic_trainer.executors.modules.keras_version import KerasChoice
@@ -145,7 +145,7 @@ def test_a_worker_that_dies_changes_nothing(
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_an_estimator_with_a_parameter_server_saves_at_sigterm_and_goes_on(
+def test_an_estimator_with_a_parameter_server_saves_on_sigterm_and_resumes(
     command: Command, iris: Any, tmp_path: pathlib.Path
 ) -> None:
     line = ["train", MODULES / "iris_estimator.py", "--train-files", iris.train, "--eval-files", iris.eval]
@@ -179,7 +179,7 @@ def test_an_estimator_with_a_parameter_server_saves_at_sigterm_and_goes_on(
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_it_goes_on_with_fewer_workers_and_grows_again(
+def test_training_continues_with_fewer_workers_and_grows_again(
     module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
 ) -> None:
     """A machine of the cluster is lost, and another one comes."""
@@ -251,7 +251,7 @@ def test_a_lost_node_or_worker_is_named_and_not_the_survivor(
     errors = "".join(said)
     assert running.returncode == 1, errors[-5000:]
     last = said[-1]
-    assert last.startswith("generic-trainer: Training was given up after 1 try: worker "), errors[-5000:]
+    assert last.startswith("generic-trainer: Training failed after 1 attempt: worker "), errors[-5000:]
     assert f" on the node {node.node_ip_address} was lost: its {'node' if lost == 'node' else 'worker process'}" in last
     assert "run_fn" not in last
     assert 'File "' not in "".join(said[-3:])
@@ -340,7 +340,7 @@ def test_it_gives_up_after_too_many_failures_and_leaves_no_session_folder(
     )
 
     assert done.returncode == 1
-    said = "Training was given up after 2 tries; the last one ended when worker 1 raised ProcessDiedError"
+    said = "Training failed after 2 attempts; in the last one, worker 1 raised ProcessDiedError"
     assert said in done.stderr.splitlines()[-1]
     record = record_of(tmp_path)
     assert record["error"]["type"] == "TrainingProcessError"
@@ -361,7 +361,7 @@ def test_more_workers_than_the_cluster_has_room_for(command: Command, tiny_modul
     )
 
     assert done.returncode == 2
-    assert "1000 workers and parameter servers need 1000 CPU together; the cluster has " in done.stderr
+    assert "1000 workers and parameter servers need 1000 CPU in total; the cluster has " in done.stderr
 
 
 def test_an_address_that_does_not_answer(command: Command, tiny_module: str, tmp_path: pathlib.Path) -> None:
@@ -402,7 +402,7 @@ def test_keras_3_is_refused_before_anything_starts(
 
     assert done.returncode == 2
     assert "trainer_module.py, line 3: build_model().fit(…): Keras 3 (trainer_module.py, line 1:" in done.stderr
-    assert "Three ways out" in done.stderr
+    assert "Use Keras 2" in done.stderr
     assert "Started a local Ray" not in done.stderr
 
 
@@ -412,12 +412,12 @@ def test_a_module_travels_by_content(module: Callable[..., str], tmp_path: pathl
     layers.write_text("B = 2\n")
     source = find_source(path, str(tmp_path / "scratch"))
 
-    parcel = pack(source)
-    assert unpack(parcel, str(tmp_path / "unused")) == source  # the same files lie here: they are used
+    bundle = pack(source)
+    assert unpack(bundle, str(tmp_path / "unused")) == source  # the same files lie here: they are used
     assert not (tmp_path / "unused").exists()
 
     layers.write_text("B = 3\n")  # as on another machine
-    there = unpack(parcel, str(tmp_path / "there"))
+    there = unpack(bundle, str(tmp_path / "there"))
     again = find_source(there.path, str(tmp_path / "scratch"))
     assert there.path.startswith(str(tmp_path / "there"))
     assert again.fingerprint == there.fingerprint == source.fingerprint
@@ -441,47 +441,47 @@ def test_what_is_worth_another_try(error: Exception, transient: bool) -> None:
     assert is_transient(error) is transient
 
 
-def test_parameter_servers_may_go_when_all_that_train_have_ended() -> None:
-    board = Board(1)
-    assert all(board.begin("first", 3) for _ in range(3))
-    board.finish(0, "chief 0", {"metrics": {}})
-    assert not board.is_over(2)
-    board.finish(1, "worker 0", None)
-    assert board.is_over(2)
-    assert not board.is_over(0)
+def test_parameter_servers_may_exit_when_all_training_workers_have_ended() -> None:
+    collector = ReportCollector(1)
+    assert all(collector.begin("first", 3) for _ in range(3))
+    collector.finish(0, "chief 0", {"metrics": {}})
+    assert not collector.is_over(2)
+    collector.finish(1, "worker 0", None)
+    assert collector.is_over(2)
+    assert not collector.is_over(0)
 
 
 def test_all_that_train_are_stopped_before_the_parameter_servers_that_they_save_by() -> None:
-    board = Board(1)
-    assert board.begin("first", 2)
-    board.stop()
-    assert board.is_over(0)
-    assert not board.is_over(1)
-    board.finish(0, "chief 0", {})
-    assert board.is_over(1)
-    assert not board.begin("second", 2)
+    collector = ReportCollector(1)
+    assert collector.begin("first", 2)
+    collector.stop()
+    assert collector.is_over(0)
+    assert not collector.is_over(1)
+    collector.finish(0, "chief 0", {})
+    assert collector.is_over(1)
+    assert not collector.begin("second", 2)
 
 
-def test_a_worker_that_waits_for_one_who_has_ended_is_told_so() -> None:
-    board = Board(0)
-    assert board.begin("first", 2)
-    board.fail("worker 0", {"message": "unavailable"}, False, alone=True)
-    assert not board.is_over(1)
-    assert board.begin("second", 2)
-    board.finish(1, "worker 1", None)
-    board.fail("worker 0", {"message": "unavailable"}, False, alone=True)
-    assert "worker 0 was waiting for worker 1, who had ended" in board.summary()["verdict"]["message"]
+def test_a_worker_that_waits_for_an_ended_one_is_reported() -> None:
+    collector = ReportCollector(0)
+    assert collector.begin("first", 2)
+    collector.fail("worker 0", {"message": "unavailable"}, False, alone=True)
+    assert not collector.is_over(1)
+    assert collector.begin("second", 2)
+    collector.finish(1, "worker 1", None)
+    collector.fail("worker 0", {"message": "unavailable"}, False, alone=True)
+    assert "worker 0 was waiting for worker 1, which had ended" in collector.summary()["verdict"]["message"]
 
 
-def test_a_new_try_begins_anew_and_a_verdict_ends_them_all() -> None:
-    board = Board(0)
-    assert board.begin("first", 2)
-    assert board.begin("first", 2)
-    board.fail("worker 1", {"message": "killed"}, False)
-    assert board.begin("second", 1)
-    assert not board.is_over(0)
-    board.fail("worker 0", {"message": "wrong"}, True)
-    assert board.is_over(0)
-    assert not board.begin("third", 1)
-    assert board.summary()["tries"] == [2, 1]
-    assert board.summary()["verdict"] == {"message": "wrong"}
+def test_a_new_attempt_starts_fresh_and_a_verdict_ends_all_attempts() -> None:
+    collector = ReportCollector(0)
+    assert collector.begin("first", 2)
+    assert collector.begin("first", 2)
+    collector.fail("worker 1", {"message": "killed"}, False)
+    assert collector.begin("second", 1)
+    assert not collector.is_over(0)
+    collector.fail("worker 0", {"message": "wrong"}, True)
+    assert collector.is_over(0)
+    assert not collector.begin("third", 1)
+    assert collector.summary()["tries"] == [2, 1]
+    assert collector.summary()["verdict"] == {"message": "wrong"}

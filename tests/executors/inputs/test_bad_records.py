@@ -73,7 +73,7 @@ def numbers(pattern: str, **options: object) -> list[int]:
 @pytest.mark.parametrize("compression", ["", "GZIP"])
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("threads", [None, -1])
-def test_data_accessor_gives_the_good_records_of_all_files(
+def test_data_accessor_yields_the_good_records_of_all_files(
     tmp_path: pathlib.Path, compression: str, shuffle: bool, threads: int | None
 ) -> None:
     ending = ".gz" if compression else ""
@@ -107,11 +107,11 @@ def test_record_batches_are_of_the_good_records(tmp_path: pathlib.Path) -> None:
     assert bad.count == 2
 
 
-def test_more_than_may_be_left_out_is_an_error_that_lists_them(tmp_path: pathlib.Path) -> None:
+def test_more_bad_records_than_the_limit_are_an_error_that_lists_them(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "a", [example(n) for n in range(9)], damaged=(2, 4, 7))
     with skipping(2), pytest.raises(TooManyBadRecordsError) as error:
         numbers(path)
-    assert "3 records cannot be read, and on_bad_records=skip:2 leaves out 2 at most" in str(error.value)
+    assert "3 records cannot be read, but on_bad_records=skip:2 skips at most 2" in str(error.value)
     assert all(f"{path}, byte {frame.offset}, record {frame.number + 1}: its checksum is wrong" in str(error.value)
                for frame in frames(path) if frame.record is None)  # fmt: skip
 
@@ -128,17 +128,20 @@ def test_a_damaged_length_is_an_error_with_the_option_too(tmp_path: pathlib.Path
     data = bytearray(path.read_bytes())
     data[3 * (16 + len(example(0))) + 8] ^= 1  # of a length's checksum
     path.write_bytes(data)
-    with skipping(100), pytest.raises(InputError, match=r"record 4: its length is wrong.*nobody knows how many"):
+    with (
+        skipping(100),
+        pytest.raises(InputError, match=r"record 4: its length is wrong.*the number of unreadable records is unknown"),
+    ):
         numbers(str(path))
 
 
-def test_of_a_file_that_is_cut_off_the_whole_records_are_read(tmp_path: pathlib.Path) -> None:
+def test_the_complete_records_of_a_truncated_file_are_read(tmp_path: pathlib.Path) -> None:
     path = pathlib.Path(write(tmp_path / "a", [example(n) for n in range(1, 9)]))
     path.write_bytes(path.read_bytes()[:-5])
     with skipping(1) as bad:
         assert numbers(str(path)) == list(range(1, 8))
     assert bad is not None
-    assert "it is cut off" in bad.to_json()["records"][0]["problem"]
+    assert "it is truncated" in bad.to_json()["records"][0]["problem"]
 
 
 def test_records_of_elasticdl(tmp_path: pathlib.Path) -> None:
@@ -159,7 +162,7 @@ def test_a_chunk_of_recordio_is_left_out_as_a_whole(tmp_path: pathlib.Path) -> N
     data[index[1].offset + 25] ^= 1
     path.write_bytes(data)
     records = open_records(str(path))
-    with pytest.raises(InputError, match=r"chunk at byte \d+ is broken: its checksum"), records.reraising():
+    with pytest.raises(InputError, match=r"chunk at byte \d+ is damaged: its checksum"), records.reraising():
         list(records.dataset())
     with skipping(3) as bad, records.reraising():
         found = list(records.dataset().as_numpy_iterator())
@@ -177,14 +180,17 @@ def test_rows_of_csv_with_other_numbers_of_values_are_left_out(tmp_path: pathlib
     with skipping(2) as bad, records.reraising():
         assert [row[0] for row in records.dataset().as_numpy_iterator()] == [b"2", b"5", b"10"]
     assert bad is not None
-    assert [r["place"] for r in bad.to_json()["records"]] == ["row 3, the header counted", "row 5, the header counted"]
+    assert [r["place"] for r in bad.to_json()["records"]] == [
+        "row 3 (counting the header)",
+        "row 5 (counting the header)",
+    ]
 
 
 def test_a_quote_that_is_not_closed_swallows_nothing_in_silence(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('a,b\n1,2\n"3\n4,5\n6,7\n')
     records = open_records(str(path), {"columns": ["b"]})
-    with skipping(2), pytest.raises(InputError, match=r"a quote may not be closed|not CSV"), records.reraising():
+    with skipping(2), pytest.raises(InputError, match=r"a quote may be unclosed|not CSV"), records.reraising():
         list(records.dataset())
 
 

@@ -86,7 +86,7 @@ def test_every_good_row_is_trained_once_an_epoch_over_a_crash(origin: tuple[Any,
     assert bad.count == len(BAD)  # in two epochs and two tries
 
 
-def test_a_run_that_broke_off_without_the_option_goes_on_with_it(tmp_path: pathlib.Path) -> None:
+def test_a_run_that_failed_without_the_option_resumes_with_it(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "records", [example(n) for n in range(20)], damaged=(5,))
     with skipping(1):
         source = opened(path, "examples")

@@ -171,12 +171,12 @@ def outcome(read: Read, path: str) -> str:
 
 
 @pytest.mark.parametrize("reader", ["data_accessor, TFRecord", "ElasticDL, CSV", "ElasticDL, RecordIO"])
-def test_the_name_says_gzip_and_the_bytes_do_not(reader: str, tmp_path: pathlib.Path) -> None:
+def test_the_name_ends_in_gz_but_the_content_is_not_gzipped(reader: str, tmp_path: pathlib.Path) -> None:
     write, name, read = READERS[reader]
     path = tmp_path / f"{name}.gz"
     write(path)
     if reader.startswith("data_accessor"):
-        with pytest.raises(InputError, match=r"is not gzipped, and its name ends in \.gz"):
+        with pytest.raises(InputError, match=r"is not gzipped, but its name ends in \.gz"):
             read(str(path))
     else:
         assert read(str(path)) == ROWS

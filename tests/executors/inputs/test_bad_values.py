@@ -25,15 +25,15 @@ from generic_trainer.executors.dialects.dlrover.sources import open_source
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.inputs.bad_records import skipping
 from generic_trainer.executors.inputs.csv.columns import BYTES, FLOAT, INT, from_tf_examples, typed_columns
-from generic_trainer.executors.inputs.csv.delimited import MOST_COLUMNS, Field, check_format
+from generic_trainer.executors.inputs.csv.delimited import MAX_COLUMNS, Field, check_format
 from generic_trainer.executors.inputs.csv.plain_copy import plain_data
 from generic_trainer.executors.inputs.csv.records import column_names, csv_blocks
 from generic_trainer.executors.inputs.csv.row_checks import split_row
 from generic_trainer.executors.inputs.data_accessor import PARQUET, TF_EXAMPLE, DataAccessor, ExamplesFormat
 from generic_trainer.executors.inputs.example_files import batches, find_example_files
-from generic_trainer.executors.inputs.parse_uses import noted_uses, refusals
+from generic_trainer.executors.inputs.message_text import join_names, short_repr
+from generic_trainer.executors.inputs.parse_errors import locate_bad_records, tracking_parsers
 from generic_trainer.executors.inputs.readers.open_records import open_records
-from generic_trainer.executors.inputs.shown import listed, shown
 from generic_trainer.executors.preflight.raw_csv import csv_examples
 from generic_trainer.executors.saved_models.prediction.predict import _long_values
 from generic_trainer.pipelines.scaffold.reading import read_data
@@ -118,12 +118,12 @@ def tensors(payload: str) -> Read:
     def read(path: str) -> list[Row]:
         accessor = DataAccessor.for_format(ExamplesFormat(payload))
         options = TensorFlowDatasetOptions(1, num_epochs=1, shuffle=False)
-        with noted_uses():  # as the trainer does
+        with tracking_parsers():  # as the trainer does
             data = accessor.tf_dataset_factory([path], options, SCHEMA)
             try:
                 return [{name: value.numpy()[0, 0] for name, value in batch.items()} for batch in data]
             except tf.errors.InvalidArgumentError as error:
-                found = list(refusals(error))
+                found = list(locate_bad_records(error))
                 if path in str(error) or found:
                     raise InputError("".join(found) or str(error)) from None
                 raise
@@ -280,7 +280,9 @@ def test_a_row_of_many_values_is_an_error_and_no_crash(tmp_path: pathlib.Path) -
     """Arrow before 20 writes beyond its buffer there."""
     path = tmp_path / "a.csv"
     path.write_bytes(b"x,y\n" + b"1,2\n" * 3 + b"1" + b",1" * 1_000_000 + b"\n3,4\n")
-    with pytest.raises(InputError, match=r"a\.csv: row 5, .*it has 1000001 values, and the header names 2") as error:
+    with pytest.raises(
+        InputError, match=r"a\.csv: row 5 \(counting the header\): it has 1000001 values, but the header has 2"
+    ) as error:
         list(csv_blocks([str(path)], ["y"], ","))
     assert len(str(error.value)) < 1000
     with skipping(1):
@@ -297,7 +299,7 @@ def test_many_columns_are_read_and_not_listed(tmp_path: pathlib.Path) -> None:
     for read in (
         lambda: list(csv_blocks([str(path)], ["c"], ",")),
         lambda: check_format([Field(name, "string") for name in names], ",", "|"),
-        lambda: check_format([Field("c", "string")] * MOST_COLUMNS, ",", "|"),
+        lambda: check_format([Field("c", "string")] * MAX_COLUMNS, ",", "|"),
     ):
         with pytest.raises(InputError) as error:
             read()
@@ -307,9 +309,9 @@ def test_many_columns_are_read_and_not_listed(tmp_path: pathlib.Path) -> None:
 @pytest.mark.thorough
 def test_many_columns_of_parquet(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({**{f"c{number}": [1] for number in range(MOST_COLUMNS)}, "y": [2]}), path)
+    pq.write_table(pa.table({**{f"c{number}": [1] for number in range(MAX_COLUMNS)}, "y": [2]}), path)
     assert list(elasticdl(columns=["y"])(str(path))) == [{"y": 2}]
-    with pytest.raises(InputError, match=r"a\.parquet: it has 65,537 columns.*name those that the model reads"):
+    with pytest.raises(InputError, match=r"a\.parquet: it has 65,537 columns.*select those that the model reads"):
         elasticdl()(str(path))
     with pytest.raises(InputError, match=r"has no column 'x', 's'; it has c0, .* and 65,507 more") as error:
         tensors(PARQUET)(str(path))
@@ -360,9 +362,9 @@ def test_a_decoder_that_refused_a_record_refuses_no_other(tmp_path: pathlib.Path
 
 
 def test_what_is_quoted_is_cut() -> None:
-    assert shown(BIG) == f"'{'a' * 200}'…"
-    assert shown("é") == "'é'"
-    assert len(shown([BIG.decode()] * 2)) < 300
-    assert listed(["a", "b"]) == "a, b"
-    assert listed([BIG.decode()] * 100).endswith(" and 70 more")
-    assert len(listed([BIG.decode()] * 100)) < 7000
+    assert short_repr(BIG) == f"'{'a' * 200}'…"
+    assert short_repr("é") == "'é'"
+    assert len(short_repr([BIG.decode()] * 2)) < 300
+    assert join_names(["a", "b"]) == "a, b"
+    assert join_names([BIG.decode()] * 100).endswith(" and 70 more")
+    assert len(join_names([BIG.decode()] * 100)) < 7000

@@ -323,7 +323,7 @@ class TestProtos:
         answer = loaded.signatures["serving_default"](tf.constant([b"1", b"2,3"]))
         assert answer["y"].numpy().tolist() == [[1, 0], [2, 3]]
 
-    def test_without_a_data_view_the_error_says_so(self, pattern: str) -> None:
+    def test_without_a_data_view_there_is_an_error(self, pattern: str) -> None:
         with pytest.raises(ValueError, match="need a DataView") as caught:
             accessor(PROTO).tf_dataset_factory([pattern], dataset_options(), None)
 
@@ -507,22 +507,22 @@ class TestParquet:
 
         assert ids(dataset) == [[*range(7000)], [*range(7000, 10_000)]]
 
-    def test_shuffling_gives_every_row_once_in_another_order(self, numbered: str) -> None:
+    def test_shuffling_yields_every_row_once_in_another_order(self, numbered: str) -> None:
         order = flat(self._shuffled(numbered, shuffle_seed=1))
 
         assert order != [*range(100)]
         assert sorted(order) == [*range(100)]
 
-    def test_a_small_shuffle_buffer_gives_every_row_once(self, numbered: str) -> None:
+    def test_a_small_shuffle_buffer_yields_every_row_once(self, numbered: str) -> None:
         order = flat(self._shuffled(numbered, shuffle_seed=1, shuffle_buffer_size=7))
 
         assert sorted(order) == [*range(100)]
 
-    def test_a_seed_gives_the_same_order_again(self, numbered: str) -> None:
+    def test_a_seed_reproduces_the_order(self, numbered: str) -> None:
         assert self._shuffled(numbered, shuffle_seed=1) == self._shuffled(numbered, shuffle_seed=1)
         assert self._shuffled(numbered, shuffle_seed=1) != self._shuffled(numbered, shuffle_seed=2)
 
-    def test_each_epoch_is_shuffled_anew(self, numbered: str) -> None:
+    def test_each_epoch_is_reshuffled(self, numbered: str) -> None:
         first, second = self._shuffled(numbered, shuffle_seed=1, num_epochs=2, batch_size=100)
 
         assert first != second
@@ -586,8 +586,8 @@ class TestParquet:
 
         assert len(history.history["loss"]) == 1
 
-    def test_without_a_schema_the_error_says_what_it_is_for(self, pattern: str) -> None:
-        with pytest.raises(ValueError, match="needs a schema") as caught:
+    def test_without_a_schema_the_error_names_its_purpose(self, pattern: str) -> None:
+        with pytest.raises(ValueError, match="requires a schema") as caught:
             accessor(PARQUET).tf_dataset_factory([pattern], dataset_options())
 
         assert pattern in str(caught.value)

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from generic_trainer.executors.modules import keras_version
-from generic_trainer.executors.modules.keras_imports import is_missing, keras_paths
+from generic_trainer.executors.modules.keras_imports import is_missing, legacy_keras_imports
 
 _MODULE = """\
 import os
@@ -85,17 +85,15 @@ def run_fn(fn_args):
     [_IMPORTS, _BOTH, _KERAS_ALONE, _KERAS_2_ALONE],
     ids=["old paths", "keras and tf.keras", "keras", "keras of version 2"],
 )
-def test_import_keras_gives_what_it_gave_when_the_module_was_written(
-    source: str, legacy: str, tmp_path: pathlib.Path
-) -> None:
+def test_import_keras_works_as_when_the_module_was_written(source: str, legacy: str, tmp_path: pathlib.Path) -> None:
     (module := tmp_path / "trainer.py").write_text(source)
     code = _MODULE.format(legacy=legacy, path=str(module), scratch=str(tmp_path / "scratch"))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_a_name_that_nothing_has_is_an_import_error_and_the_path_goes_with_the_block() -> None:
-    with keras_paths([]):
+def test_an_unknown_name_is_an_import_error_and_the_path_is_removed_with_the_block() -> None:
+    with legacy_keras_imports([]):
         module = importlib.import_module("keras.utils.vis_utils")
         with pytest.raises(AttributeError, match=r"keras\.utils\.vis_utils.*'no_such_name'"):
             _ = module.no_such_name
@@ -108,11 +106,13 @@ def test_paths_that_keras_has_are_left_alone() -> None:
     assert all(map(is_missing, ("keras.engine", "keras.layers.core", "keras.wrappers.scikit_learn")))
 
 
-def test_an_old_path_speaks_for_keras_2(tmp_path: pathlib.Path) -> None:
+def test_an_old_path_is_evidence_of_keras_2(tmp_path: pathlib.Path) -> None:
     (file := tmp_path / "trainer.py").write_text("from keras.utils.vis_utils import plot_model\n")
     choice = keras_version.choose("auto", [str(file)])
     assert choice.version == "2"
-    assert choice.reason.endswith("trainer.py, line 1: import keras.utils.vis_utils, a path that Keras 3 does not have")
+    assert choice.reason.endswith(
+        "trainer.py, line 1: import keras.utils.vis_utils, a module that Keras 3 does not have"
+    )
 
 
 def test_tensorflow_hub_imports_though_it_needs_estimators(tmp_path: pathlib.Path) -> None:

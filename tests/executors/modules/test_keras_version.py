@@ -117,7 +117,7 @@ def test_a_caught_error_that_smells_of_the_wrong_keras_counts() -> None:
 
 
 def test_the_option_wins(tmp_path: pathlib.Path) -> None:
-    assert chosen(KERAS_2["Transform"], tmp_path, "3") == KerasChoice("3", "keras='3' was asked for")
+    assert chosen(KERAS_2["Transform"], tmp_path, "3") == KerasChoice("3", "keras='3' was requested")
     assert chosen(KERAS_3["ops"], tmp_path, "2").version == "2"
 
 
@@ -130,7 +130,7 @@ def test_the_option_wins(tmp_path: pathlib.Path) -> None:
         ("2", AttributeError("module 'tf_keras.api._v2.keras' has no attribute 'ops'")),
     ],
 )
-def test_an_error_that_smells_of_the_wrong_keras_names_the_option(version: str, error: Exception) -> None:
+def test_an_error_typical_of_the_wrong_keras_version_names_the_option(version: str, error: Exception) -> None:
     other = "2" if version == "3" else "3"
     assert f"use --keras {other}, or keras=" in KerasChoice(version, "because").hint(error)
     assert KerasChoice(version, "because").hint(ValueError("shapes (3,) and (4,) do not match")) == ""
@@ -152,5 +152,5 @@ except Exception as error:
     print(type(error).__name__, error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "InputError keras='3' (because) cannot be had in this process: tf.keras is Keras 2" in done.stdout
+    assert "InputError keras='3' (because) is not available in this process: tf.keras is already Keras 2" in done.stdout
     assert "isolate=True" in done.stdout

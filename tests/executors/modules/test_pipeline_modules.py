@@ -128,7 +128,7 @@ def test_another_examples_preprocessing_fn_is_not_taken(project: Project, scratc
     root = project({"penguin/model.py": READS, "setup.py": "", **other})
     modules = find_modules(str(root / "penguin/model.py"), scratch)
     assert modules.transform is None
-    assert "no file beside it defines one" in modules.hints[0]
+    assert "no file near it defines one" in modules.hints[0]
 
 
 def test_several_files_are_named_and_none_is_taken(project: Project, scratch: str) -> None:
@@ -165,7 +165,7 @@ def test_the_tuner_uses_the_one_file_that_can_be_meant(files: dict[str, str], pr
     assert modules.tuner
     assert pathlib.Path(modules.tuner.path).name == "search.py"
     assert modules.tuner_notice.startswith(f"The Tuner uses {root / 'search.py'}: ")
-    assert "--tuner-module names another file" in modules.tuner_notice
+    assert "To use another file, pass --tuner-module" in modules.tuner_notice
     assert modules.functions_called(modules.tuner) == ["tuner_fn"]
 
 
@@ -175,12 +175,15 @@ def test_without_hyperparameters_a_tuner_fn_nearby_is_not_used(project: Project,
     assert (modules.tuner, modules.tuner_notice, modules.hints) == (None, "", ())
 
 
-def test_a_module_that_reads_hyperparameters_nobody_finds_is_told_what_to_do(project: Project, scratch: str) -> None:
+def test_a_module_that_reads_hyperparameters_without_a_tuner_gets_a_hint(project: Project, scratch: str) -> None:
     modules = find_modules(str(project({"model.py": TUNED}) / "model.py"), scratch)
     assert modules.tuner is None
     [hint] = modules.hints
-    assert "The module reads hyper-parameters (model.py, line 2) and has no tuner_fn; no file beside it" in hint
-    assert "--tuner-module FILE (tuner_module in Python). Or give the values with --hyperparameters FILE." in hint
+    assert "The module reads hyper-parameters (model.py, line 2) but does not define tuner_fn; no file near it" in hint
+    assert (
+        "--tuner-module FILE (tuner_module in Python). Alternatively, pass the values with --hyperparameters FILE."
+        in hint
+    )
 
 
 def test_named_modules_win(project: Project, scratch: str) -> None:
@@ -209,7 +212,7 @@ def test_the_fingerprint_covers_all_modules(project: Project) -> None:
     assert len({before, between, fingerprint()}) == 3
 
 
-def test_a_named_module_without_its_function_says_what_it_has(project: Project, scratch: str) -> None:
+def test_a_named_module_without_its_function_error_lists_its_functions(project: Project, scratch: str) -> None:
     root = project({"model.py": TRAINS, "t.py": "def preprocess_fn(inputs): pass\n\ndef helper(): pass\n"})
     with pytest.raises(ModuleError) as raised:
         find_modules(str(root / "model.py"), scratch, str(root / "t.py"))

@@ -88,8 +88,8 @@ def test_such_a_module_trains(encoding: str, command: Command, iris: Any, tmp_pa
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("def run_fn(fn_args):\n    pass\n".encode("utf-16"), "bad.py is UTF-16 text, which Python does not read"),
-        ("def run_fn(fn_args):\n    pass\n".encode("utf-32"), "bad.py is UTF-32 text, which Python does not read"),
+        ("def run_fn(fn_args):\n    pass\n".encode("utf-16"), "bad.py is UTF-16 text, which Python cannot read"),
+        ("def run_fn(fn_args):\n    pass\n".encode("utf-32"), "bad.py is UTF-32 text, which Python cannot read"),
         (b"a = 1\nb = '\xe9'\n", "bad.py, line 2: the byte 0xe9 is not utf-8"),
         (b"# coding: ascii\n\nb = '\xe9'\n", "bad.py, line 3: the byte 0xe9 is not ascii"),
         (b"# coding: shift_jis\nb = '\xff'\n", "bad.py, line 2: the byte 0xff is not shift_jis"),

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from generic_trainer.executors.modules.tfx_imports import as_in_tfx
+from generic_trainer.executors.modules.tfx_imports import tfx_imports_available
 
 NOTEBOOK = "IPython.core.magics.namespace"
 # A module of TFX's users that breaks wherever the process differs from TFX's own.
@@ -51,7 +51,7 @@ def test_ipython_counts_as_imported_and_is_imported_when_it_is_used() -> None:
     pytest.importorskip("IPython")
     for name in [name for name in sys.modules if name.partition(".")[0] == "IPython"]:
         del sys.modules[name]
-    with as_in_tfx():
+    with tfx_imports_available():
         assert NOTEBOOK in sys.modules
         inspect.getmodule(test_ipython_counts_as_imported_and_is_imported_when_it_is_used)
         assert "IPython" not in sys.modules
@@ -63,7 +63,7 @@ def test_a_submodule_is_imported_when_it_is_read_and_a_misspelt_one_is_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delattr(logging, "handlers", raising=False)
-    with as_in_tfx():
+    with tfx_imports_available():
         assert logging.handlers.RotatingFileHandler
         with pytest.raises(AttributeError, match="module 'logging' has no attribute 'handlerz'"):
             logging.handlerz  # type: ignore[attr-defined] # noqa: B018

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from generic_trainer import FnArgs
-from generic_trainer.executors.inputs.shown import few
+from generic_trainer.executors.inputs.message_text import closest_names
 from generic_trainer.executors.preflight.adaptation import NO, RAW, YES, Outcome, Settings, alternatives
 from generic_trainer.executors.preflight.check import check
 from generic_trainer.executors.preflight.request import CheckRequest
@@ -309,9 +309,9 @@ def test_a_failure_inside_of_keras_is_tried_with_the_other_keras(outcome: Outcom
 
 def test_few_names_are_the_closest_ones() -> None:
     names = [f"feature_{number}" for number in range(32)]
-    assert few(names[:3]) == "feature_0, feature_1, feature_2"
-    assert few(names).endswith("feature_4 and 27 more")
-    assert few([*names, "labels"], near="label").startswith("labels, ")
+    assert closest_names(names[:3]) == "feature_0, feature_1, feature_2"
+    assert closest_names(names).endswith("feature_4 and 27 more")
+    assert closest_names([*names, "labels"], near="label").startswith("labels, ")
 
 
 @pytest.mark.thorough

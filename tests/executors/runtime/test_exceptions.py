@@ -135,7 +135,7 @@ def test_what_an_os_error_is_about_arrives() -> None:
     assert (arrived.errno, arrived.filename, arrived.filename2) == (13, "a", "b")
 
 
-def test_a_syntax_error_says_where(tmp_path: pathlib.Path) -> None:
+def test_a_syntax_error_contains_its_location(tmp_path: pathlib.Path) -> None:
     with pytest.raises(SyntaxError) as caught:
         compile("def run_fn(:\n    pass\n", "/home/me/taxi.py", "exec")
 
@@ -263,7 +263,7 @@ def test_notes_arrive() -> None:
     assert not hasattr(crossed(ValueError()), "__notes__")
 
 
-def test_the_cause_is_told_in_the_traceback() -> None:
+def test_the_cause_is_part_of_the_traceback() -> None:
     def run_fn() -> None:
         try:
             {}["fare"]
@@ -280,7 +280,7 @@ def test_the_cause_is_told_in_the_traceback() -> None:
     assert text.rstrip().endswith("ValueError: no such column")
 
 
-def test_an_exception_is_told_only_once_when_it_is_shown() -> None:
+def test_a_displayed_exception_is_reported_only_once() -> None:
     arrived = crossed(ValueError("no such column"))
 
     assert isinstance(arrived.__cause__, RemoteTraceback)
@@ -350,7 +350,7 @@ class TestWhereTheTracebackBegins:
     def test_at_the_line_of_a_syntax_error(self, failed: Callable[..., BaseException]) -> None:
         assert files_of(traceback_of(failed("def run_fn(:\n    pass"))) == ["taxi.py"]
 
-    def test_and_goes_on_into_ours_where_the_user_called_us(self, failed: Callable[..., BaseException]) -> None:
+    def test_and_continues_into_our_frames_where_the_user_called_us(self, failed: Callable[..., BaseException]) -> None:
         error = failed("""
             def run_fn(fn_args):
                 type(fn_args).from_json({})

@@ -91,7 +91,7 @@ def test_a_write_that_fails_leaves_the_old_text(tmp_path: pathlib.Path) -> None:
     assert content(str(tmp_path)) == {"run.json": "first"}
 
 
-def test_files_and_folders_are_told_apart(root: str) -> None:
+def test_files_and_folders_are_distinguished(root: str) -> None:
     fill(root, "folder/file")
 
     assert [file_io.exists(f"{root}/{name}") for name in ("folder", "folder/file", "nowhere")] == [True, True, False]

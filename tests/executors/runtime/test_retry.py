@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from generic_trainer.executors.errors import StorageError
-from generic_trainer.executors.runtime.files.retry import TRIES, retried
+from generic_trainer.executors.runtime.files.retry import TRIES, retry_call
 
 
 class _Disk:
@@ -30,7 +30,7 @@ class _Disk:
         return "content"
 
     def read(self, done: Callable[[], bool] | None = None) -> str:
-        return retried(self, "Reading", "/data/file", done=done, sleep=self.pauses.append)
+        return retry_call(self, "Reading", "/data/file", done=done, sleep=self.pauses.append)
 
 
 def _error(number: int) -> OSError:
@@ -52,7 +52,7 @@ def _of_tensorflow(kind: type[tf.errors.OpError], text: str) -> tf.errors.OpErro
     ],
     ids=repr,
 )
-def test_what_may_pass_is_tried_again(error: Exception) -> None:
+def test_transient_errors_are_retried(error: Exception) -> None:
     disk = _Disk(error, error)
     assert disk.read() == "content"
     assert disk.calls == 3
@@ -98,7 +98,7 @@ def test_what_is_no_fault_of_a_disk_stays_as_it_is(error: Exception) -> None:
 
 def test_tries_are_bounded_and_further_and_further_apart() -> None:
     disk = _Disk(*[_error(errno.EIO)] * TRIES)
-    with pytest.raises(StorageError, match=r"Reading /data/file failed, 6 times: Input/output error\. See to the disk"):
+    with pytest.raises(StorageError, match=r"Reading /data/file failed, 6 times: Input/output error\. Check the disk"):
         disk.read()
     assert disk.calls == TRIES == 6
     # 0.2 s, and each 2.5 times the one before, all of them half to one and a half times that.
@@ -116,19 +116,19 @@ def test_what_happened_though_it_was_said_to_have_failed_is_done() -> None:
         disk.read(done=lambda: True)  # it was not there to begin with
 
 
-def test_a_full_disk_says_how_much_is_free(tmp_path: pathlib.Path) -> None:
+def test_a_full_disk_error_contains_the_free_space(tmp_path: pathlib.Path) -> None:
     def write() -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     path = str(tmp_path / "not" / "yet" / "there")
-    with pytest.raises(StorageError, match=r"B of \S+ [kMGT]B are free there\. Make room there, or give a folder on"):
-        retried(write, "Writing", path)
+    with pytest.raises(StorageError, match=r"B of \S+ [kMGT]B are free there\. Free disk space, or choose a folder on"):
+        retry_call(write, "Writing", path)
 
 
 def test_nothing_is_left_running_when_calls_have_ended() -> None:
     import threading
 
-    retried(lambda: None, "Reading", "/data/file")
+    retry_call(lambda: None, "Reading", "/data/file")
     end = time.monotonic() + 30
     while any(thread.name == "file watch" for thread in threading.enumerate()):
         assert time.monotonic() < end

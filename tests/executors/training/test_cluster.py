@@ -66,7 +66,7 @@ def test_no_cluster_is_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("{'cluster'", "is not JSON"),
         ("[1]", "is not a JSON object"),
-        ('{"cluster": ["a:1"]}', "has a cluster that is no object of lists"),
+        ('{"cluster": ["a:1"]}', "has a cluster that is not an object of lists"),
         ('{"cluster": {"chief": ["a:1"]}}', "needs a task with type and index, not None"),
         (
             '{"cluster": {"chief": "a:1"}, "task": {"type": "chief"}}',
@@ -76,8 +76,8 @@ def test_no_cluster_is_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
             '{"cluster": {"chief": ["a"]}, "task": {"type": "chief"}}',
             "has the address 'a' for 'chief'; it must be host",
         ),
-        (config("worker", 2), "has the task worker 2, but its cluster has only 2 of these"),
-        (config("worker", -1), "has the task index -1, which is no number"),
+        (config("worker", 2), "has the task worker 2, but its cluster has only 2 of them"),
+        (config("worker", -1), "has the task index -1, which is not a number"),
         (config("worker", 0, chief=["a:1"]), "has the task type 'worker', which is not in its cluster of chief"),
         (config("chef", 0, chef=["a:1"]), "has the unknown role 'chef'"),
     ],
@@ -96,7 +96,7 @@ def test_a_port_in_use_is_found_before_tensorflow_shares_it() -> None:
         other.listen()
         address = f"localhost:{other.getsockname()[1]}"
         task = ClusterTask("worker", 0, {"chief": ("localhost:1",), "worker": (address,)})
-        with pytest.raises(InputError, match=f"worker 0 is to listen on {address}, but cannot: Address already in use"):
+        with pytest.raises(InputError, match=f"worker 0 cannot listen on {address}: Address already in use"):
             task.require_free_port()
     task.require_free_port()
     ClusterTask("evaluator", 0, {"chief": (address,)}).require_free_port()
@@ -139,7 +139,7 @@ def task(kind: str, index: int = 0) -> ClusterTask:
 
 def test_a_parameter_server_stays_until_chief_and_workers_have_ended(tmp_path: pathlib.Path) -> None:
     write(tmp_path, "run.json", status=SUCCEEDED, started="before")  # an earlier run's
-    over = cluster_records.is_over(task("ps"), str(tmp_path))
+    over = cluster_records.make_stop_condition(task("ps"), str(tmp_path))
     assert not over()
     write(tmp_path, "run.json", status=RUNNING)
     write(tmp_path, "tasks/worker-0.json", status=RUNNING)
@@ -152,7 +152,7 @@ def test_a_parameter_server_stays_until_chief_and_workers_have_ended(tmp_path: p
 
 
 def test_every_task_ends_when_the_chief_fails_and_says_why(tmp_path: pathlib.Path) -> None:
-    overs = [cluster_records.is_over(task(kind), str(tmp_path)) for kind in ("worker", "ps", "evaluator")]
+    overs = [cluster_records.make_stop_condition(task(kind), str(tmp_path)) for kind in ("worker", "ps", "evaluator")]
     assert not any(over() for over in overs)
     cluster_records.require_success(str(tmp_path))
     write(tmp_path, "run.json", status=FAILED, error={"type": "ValueError", "message": "no such column"})
@@ -164,9 +164,9 @@ def test_every_task_ends_when_the_chief_fails_and_says_why(tmp_path: pathlib.Pat
 def test_the_chief_waits_for_an_evaluator_that_shows_life(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_records, "_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(cluster_records, "EVALUATOR_PATIENCE", 0.05)
-    with pytest.raises(TrainingProcessError, match=r"Nothing was heard of the evaluator for 0\.05 s"):
+    monkeypatch.setattr(cluster_records, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(cluster_records, "EVALUATOR_TIMEOUT", 0.05)
+    with pytest.raises(TrainingProcessError, match=r"The evaluator wrote nothing for 0\.05 s"):
         cluster_records.await_evaluator(str(tmp_path))
     write(tmp_path, "tasks/evaluator-0.json", status=SUCCEEDED, metrics={"eval": {"auc": 0.9}})
     assert cluster_records.await_evaluator(str(tmp_path)) == {"eval": {"auc": 0.9}}
@@ -178,7 +178,7 @@ def test_the_chief_waits_for_an_evaluator_that_shows_life(
 def test_records_of_an_earlier_runs_tasks_are_forgotten(tmp_path: pathlib.Path) -> None:
     write(tmp_path, "tasks/evaluator-0.json", status=SUCCEEDED)
     write(tmp_path, "tasks/worker-0.json", status=RUNNING)
-    cluster_records.forget_finished_tasks(str(tmp_path))
+    cluster_records.delete_finished_tasks(str(tmp_path))
     assert os.listdir(tmp_path / "tasks") == ["worker-0.json"]
     assert not cluster_records.has_evaluator(task("chief"), str(tmp_path))
     write(tmp_path, "tasks/evaluator-0.json", status=RUNNING)

@@ -27,7 +27,7 @@ def test_a_copy_lies_in_a_root_that_is_new_or_a_pipelines_and_nothing_is_written
         for mark in marks:
             (root / mark).mkdir(parents=True)
         copy = root / PLAIN_DATA / "a.csv"
-        said = f"a.csv: it was separated by semicolons. The pipeline reads a converted copy: {copy}"
+        said = f"a.csv: fields were separated by semicolons. The pipeline reads a converted copy: {copy}"
         assert convert_data_in_root(data, str(root)) == (str(copy), [said])
 
     root = tmp_path / "own"

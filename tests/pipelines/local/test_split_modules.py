@@ -140,7 +140,7 @@ def test_a_project_of_three_files_runs_from_its_root(command: Command, project: 
     done = command("run", "--check", "--config", "pipeline.yaml", "--pipeline-root", root, cwd=project)
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stderr.count("Transform uses steps/preprocessing.py: trainer/model.py reads Transform's output") == 1
-    assert "--transform-module names another file" in done.stderr
+    assert "To use another file, pass --transform-module" in done.stderr
     [run] = (root / "Trainer" / "model_run").glob("[0-9]*")
     record = json.loads((run / "run.json").read_text())
     assert record["arguments"]["hyperparameters"]["values"]["units"] == 5

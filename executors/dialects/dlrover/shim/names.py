@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 
-from ....modules.import_shims import provide
+from ....modules.import_shims import publish_shims
 
 # (module in DLRover's trainer, shim module in this package). Names with submodules become packages.
 _OF_TRAINER = (
@@ -46,7 +46,7 @@ def provide_dlrover() -> None:
     An installed DLRover takes precedence over the shims.
     """
     _behave_as_tensorflow_1()
-    provide(_MODULES, beside=__name__)
+    publish_shims(_MODULES, beside=__name__)
 
 
 @functools.cache

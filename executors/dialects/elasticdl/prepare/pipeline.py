@@ -18,7 +18,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from ....modules.source import find_source
 from ....runtime.beam_runner import IN_PROCESS
-from ....runtime.logs.setup import show_logs_as_parent_does
+from ....runtime.logs.setup import inherit_log_display
 from ...loading import loaded
 from .command import FUNCTION, PreparationJob
 from .manifest import Group, Manifest
@@ -74,7 +74,7 @@ def execute(request: dict[str, Any]) -> dict[str, object]:
 @functools.cache
 def _load_prepare_function(module: str, search_path: tuple[str, ...]) -> Prepare:
     """Returns the model file's preparation function. The file stays loaded until the process exits."""
-    show_logs_as_parent_does()
+    inherit_log_display()
     sys.path[:] = dict.fromkeys([*search_path, *sys.path])
     stack = contextlib.ExitStack()
     atexit.register(stack.close)

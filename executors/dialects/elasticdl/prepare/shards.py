@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ....errors import ModuleError
 from ....runtime.files import file_io
-from ....runtime.files.file_io import whole_file
+from ....runtime.files.file_io import atomic_write
 from ....runtime.logs.exceptions import traceback_of
 from .command import FUNCTION, RECORD_IO, PreparationJob
 from .manifest import Group, GroupResult
@@ -105,7 +105,7 @@ def _good_records(
 
 def _write_shard(path: str, first: bytes, records: Iterator[bytes], job: PreparationJob) -> int:
     """Writes one shard atomically; returns its number of records."""
-    with whole_file(path) as part, _writer(part, job.format) as writer:
+    with atomic_write(path) as part, _writer(part, job.format) as writer:
         writer.write(first)
         count = 1
         while count < job.records_per_shard and (record := next(records, None)) is not None:

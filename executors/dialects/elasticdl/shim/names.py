@@ -6,7 +6,7 @@ worker, parameter servers).
 
 from __future__ import annotations
 
-from ....modules.import_shims import provide
+from ....modules.import_shims import publish_shims
 
 _CALLBACKS = "elasticdl.python.elasticdl.callbacks"
 _LAYERS = "elasticdl_preprocessing.layers"
@@ -79,4 +79,4 @@ def provide_elasticdl() -> None:
 
     The layers and callbacks subclass classes of `tf.keras`, so this fixes the Keras version of the process.
     """
-    provide(_MODULES, beside=__name__)
+    publish_shims(_MODULES, beside=__name__)

@@ -157,7 +157,7 @@ SAID = {
     "another delimiter": ("InputError", "tabs.csv, row 1 after the header"),
     "never counts": ("InputError", "NeverCounts"),
     "empty": ("InputError", "Empty"),
-    "fewer rows": ("RowsError", "Short.read_data_by_index_range(0, 40) gave 39 rows; it must give 40"),
+    "fewer rows": ("RowsError", "Short.read_data_by_index_range(0, 40) returned 39 rows; it must return 40"),
     "rows of tuples": ("RowsError", "row 0 is of type tuple: (0, 0)"),
     "raises in the middle": ("ConnectionError", "the table is gone"),
     "unreadable path": ("InputError", "Did you mean 'short.csv'?"),

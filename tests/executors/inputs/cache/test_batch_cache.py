@@ -201,7 +201,7 @@ def test_the_rows_of_many_blocks_mix(tmp_path: pathlib.Path, folder: pathlib.Pat
     assert sum(after == before + 1 for before, after in itertools.pairwise(order)) < rows / 100
 
 
-def test_what_was_used_longest_ago_goes(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
+def test_the_least_recently_used_entry_is_evicted(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
     patterns = [write(tmp_path / name, (200,)) for name in "abc"]
     in_use = dataset(patterns[0], folder)
     (entry,) = folder.iterdir()
@@ -217,19 +217,21 @@ def test_what_was_used_longest_ago_goes(tmp_path: pathlib.Path, folder: pathlib.
     assert len(ids(in_use)) == 29  # whoever reads it has it still
 
 
-@pytest.mark.parametrize("what", ["too large", "no folder", "of a kind that is not kept"])
+@pytest.mark.parametrize("what", ["too large", "no folder", "a type that cannot be cached"])
 def test_what_cannot_be_kept_is_read_as_it_is(pattern: str, folder: pathlib.Path, what: str) -> None:
     schema, gb = SCHEMA, 1e-9 if what == "too large" else 1.0
     if what == "no folder":
         folder.write_text("a file")
-    if what == "of a kind that is not kept":
+    if what == "a type that cannot be cached":
         schema = SCHEMA.replace('{ step: "none" }', '{ step: "none" } partition { uniform_row_length: 1 }')
 
     assert ids(dataset(pattern, folder, schema, gb)) == ids(dataset(pattern, None))
     assert what == "no folder" or not os.listdir(folder)
 
 
-def test_what_a_killed_run_left_is_no_entry_and_goes_after_a_day(pattern: str, folder: pathlib.Path) -> None:
+def test_unfinished_entries_of_a_killed_run_are_ignored_and_deleted_after_a_day(
+    pattern: str, folder: pathlib.Path
+) -> None:
     dataset(pattern, folder)
     (entry,) = folder.iterdir()
     for name, age in (("unfinished-new", 0), ("unfinished-old", 2 * 24 * 3600)):

@@ -76,9 +76,9 @@ def test_whole_numbers_of_every_width_are_read_and_never_wrap(dtype: str, is_spa
     assert found.dtype.name == dtype
     assert flat(found) == [least, most, 7, 0, 7]
     for beyond in (least - 1, most + 1, 10 * most, -(10**25)):
-        assert f"is '{beyond}', which is beyond the range of {dtype}" in refusal([b"1", b"%d" % beyond], fields)
+        assert f"is '{beyond}', which is outside the range of {dtype}" in refusal([b"1", b"%d" % beyond], fields)
     for text in (b"1.5", b"x", b" ", b"0x10", b"1 2", b"--1"):
-        assert f"which is no whole number, and the column is {dtype}" in refusal([b"1", text], fields)
+        assert f"which is not a whole number; the column is {dtype}" in refusal([b"1", text], fields)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -95,12 +95,12 @@ def test_numbers_of_every_precision_are_read(dtype: str, is_sparse: bool) -> Non
     np.testing.assert_array_equal(flat(found), expected)
     two = [*fields, Field("b", "string")]
     for text in (b"x", b"1,5", b"1e", b"1.2.3"):
-        assert f"which is no number, and the column is {dtype}" in refusal([b"1;", text + b";"], two, delim=";")
+        assert f"which is not a number; the column is {dtype}" in refusal([b"1;", text + b";"], two, delim=";")
 
 
 @pytest.mark.parametrize("text", ["65536", "-1e6", "1e39"])
 def test_half_precision_does_not_become_infinite(text: str) -> None:
-    assert f"the field 'a' is '{text}', which is beyond the range of float16" in refusal(
+    assert f"the field 'a' is '{text}', which is outside the range of float16" in refusal(
         [text.encode()], [Field("a", "float16")]
     )
 
@@ -113,7 +113,7 @@ def test_truth_is_0_1_true_or_false(is_sparse: bool) -> None:
     assert flat(decode(tf.constant(rows), fields)["a"]) == [False, True, True, False, True, False]
     check_rows(rows, fields)
     for text in (b"2", b"yes", b" ", b"t"):
-        assert "which is none of 0, 1, true and false" in refusal([text], fields)
+        assert "which is not one of 0, 1, true and false" in refusal([text], fields)
 
 
 def test_a_sparse_column_has_as_many_values_as_there_are() -> None:
@@ -147,13 +147,13 @@ def test_values_may_be_separated_otherwise() -> None:
     assert (values(found["a"]), values(found["b"])) == ([[1, 2]], [[b"x", b"", b"y"]])
 
 
-def test_a_value_that_is_no_number_is_told_in_a_sparse_column() -> None:
+def test_a_non_numeric_value_in_a_sparse_column_is_reported() -> None:
     fields = [Field("a", "int32", is_sparse=True), Field("b", "string")]
 
     said = refusal([b"1\x012,x", b"3\x01four\x015,x"], fields)
 
     assert said.startswith(
-        "row 1: a value in the field 'a' is 'four', which is no whole number, and the column is int32"
+        "row 1: a value in the field 'a' is 'four', which is not a whole number; the column is int32"
     )
     assert "a value in the field 'a' is ''" in refusal([b"1\x01,x"], fields)
 
@@ -188,7 +188,7 @@ def test_types_may_be_given_by_any_obvious_name(given: Any, name: str) -> None:
     [
         ("flaot32", "the column 'a' has the dtype 'flaot32', which cannot be decoded. Did you mean 'float32'"),
         ("Int64", "Did you mean 'int64'"),
-        ("date", "Those that can are float16, .*, uint64, bool, string, float, double, int, str, bytes"),
+        ("date", "Supported dtypes: float16, .*, uint64, bool, string, float, double, int, str, bytes"),
         (None, "dtype None, which cannot be decoded"),
         (tf.complex64, "complex64"),
         (np.datetime64, "datetime64"),
@@ -196,7 +196,7 @@ def test_types_may_be_given_by_any_obvious_name(given: Any, name: str) -> None:
         (["float32"], r"\['float32'\]"),
     ],
 )
-def test_other_types_are_told_before_anything_is_read(given: Any, message: str) -> None:
+def test_other_types_are_reported_before_anything_is_read(given: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Field("a", given)
 
@@ -207,14 +207,14 @@ def test_other_types_are_told_before_anything_is_read(given: Any, message: str) 
         (X_AND_Y, "", ";", "'' cannot separate fields"),
         (X_AND_Y, "||", ";", "'||' cannot separate fields"),
         (X_AND_Y, '"', ";", "cannot separate fields"),
-        (X_AND_Y, "§", ";", "'§' cannot separate fields; that takes one ASCII character"),
+        (X_AND_Y, "§", ";", "'§' cannot separate fields; use one ASCII character"),
         ([Field("a", "int32", is_sparse=True)], ";", ";", "';' cannot separate the values in a sparse column"),
         ([Field("a", "int32", is_sparse=True)], ",", "", "'' cannot separate the values"),
-        ([], ",", ";", "there must be at least one"),
-        ([*X_AND_Y, X_AND_Y[0]], ",", ";", "each name only once"),
+        ([], ",", ";", "at least one is required"),
+        ([*X_AND_Y, X_AND_Y[0]], ",", ";", "names must be unique"),
     ],
 )
-def test_a_format_that_cannot_be_is_told(fields: list[Field], delim: str, value_delim: str, message: str) -> None:
+def test_an_invalid_format_is_reported(fields: list[Field], delim: str, value_delim: str, message: str) -> None:
     for function in (decode, check_rows):
         with pytest.raises(InputError, match=message.replace("|", r"\|")):
             function([b"1,2"], fields, delim, value_delim)
@@ -223,18 +223,18 @@ def test_a_format_that_cannot_be_is_told(fields: list[Field], delim: str, value_
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("1", "row 1: it has 1 field separated by ',', and there are 2 columns (x, y). The row is '1'."),
-        ("1,2,3", "row 1: it has 3 fields separated by ',', and there are 2 columns (x, y). The row is '1,2,3'."),
-        ("1;2", "(x, y); ';' for the delimiter would give 2. The row is '1;2'."),
-        ("1\t2", "(x, y); '\\t' for the delimiter would give 2."),
-        ("", "row 1: it is empty, and there are 2 columns (x, y)."),
-        ("x,2", "row 1: the field 'x' is 'x', which is no number, and the column is float32. The row is 'x,2'."),
-        ("1,2.0", "row 1: the field 'y' is '2.0', which is no whole number, and the column is int32."),
+        ("1", "row 1: it has 1 field separated by ',', but 2 columns are expected (x, y). The row is '1'."),
+        ("1,2,3", "row 1: it has 3 fields separated by ',', but 2 columns are expected (x, y). The row is '1,2,3'."),
+        ("1;2", "(x, y); with the delimiter ';' there would be 2. The row is '1;2'."),
+        ("1\t2", "(x, y); with the delimiter '\\t' there would be 2."),
+        ("", "row 1: it is empty, but 2 columns are expected (x, y)."),
+        ("x,2", "row 1: the field 'x' is 'x', which is not a number; the column is float32. The row is 'x,2'."),
+        ("1,2.0", "row 1: the field 'y' is '2.0', which is not a whole number; the column is int32."),
         ("x,y", "row 1: the field 'x' is 'x'"),
-        ('"1"2,3', "row 1: field 1 goes on after its closing quote; quotes inside of quotes must be doubled."),
-        ('1,"2', "row 1: field 2 begins with a quote and does not end with one."),
-        ('1,2"', "row 1: field 2 has a quote inside;"),
-        ("1,2\n", "row 1: field 2 has a line end inside; rows must come without one"),
+        ('"1"2,3', "row 1: field 1 continues after its closing quote; quotes inside of quotes must be doubled."),
+        ('1,"2', "row 1: field 2 starts with a quote but does not end with one."),
+        ('1,2"', "row 1: field 2 contains a quote;"),
+        ("1,2\n", "row 1: field 2 contains a line end; remove it from the row"),
         ("é,2", "row 1: the field 'x' is 'é'"),
     ],
 )
@@ -262,7 +262,7 @@ def test_bytes_that_are_no_text_are_shown_all_the_same() -> None:
 
 
 def test_a_header_that_was_not_skipped_is_called_one() -> None:
-    hint = "It looks like a header, which has to be skipped."
+    hint = "It looks like a header, which must be skipped."
 
     assert refusal([b"x,y", b"1,2"], X_AND_Y).endswith(hint)
     assert refusal([b"sepal.length,Kind of flower,z"], X_AND_Y).endswith(hint)
@@ -288,7 +288,7 @@ def test_a_header_that_was_not_skipped_is_called_one() -> None:
         ("\udcff,2", False),
     ],
 )
-def test_data_is_told_from_a_header_by_its_numbers(row: Any, expected: bool) -> None:
+def test_data_is_distinguished_from_a_header_by_its_numbers(row: Any, expected: bool) -> None:
     assert looks_like_data(row, X_AND_Y) is expected
 
 
@@ -441,5 +441,5 @@ def test_rows_are_decoded_and_checked_in_a_program_that_has_switched_to_graphs()
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120, check=False
     )
     assert ended.returncode == 0, ended.stderr
-    said = "row 1: the field 'a' is '300', which is beyond the range of int8. The row is '300,,'."
+    said = "row 1: the field 'a' is '300', which is outside the range of int8. The row is '300,,'."
     assert json.loads(ended.stdout) == [[1, 0], [1.5, 2.0], [2, 2], [True, False], True, said, True]

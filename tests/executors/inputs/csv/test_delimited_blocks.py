@@ -236,7 +236,7 @@ def test_data_that_arrow_keeps_refusing_is_left_to_decode_csv(tmp_path: pathlib.
     ]
 
 
-def test_a_reader_that_reads_otherwise_is_asked_for_its_rows(tmp_path: pathlib.Path) -> None:
+def test_a_reader_that_overrides_iterator_is_read_through_it(tmp_path: pathlib.Path) -> None:
     class Doubled(FileReader):
         def read_data_by_index_range(self, start_index: int, end_index: int) -> list[str]:
             return [f"{2 * number},,,,," for number in range(start_index, end_index)]

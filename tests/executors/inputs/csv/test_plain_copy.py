@@ -10,16 +10,16 @@ from collections.abc import Callable
 import pytest
 
 from generic_trainer import InputError
-from generic_trainer.executors.inputs.csv import file_form, plain_copy
+from generic_trainer.executors.inputs.csv import file_format, plain_copy
 from generic_trainer.executors.inputs.csv.plain_copy import plain_data
 
 PLAIN = "id,price,city,y\n1,0.5,Köln,0\n2,1234.25,Ulm,1\n3,,Bonn,0\n"
 GERMAN = "id;price;city;y\n1;0,5;Köln;0\n2;1.234,25;Ulm;1\n3;;Bonn;0\n"
 ENGLISH = 'id,price,city,y\n1,0.5,Köln,0\n2,"1,234.25",Ulm,1\n3,,Bonn,0\n'
 INDEXED = ",id,price,city,y\n0,1,0.5,Köln,0\n1,2,1234.25,Ulm,1\n2,3,,Bonn,0\n"
-POINTS = "decimal commas in price are points"
-SEMICOLONS = "it was separated by semicolons"
-WINDOWS = "it is no UTF-8 and was read as Latin-1 (Windows-1252)"
+POINTS = "decimal commas in price were replaced by points"
+SEMICOLONS = "fields were separated by semicolons"
+WINDOWS = "it was not UTF-8 and was read as Latin-1 (Windows-1252)"
 
 # {case: (name, content, what is said)}; each becomes PLAIN.
 COPIED: dict[str, tuple[str, bytes, list[str]]] = {
@@ -27,7 +27,7 @@ COPIED: dict[str, tuple[str, bytes, list[str]]] = {
     "utf_16": (
         "a.csv",
         GERMAN.replace(";", "\t").encode("utf-16"),
-        ["it had a byte-order mark", "it was UTF-16", "it was separated by tabs", POINTS],
+        ["it had a byte-order mark", "it was UTF-16", "fields were separated by tabs", POINTS],
     ),
     "latin_1": ("a.csv", PLAIN.encode("latin-1"), [WINDOWS]),
     "gzip": ("a.csv.gz", gzip.compress(PLAIN.encode()), ["it was gzipped", "its name did not end in .csv"]),
@@ -37,35 +37,35 @@ COPIED: dict[str, tuple[str, bytes, list[str]]] = {
     "tabs": (
         "a.tsv",
         PLAIN.replace(",", "\t").encode(),
-        ["it was separated by tabs", "its name did not end in .csv"],
+        ["fields were separated by tabs", "its name did not end in .csv"],
     ),
-    "bars": ("a.csv", PLAIN.replace(",", "|").encode(), ["it was separated by bars"]),
+    "bars": ("a.csv", PLAIN.replace(",", "|").encode(), ["fields were separated by bars"]),
     "semicolons": ("a.csv", PLAIN.replace(",", ";").encode(), [SEMICOLONS]),
     "german": ("a.csv", GERMAN.encode(), [SEMICOLONS, POINTS]),
     "german_excel": (
         "a.csv",
         f"sep=;\n{GERMAN}".replace("\n", "\r\n").encode("cp1252"),
-        [WINDOWS, SEMICOLONS, "what stood before the header is left out", POINTS],
+        [WINDOWS, SEMICOLONS, "the lines before the header were removed", POINTS],
     ),
     "trailing_semicolons": (
         "a.csv",
         GERMAN.replace("\n", ";\n").encode(),
-        [SEMICOLONS, POINTS, "column 5, which has no name and is empty, is left out"],
+        [SEMICOLONS, POINTS, "column 5, which has no name and is empty, was removed"],
     ),
-    "thousands": ("a.csv", ENGLISH.encode(), ["commas between thousands in price are gone"]),
+    "thousands": ("a.csv", ENGLISH.encode(), ["thousands separators in price were removed"]),
     "quoted_names": (
         "a.csv",
         PLAIN.replace("id,price,city,y", '"id","price","city","y"').encode(),
-        ["names in the first line stood in quotes"],
+        ["names in the first line were quoted"],
     ),
-    "old_mac": ("a.csv", PLAIN.replace("\n", "\r").encode(), ["lines ended by a carriage return alone"]),
-    "empty_lines_above": ("a.csv", f"\n\n{PLAIN}".encode(), ["what stood before the header is left out"]),
-    "index": ("a.csv", INDEXED.encode(), ["column 1, which has no name and numbers the rows, is left out"]),
+    "old_mac": ("a.csv", PLAIN.replace("\n", "\r").encode(), ["lines ended with a carriage return only"]),
+    "empty_lines_above": ("a.csv", f"\n\n{PLAIN}".encode(), ["the lines before the header were removed"]),
+    "index": ("a.csv", INDEXED.encode(), ["column 1, which has no name and numbers the rows, was removed"]),
 }
 
 
 @pytest.mark.parametrize("case", COPIED)
-def test_it_becomes_what_is_read_and_is_said(case: str, tmp_path: pathlib.Path) -> None:
+def test_the_copy_has_the_standard_dialect_and_changes_are_listed(case: str, tmp_path: pathlib.Path) -> None:
     name, content, said = COPIED[case]
     (tmp_path / name).write_bytes(content)
     place, changes = plain_data(str(tmp_path / name), str(tmp_path / "copy"))
@@ -77,13 +77,13 @@ def test_it_becomes_what_is_read_and_is_said(case: str, tmp_path: pathlib.Path) 
 @pytest.mark.parametrize(
     ("content", "copied", "said"),
     [
-        ('a,t\n1,"two\r\nlines"\n', "a,t\n1,two lines\n", "line breaks in 1 values are spaces"),
-        (",a\n7,1\n3,2\n", "column_1,a\n7,1\n3,2\n", "names are written as column_1"),
-        ('"a, in m",b\n1,2\n', "a in m,b\n1,2\n", "names are written as a in m"),
+        ('a,t\n1,"two\r\nlines"\n', "a,t\n1,two lines\n", "line breaks in 1 values were replaced by spaces"),
+        (",a\n7,1\n3,2\n", "column_1,a\n7,1\n3,2\n", "columns were renamed to column_1"),
+        ('"a, in m",b\n1,2\n', "a in m,b\n1,2\n", "columns were renamed to a in m"),
         # What only looks like a number with a comma stays as it is.
-        ("a;t\n1,5;1,5\n2;x\n", 'a,t\n1.5,"1,5"\n2,x\n', "decimal commas in a are points"),
-        ("a;t\n1,5;1.5\n2;2,5\n", 'a,t\n1.5,1.5\n2,"2,5"\n', "decimal commas in a are points"),
-        ("Preis, netto;t\n1,5;3\n", "Preis netto,t\n1.5,3\n", "decimal commas in Preis netto are points"),
+        ("a;t\n1,5;1,5\n2;x\n", 'a,t\n1.5,"1,5"\n2,x\n', "decimal commas in a were replaced by points"),
+        ("a;t\n1,5;1.5\n2;2,5\n", 'a,t\n1.5,1.5\n2,"2,5"\n', "decimal commas in a were replaced by points"),
+        ("Preis, netto;t\n1,5;3\n", "Preis netto,t\n1.5,3\n", "decimal commas in Preis netto were replaced by points"),
         ('a;t\n1;"x;y"\n2;"say ""so"""\n', 'a,t\n1,x;y\n2,"say ""so"""\n', SEMICOLONS),
     ],
 )
@@ -118,12 +118,12 @@ def test_what_can_be_read_or_is_no_table_stays_where_it_is(content: bytes, tmp_p
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a,слово\n1,привет\n2,мир\n".encode("cp1251"), "is neither UTF-8 nor Latin-1. Write it as UTF-8"),
-        ("a,t\n1,grün\n2,süß\n".encode() + b"3,gr\xfcn\n", "1 of its bytes are no UTF-8, and 3 of its characters are"),
-        ("a;b\n" + "1;2\n" * 30 + "1;2;3\n", "row 31: it has 3 values, and the header names 2 columns"),
-        ("1;2,5\n3;4,5\n", "its first line must name the columns; it holds 1, 2,5"),
-        ('a;b\n1;"not closed\n', "line 2: this is not CSV: unexpected end of data"),
-        (gzip.compress(GERMAN.encode())[:-9], "is gzipped, and cut off or damaged"),
+        ("a,слово\n1,привет\n2,мир\n".encode("cp1251"), "is neither UTF-8 nor Latin-1. Convert it to UTF-8"),
+        ("a,t\n1,grün\n2,süß\n".encode() + b"3,gr\xfcn\n", "1 bytes are not UTF-8, but 3 characters are"),
+        ("a;b\n" + "1;2\n" * 30 + "1;2;3\n", "row 31: it has 3 values, but the header has 2 columns"),
+        ("1;2,5\n3;4,5\n", "its first line must contain the column names; it is 1, 2,5"),
+        ('a;b\n1;"not closed\n', "line 2: not valid CSV: unexpected end of data"),
+        (gzip.compress(GERMAN.encode())[:-9], "is a truncated or damaged gzip file"),
     ],
     ids=["windows_1251", "damaged", "ragged", "no_names", "not_closed", "cut_off"],
 )
@@ -150,7 +150,7 @@ def test_a_folder_is_copied_whole_and_not_again_until_it_changes(
     assert plain_data(place, str(copy)) == (place, [])  # a copy is read as it is
 
     with monkeypatch.context() as patch:
-        patch.setattr(plain_copy, "form_of", _must_not_be_called)
+        patch.setattr(plain_copy, "detect_format", _must_not_be_called)
         assert plain_data(str(data), str(copy)) == (place, changes)
     (data / "two.csv").write_text(GERMAN + "4;7;Ulm;1\n")
     plain_data(str(data), str(copy))
@@ -161,7 +161,7 @@ def _must_not_be_called(path: str) -> None:
     raise AssertionError(path)
 
 
-def test_a_copy_that_is_gone_is_made_again_and_folders_and_gzipped_twins_are_left_out(tmp_path: pathlib.Path) -> None:
+def test_a_deleted_copy_is_made_again_and_folders_and_gzipped_twins_are_skipped(tmp_path: pathlib.Path) -> None:
     data, copy = tmp_path / "data", tmp_path / "copy"
     (data / "parts.csv").mkdir(parents=True)
     (data / "a.csv").write_text(GERMAN)
@@ -173,29 +173,29 @@ def test_a_copy_that_is_gone_is_made_again_and_folders_and_gzipped_twins_are_lef
 
 
 @pytest.mark.parametrize("content", ["sep=;", "sep=;\n", 'sep="\n1"2\n', "\n\n\n", "sep=;\na;b\n"])
-def test_a_file_that_ends_early_is_no_error_of_ours(content: str, tmp_path: pathlib.Path) -> None:
+def test_a_file_that_ends_early_raises_tensorflows_error(content: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "a.csv").write_text(content)
     plain_data(str(tmp_path / "a.csv"), str(tmp_path / "copy"))
 
 
 def test_a_large_file_is_the_same_as_a_small_one(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Characters and quotes lie across the ends of blocks; a column shows only far below what it holds."""
-    monkeypatch.setattr(file_form, "_HEAD_BYTES", 64)
-    monkeypatch.setattr(file_form, "_BLOCK_BYTES", 7)
+    monkeypatch.setattr(file_format, "_HEAD_BYTES", 64)
+    monkeypatch.setattr(file_format, "_BLOCK_BYTES", 7)
     (tmp_path / "a.csv").write_text("a;t\n" + "1;süß\n" * 3000 + '2,5;"two\nlines"\n')
     place, [change] = plain_data(str(tmp_path / "a.csv"), str(tmp_path / "copy"))
-    assert "decimal commas in a are points; line breaks in 1 values" in change
+    assert "decimal commas in a were replaced by points; line breaks in 1 values" in change
     assert pathlib.Path(place).read_text() == "a,t\n" + "1,süß\n" * 3000 + "2.5,two lines\n"
 
 
 def test_line_ends_of_windows_are_no_reason_for_a_copy(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a block ends between the two."""
-    monkeypatch.setattr(file_form, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(file_format, "_BLOCK_BYTES", 1)
     (tmp_path / "a.csv").write_bytes(b"a,b\r\n" + b"1,2\r\n" * 20_000)
     assert plain_data(str(tmp_path / "a.csv"), str(tmp_path / "copy")) == (str(tmp_path / "a.csv"), [])
 
 
-def test_an_index_may_go_on_in_the_next_file(tmp_path: pathlib.Path) -> None:
+def test_an_index_may_continue_in_the_next_file(tmp_path: pathlib.Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "one.csv").write_text(",a\n0,7\n1,8\n")
     (tmp_path / "data" / "two.csv").write_text(",a\n2,9\n3,7\n")

@@ -148,9 +148,13 @@ def test_a_column_of_another_type_is_named_with_its_file(tmp_path: pathlib.Path)
     pq.write_table(pa.table({"id": [0.5]}), tmp_path / "x.parquet")
     batches = datasets.record_batches([f"{tmp_path}/*"], options(1), schema_of('feature { name: "id" type: INT }'))
 
-    with pytest.raises(ValueError, match=r"x\.parquet: column 'id' is double, which cannot become the schema's int64"):
+    with pytest.raises(
+        ValueError, match=r"x\.parquet: column 'id' is double, which cannot be converted to the schema's int64"
+    ):
         next(batches)
-    with pytest.raises(ValueError, match="feature 'id' has the type STRUCT; INT, FLOAT and BYTES can be read"):
+    with pytest.raises(
+        ValueError, match="feature 'id' has the type STRUCT; the supported types are INT, FLOAT and BYTES"
+    ):
         datasets.tf_dataset([f"{tmp_path}/*"], options(1), schema_of('feature { name: "id" type: STRUCT }'))
 
 

@@ -152,10 +152,10 @@ def test_records_may_vary_in_rank() -> None:
     assert [row.tolist() for row in map(np.asarray, values(records))] == [1, [1], [[1]], 2]
 
 
-def test_a_record_of_another_shape_after_all_the_first_ones_is_told() -> None:
+def test_a_later_record_of_another_shape_is_reported() -> None:
     records = open_custom(reader_of([[1, 2]] * 40 + [[1]], tf.int64), "/data")
 
-    with pytest.raises(InputError, match=r"/data: .* record of shape \(1,\), and the first 32 have \(2,\)"):
+    with pytest.raises(InputError, match=r"/data: .* record of shape \(1,\), but the first 32 have \(2,\)"):
         values(records)
 
 
@@ -168,7 +168,7 @@ def test_a_record_of_another_shape_after_all_the_first_ones_is_told() -> None:
         (1, (tf.int64, tf.int64)),
     ],
 )
-def test_a_record_that_does_not_fit_its_types_is_told(record: Any, types: Any) -> None:
+def test_a_record_that_does_not_match_its_types_is_reported(record: Any, types: Any) -> None:
     with pytest.raises(InputError, match="does not fit records_output_types"):
         values(open_custom(reader_of([record], types), "/data"))
 
@@ -222,7 +222,7 @@ def test_a_reader_is_called_by_one_thread_at_a_time_and_only_a_bounded_way_ahead
         ({"a": 3}, "return a list of .name, start, count."),
     ],
 )
-def test_shards_of_no_known_form_are_told(shards: Any, what: str) -> None:
+def test_shards_of_unknown_form_are_reported(shards: Any, what: str) -> None:
     reader = Reader()
     reader.create_shards = lambda: shards  # type: ignore[method-assign]
 
@@ -230,11 +230,11 @@ def test_shards_of_no_known_form_are_told(shards: Any, what: str) -> None:
         values(open_custom(reader, "/data"))
 
 
-def test_a_reader_without_records_is_told() -> None:
+def test_a_reader_without_records_is_reported() -> None:
     with pytest.raises(InputError, match="/data: the custom reader yields no records"):
         values(open_custom(reader_of([]), "/data"))
 
 
-def test_what_is_no_reader_is_told() -> None:
+def test_an_invalid_reader_is_reported() -> None:
     with pytest.raises(InputError, match=r"custom_data_reader returned list, which has no read_records\(\)"):
         open_custom([1, 2], "/data")

@@ -99,7 +99,7 @@ def values(origin: str, params: dict[str, Any]) -> list[Any]:
         return [row.tolist() for row in records.dataset().as_numpy_iterator()]
 
 
-def test_a_table_gives_vectors_of_strings(client: FakeODPS) -> None:
+def test_a_table_yields_vectors_of_strings(client: FakeODPS) -> None:
     records = open_records("iris", {"columns": ["variety", "id"]})
 
     assert records.kind == ODPS
@@ -139,7 +139,7 @@ def test_a_range_that_failed_is_read_again_and_no_row_twice(client: FakeODPS) ->
     assert client.requests.count((10, 20)) == 3
 
 
-def test_a_range_that_keeps_failing_is_told_without_the_credentials(client: FakeODPS) -> None:
+def test_a_range_that_keeps_failing_is_reported_without_the_credentials(client: FakeODPS) -> None:
     client.failures = {10: 3}
 
     with pytest.raises(
@@ -166,12 +166,12 @@ def test_project_and_partition_are_those_given(client: FakeODPS) -> None:
     assert records.origin == "MaxCompute table other.iris, partition dt=20200101"
 
 
-def test_a_column_that_the_table_lacks_is_told(client: FakeODPS) -> None:
+def test_a_missing_column_of_the_table_is_reported(client: FakeODPS) -> None:
     with pytest.raises(InputError, match=r"shop\.iris: there is no column 'Variety'\. Did you mean 'variety'\?"):
         open_records("iris", {"columns": ["Variety"]})
 
 
-def test_what_the_service_refuses_is_told_without_the_credentials(
+def test_a_rejected_request_is_reported_without_the_credentials(
     client: FakeODPS, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(**_: Any) -> None:
@@ -189,7 +189,7 @@ def test_a_path_is_no_table_even_with_an_account(client: FakeODPS, tmp_path: Any
     assert list(open_records(str(tmp_path / "a.txt")).dataset().as_numpy_iterator()) == [b"line"]
 
 
-def test_an_account_that_is_not_whole_is_told(client: FakeODPS, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_account_is_reported(client: FakeODPS, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MAXCOMPUTE_SK")
 
     with pytest.raises(InputError, match="MaxCompute table iris: MAXCOMPUTE_SK must be set"):

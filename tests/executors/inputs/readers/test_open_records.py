@@ -56,7 +56,7 @@ def write_recordio(path: pathlib.Path, records: list[bytes], chunk_bytes: int = 
     return str(path)
 
 
-def test_csv_gives_vectors_of_the_columns_in_the_order_asked_for(tmp_path: pathlib.Path) -> None:
+def test_csv_yields_vectors_of_the_columns_in_the_requested_order(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "iris.csv", IRIS)
 
     records = open_records(path, {"columns": ["variety", "sepal.length"], "sep": ","})
@@ -137,7 +137,7 @@ def test_a_header_alone_has_no_records(tmp_path: pathlib.Path) -> None:
     assert values(open_records(write(tmp_path / "a.csv", "a,b\n"), {"columns": ["a"]})) == []
 
 
-def test_columns_that_a_header_lacks_are_told_before_anything_is_read(tmp_path: pathlib.Path) -> None:
+def test_columns_missing_from_a_header_are_reported_before_anything_is_read(tmp_path: pathlib.Path) -> None:
     write(tmp_path / "a.csv", IRIS)
     write(tmp_path / "b.csv", IRIS.replace("variety", "Variety"))
 
@@ -150,33 +150,36 @@ def test_columns_that_a_header_lacks_are_told_before_anything_is_read(tmp_path: 
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("a,b\n1,2\n3\n", "row 3, the header counted: it has 1 value, and the header names 2 columns. The row is '3'"),
-        ("a,b\n1,2,3\n", "row 2, the header counted: it has 3 values, and the header names 2 columns."),
-        ("a,a,b\n1,2,3\n", "there are 2 columns 'a'"),
-        ("\n1,2\n", "its first line must name the columns"),
+        (
+            "a,b\n1,2\n3\n",
+            r"row 3 \(counting the header\): it has 1 value, but the header has 2 columns. The row is '3'",
+        ),
+        ("a,b\n1,2,3\n", r"row 2 \(counting the header\): it has 3 values, but the header has 2 columns."),
+        ("a,a,b\n1,2,3\n", "2 columns are named 'a'; column names must be unique"),
+        ("\n1,2\n", "its first line must contain the column names"),
         (b"\xff\xfe,a\n", "its first line cannot be read as CSV"),
     ],
 )
-def test_what_is_no_csv_is_told(tmp_path: pathlib.Path, text: str | bytes, what: str) -> None:
+def test_invalid_csv_is_reported(tmp_path: pathlib.Path, text: str | bytes, what: str) -> None:
     with pytest.raises(InputError, match=f"{re.escape(str(tmp_path))}/a.csv: .*{what}"):
         values(open_records(write(tmp_path / "a.csv", text), {"columns": ["a"]}))
 
 
-def test_text_gives_lines(tmp_path: pathlib.Path) -> None:
+def test_text_yields_lines(tmp_path: pathlib.Path) -> None:
     write(tmp_path / "a.txt", "one\r\ntwo\n")
     write(tmp_path / "b.txt.gz", "\nthree")
 
     assert values(open_records(str(tmp_path))) == [b"one", b"two", b"", b"three"]
 
 
-def test_gzipped_text_that_is_cut_off_is_told(tmp_path: pathlib.Path) -> None:
+def test_truncated_gzipped_text_is_reported(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "a.txt.gz", "".join(f"line {i * i}\n" for i in range(9000)))
     intact = pathlib.Path(path).read_bytes()
     assert len(values(open_records(path))) == 9000
 
     pathlib.Path(path).write_bytes(intact[: len(intact) // 2])
 
-    with pytest.raises(InputError, match=r"a\.txt\.gz is gzipped, and cut off or damaged"):
+    with pytest.raises(InputError, match=r"a\.txt\.gz is a truncated or damaged gzip file"):
         values(open_records(path))
 
 
@@ -198,7 +201,9 @@ def test_a_damaged_tf_record_file_is_named(tmp_path: pathlib.Path, compression: 
     path = write_records(tmp_path / "b", [random.Random(i).randbytes(500) for i in range(9)], compression)
     pathlib.Path(path).write_bytes(pathlib.Path(path).read_bytes()[:-700])
 
-    with pytest.raises(InputError, match=r"b: .* damaged or cut off: corrupted record at \d+, record \d: it is cut"):
+    with pytest.raises(
+        InputError, match=r"b: .* damaged or truncated: corrupted record at \d+, record \d: it is truncated"
+    ):
         values(open_records(str(tmp_path)))
 
 
@@ -231,7 +236,7 @@ def test_a_broken_chunk_keeps_its_error_out_of_tf_data(tmp_path: pathlib.Path) -
     damaged[offset + 25] ^= 1
     pathlib.Path(path).write_bytes(damaged)
 
-    with pytest.raises(InputError, match=f"a: the RecordIO chunk at byte {offset} is broken"):
+    with pytest.raises(InputError, match=f"a: the RecordIO chunk at byte {offset} is damaged"):
         values(open_records(path))
 
 
@@ -242,7 +247,7 @@ def test_errors_of_others_pass(tmp_path: pathlib.Path) -> None:
         list(records.dataset().map(tf.strings.to_number))
 
 
-def test_parquet_gives_dicts_of_tensors(tmp_path: pathlib.Path) -> None:
+def test_parquet_yields_dicts_of_tensors(tmp_path: pathlib.Path) -> None:
     table = pa.table(
         {
             "id": pa.array([1, 2, 3], pa.int32()),
@@ -269,27 +274,27 @@ def test_parquet_gives_dicts_of_tensors(tmp_path: pathlib.Path) -> None:
     assert [row["tags"].tolist() for row in rows] == [[b"u"], [], [b"v", b"w"]]
 
 
-def test_parquet_gives_some_columns(tmp_path: pathlib.Path) -> None:
+def test_parquet_yields_selected_columns(tmp_path: pathlib.Path) -> None:
     pq.write_table(pa.table({"a": [1], "b": [2], "when": pa.array([0], pa.timestamp("s"))}), tmp_path / "a.parquet")
 
     records = open_records(str(tmp_path / "a.parquet"), {"columns": ["b", "a"]})
 
     assert list(records.dataset().as_numpy_iterator()) == [{"b": 2, "a": 1}]
-    with pytest.raises(InputError, match="column 'when' is timestamp"):
+    with pytest.raises(InputError, match="column 'when' has the unsupported type timestamp"):
         open_records(str(tmp_path / "a.parquet"))
     with pytest.raises(InputError, match="there is no column 'c'"):
         open_records(str(tmp_path / "a.parquet"), {"columns": ["c"]})
 
 
-def test_a_missing_number_in_parquet_is_told(tmp_path: pathlib.Path) -> None:
+def test_a_missing_number_in_parquet_is_reported(tmp_path: pathlib.Path) -> None:
     pq.write_table(pa.table({"a": [1, None]}), tmp_path / "a.parquet")
 
     with pytest.raises(InputError, match="column 'a' has rows without a value"):
         values(open_records(str(tmp_path / "a.parquet")))
 
 
-def test_a_damaged_parquet_file_is_told(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(InputError, match="is no Parquet file, or is damaged"):
+def test_a_damaged_parquet_file_is_reported(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(InputError, match="not a Parquet file, or damaged"):
         open_records(write(tmp_path / "a.parquet", b"PAR1 and nothing else"))
 
 
@@ -309,12 +314,12 @@ def test_files_folders_patterns_and_lists_of_them_are_read_in_order(tmp_path: pa
     assert read("c.txt", "*") == [b"c", b"a", b"b", b"d"]
 
 
-def test_nothing_to_read_is_told(tmp_path: pathlib.Path) -> None:
+def test_missing_data_is_reported(tmp_path: pathlib.Path) -> None:
     (tmp_path / "folder" / "below").mkdir(parents=True)
     write(tmp_path / "train.csv", IRIS)
     write_records(tmp_path / "folder" / "below" / "empty", [])
 
-    with pytest.raises(InputError, match="folder: there are no records; the folder holds no file"):
+    with pytest.raises(InputError, match="folder: there are no records; the folder contains no file"):
         open_records(str(tmp_path / "folder"))
     with pytest.raises(InputError, match=r"trian\.csv: there is no such file.* Did you mean 'train\.csv'\?"):
         open_records(str(tmp_path / "trian.csv"))
@@ -324,7 +329,7 @@ def test_nothing_to_read_is_told(tmp_path: pathlib.Path) -> None:
         open_records("")
 
 
-def test_files_of_different_kinds_are_told(tmp_path: pathlib.Path) -> None:
+def test_files_of_different_formats_are_reported(tmp_path: pathlib.Path) -> None:
     write_recordio(tmp_path / "a", [b"1"])
     write_records(tmp_path / "b", [b"1"])
 
@@ -332,10 +337,10 @@ def test_files_of_different_kinds_are_told(tmp_path: pathlib.Path) -> None:
         open_records(str(tmp_path))
 
 
-def test_a_file_of_unknown_kind_is_told_unless_its_reader_is_named(tmp_path: pathlib.Path) -> None:
+def test_a_file_of_unknown_format_is_reported_unless_its_reader_is_named(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "iris.data", "a,b\n1,2\n")
 
-    with pytest.raises(InputError, match=r"iris\.data: it begins with 61 2c 62.* Say it: reader_type='CSV'"):
+    with pytest.raises(InputError, match=r"iris\.data: it begins with 61 2c 62.* Set the format: reader_type='CSV'"):
         open_records(path, {"columns": ["a"]})
     assert values(open_records(path, {"columns": ["a"], "reader_type": "CSV"})) == [[b"1"]]
 

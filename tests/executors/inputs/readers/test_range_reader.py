@@ -96,7 +96,7 @@ def test_rows_may_come_in_any_container(form: Callable[[Any], Any], text: Callab
 
 
 @pytest.mark.parametrize(("attributes", "most"), [({}, 1), ({"thread_safe": False}, 1), ({"thread_safe": True}, 8)])
-def test_only_a_reader_that_says_so_is_read_by_several_threads(attributes: dict[str, Any], most: int) -> None:
+def test_only_a_reader_declared_thread_safe_is_read_by_several_threads(attributes: dict[str, Any], most: int) -> None:
     numbers, threads = numbers_and_threads(rows_of(Reader(**attributes)))
 
     assert numbers == list(range(SIZE))
@@ -158,7 +158,7 @@ class LostConnection(Exception):
 
 
 @pytest.mark.parametrize("safe", [True, False])
-def test_a_reader_that_fails_is_asked_again_and_the_order_stays(safe: bool) -> None:
+def test_a_failing_reader_is_retried_and_the_order_is_preserved(safe: bool) -> None:
     assert numbers_and_threads(rows_of(Flaky(2, thread_safe=safe)))[0] == list(range(SIZE))
 
 
@@ -177,7 +177,7 @@ def test_the_third_failure_comes_out_as_it_was_raised(safe: bool) -> None:
     assert ledger.take() == Shard(1, 20, 25)  # nothing is dropped
 
 
-def test_another_worker_may_get_what_failed_here() -> None:
+def test_another_worker_may_get_a_failed_shard() -> None:
     """Between the failure and the next try somebody else takes the rows; everything is read all the same."""
     ledger = ShardLedger(50, 5, 1)
     theirs: list[Shard | None] = []
@@ -198,11 +198,14 @@ def test_another_worker_may_get_what_failed_here() -> None:
 @pytest.mark.parametrize(
     ("read", "message"),
     [
-        (lambda start, end: ["x"] * 4, r"Made.read_data_by_index_range\(0, 5\) gave 4 rows; it must give 5, .* 0 to 4"),
-        (lambda start, end: ["x"] * 7, "gave 7 rows; it must give 5"),
-        (lambda start, end: [], "gave 0 rows; it must give 5"),
-        (lambda start, end: iter(["x"] * 4), "gave 4 rows; it must give 5"),
-        (lambda start, end: itertools.repeat("x"), "gave more than 5 rows; it must give 5"),
+        (
+            lambda start, end: ["x"] * 4,
+            r"Made.read_data_by_index_range\(0, 5\) returned 4 rows; it must return 5, .* 0 to 4",
+        ),
+        (lambda start, end: ["x"] * 7, "returned 7 rows; it must return 5"),
+        (lambda start, end: [], "returned 0 rows; it must return 5"),
+        (lambda start, end: iter(["x"] * 4), "returned 4 rows; it must return 5"),
+        (lambda start, end: itertools.repeat("x"), "returned more than 5 rows; it must return 5"),
         (lambda start, end: None, "returned None; return a list of rows, or yield them"),
         (lambda start, end: "1,2\n3,4", "returned of type str; return a list"),
         (lambda start, end: 5, "returned of type int"),
@@ -211,7 +214,7 @@ def test_another_worker_may_get_what_failed_here() -> None:
         (lambda start, end: np.zeros(5), r"row 0 is of type float64: .*0.0"),
     ],
 )
-def test_wrong_rows_are_told_at_once(read: Callable[[int, int], Any], message: str) -> None:
+def test_wrong_rows_are_reported_immediately(read: Callable[[int, int], Any], message: str) -> None:
     ledger = ShardLedger(20, 5, 1)
 
     with pytest.raises(RowsError, match=message):
@@ -219,7 +222,7 @@ def test_wrong_rows_are_told_at_once(read: Callable[[int, int], Any], message: s
     assert issubclass(RowsError, InputError)
 
 
-def test_a_row_is_told_by_its_number_in_the_data() -> None:
+def test_a_bad_row_is_reported_with_its_number_in_the_data() -> None:
     reader = Made(lambda start, end: [None if i == 13 else "x" for i in range(start, end)])
 
     with pytest.raises(RowsError, match=r"read_data_by_index_range\(10, 15\): row 13 is None"):
@@ -246,7 +249,7 @@ def test_rows_are_counted_by_the_reader(count: Any) -> None:
         (0, "Reader has no rows: its count_data.. set self._data_nums to 0"),
     ],
 )
-def test_a_count_that_is_none_is_told(count: Any, message: str) -> None:
+def test_an_invalid_count_is_reported(count: Any, message: str) -> None:
     reader = Reader()
     reader.count_data = lambda: setattr(reader, "_data_nums", count)  # type: ignore[method-assign]
 
@@ -254,7 +257,7 @@ def test_a_count_that_is_none_is_told(count: Any, message: str) -> None:
         count_rows(reader)
 
 
-def test_a_count_that_is_returned_and_not_set_is_told() -> None:
+def test_a_count_that_is_returned_but_not_set_is_reported() -> None:
     reader = Made(lambda start, end: [])
     reader.count_data = lambda: 4000  # type: ignore[attr-defined]
 
@@ -262,8 +265,8 @@ def test_a_count_that_is_returned_and_not_set_is_told() -> None:
         count_rows(reader)
 
 
-def test_a_missing_method_is_told() -> None:
-    with pytest.raises(InputError, match=r"the reader object has no count_data\(\). One that is read by ranges"):
+def test_a_missing_method_is_reported() -> None:
+    with pytest.raises(InputError, match=r"the reader object has no count_data\(\). A reader by ranges"):
         count_rows(object())
     with pytest.raises(InputError, match=r"object has no read_data_by_index_range\(\)"):
         list(read_ranges(object(), ShardLedger(5, 5)))
@@ -364,7 +367,7 @@ class Plain:
         yield from self.rows
 
 
-def test_a_plain_reader_gives_blocks_that_grow() -> None:
+def test_a_sequential_reader_yields_growing_blocks() -> None:
     rows = [f"{i}" for i in range(5000)]
 
     found = list(iterate_rows(Plain(rows)))
@@ -387,7 +390,7 @@ def test_rows_at_the_begin_can_be_left_out(skip: int) -> None:
     assert [row for block in iterate_rows(Plain(rows), skip=skip) for row in block] == rows[skip:]
 
 
-def test_a_plain_reader_may_be_endless() -> None:
+def test_a_sequential_reader_may_be_endless() -> None:
     closed: list[bool] = []
 
     class Endless:
@@ -406,7 +409,7 @@ def test_a_plain_reader_may_be_endless() -> None:
     assert closed == [True]
 
 
-def test_wrong_rows_of_a_plain_reader_are_told() -> None:
+def test_wrong_rows_of_a_sequential_reader_are_reported() -> None:
     with pytest.raises(RowsError, match=r"Plain.iterator\(\): row 6 is of type int: 7"):
         list(iterate_rows(Plain(["x"] * 6 + [7]), skip=4))
     with pytest.raises(RowsError, match=r"Plain.iterator\(\): row 0 is None"):

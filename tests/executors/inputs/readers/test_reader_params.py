@@ -42,7 +42,7 @@ def test_nothing_is_evaluated() -> None:
 @pytest.mark.parametrize(
     ("text", "what"), [("columns", "'columns' is not of the form"), ("a=1; a=2", "names 'a' twice")]
 )
-def test_what_cannot_be_parsed_is_told(text: str, what: str) -> None:
+def test_unparsable_records_are_reported(text: str, what: str) -> None:
     with pytest.raises(InputError, match=what):
         parse_reader_params(text)
 
@@ -50,7 +50,7 @@ def test_what_cannot_be_parsed_is_told(text: str, what: str) -> None:
 @pytest.mark.parametrize(
     ("params", "what"),
     [
-        ({"column": ["a"]}, "no reader knows 'column'. Did you mean 'columns'?"),
+        ({"column": ["a"]}, "unknown parameter 'column'. Did you mean 'columns'?"),
         ({"reader_type": "TFRecords"}, "Did you mean 'TFRecord'?"),
         ({"columns": []}, "write a list of names"),
         ({"columns": [1]}, "write a list of names"),
@@ -60,14 +60,14 @@ def test_what_cannot_be_parsed_is_told(text: str, what: str) -> None:
         ({"records_per_task": "many"}, "records_per_task is 'many'"),
     ],
 )
-def test_what_no_reader_can_use_is_told(params: dict[str, Any], what: str) -> None:
+def test_unusable_parameters_are_reported(params: dict[str, Any], what: str) -> None:
     with pytest.raises(InputError) as raised:
         ReaderParams.of(params)
 
     assert what in str(raised.value)
 
 
-def test_one_column_may_stand_alone_and_what_is_for_others_is_ignored() -> None:
+def test_a_single_column_is_allowed_and_parameters_of_other_readers_are_ignored() -> None:
     assert ReaderParams.of({"columns": "a", "label_col": "b"}) == ReaderParams(columns=("a",))
 
 

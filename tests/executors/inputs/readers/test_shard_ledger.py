@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.inputs.readers.shard_ledger import MOST_TRIES, Shard, ShardError, ShardLedger
+from generic_trainer.executors.inputs.readers.shard_ledger import MAX_TRIES, Shard, ShardError, ShardLedger
 
 
 def taken(ledger: ShardLedger, worker: str = "") -> list[tuple[int, int, int]]:
@@ -65,9 +65,9 @@ def test_more_than_was_taken_cannot_be_trained(count: int) -> None:
     ledger.take("a")
     ledger.take("b")
 
-    with pytest.raises(ValueError, match=f"worker 'a' reports {count} trained records and has taken 3"):
+    with pytest.raises(ValueError, match=f"worker 'a' reports {count} trained records, but has taken 3"):
         ledger.trained(count, "a")
-    with pytest.raises(ValueError, match="worker 'c' reports 1 trained records and has taken 0"):
+    with pytest.raises(ValueError, match="worker 'c' reports 1 trained records, but has taken 0"):
         ledger.trained(1, "c")
     assert ledger.done == 0
 
@@ -103,16 +103,16 @@ def test_the_third_failure_of_the_same_rows_is_an_error_and_nothing_is_dropped()
     with pytest.raises(ShardError, match=r"rows \[10, 20\) of train.csv failed 3 times") as raised:
         ledger.failed(Shard(1, 10, 20), cause)
 
-    assert (raised.value.shard, raised.value.tries) == (Shard(1, 10, 20), MOST_TRIES)
+    assert (raised.value.shard, raised.value.tries) == (Shard(1, 10, 20), MAX_TRIES)
     assert raised.value.__cause__ is cause
     assert isinstance(raised.value, InputError)
     assert ledger.take() == Shard(1, 10, 20)
 
 
-def test_rows_that_were_read_in_the_end_start_anew_in_the_next_epoch() -> None:
+def test_rows_read_after_retries_start_fresh_in_the_next_epoch() -> None:
     ledger = ShardLedger(10, 10, 5)
     for _ in range(5):
-        for _ in range(MOST_TRIES - 1):
+        for _ in range(MAX_TRIES - 1):
             shard = ledger.take()
             assert shard is not None
             ledger.failed(shard)
@@ -130,16 +130,16 @@ def test_only_whole_shards_in_hand_can_fail_or_be_put_back() -> None:
     assert third
 
     for shards, worker in (([first], ""), ([second], "other"), ([Shard(2, 0, 10)], ""), ([second, second], "")):
-        with pytest.raises(ValueError, match="does not have the rows"):
+        with pytest.raises(ValueError, match="does not have all of the rows"):
             ledger.put_back(shards, worker)
-    with pytest.raises(ValueError, match=r"does not have the rows \[0, 10\) of epoch 1 whole"):
+    with pytest.raises(ValueError, match=r"does not have all of the rows \[0, 10\) of epoch 1"):
         ledger.failed(first)
     ledger.put_back([second, third])
 
     assert [ledger.take() for _ in range(3)] == [second, third, Shard(1, 30, 40)]
 
 
-def test_a_saved_ledger_goes_on_with_what_was_taken_and_not_trained() -> None:
+def test_a_saved_ledger_resumes_with_the_untrained_shards() -> None:
     ledger = ShardLedger(100, 10, 3, data="train.csv")
     for worker in "abab":
         ledger.take(worker)
@@ -153,7 +153,7 @@ def test_a_saved_ledger_goes_on_with_what_was_taken_and_not_trained() -> None:
     assert ledger.taken("a") == [Shard(1, 20, 30)]  # saving changes nothing
 
 
-def test_whether_the_data_is_the_same_is_told_by_name_and_size() -> None:
+def test_data_is_compared_by_name_and_size() -> None:
     ledger = ShardLedger.from_json(ShardLedger(100, 10, data="train.csv").to_json())
 
     assert ledger.matches("train.csv", 100)
@@ -198,16 +198,16 @@ def test_nothing_cannot_be_handed_out(size: int, shard_size: int, message: str) 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"done": 6}, "does not add up: of 1 epochs of 10 records 6 are done and 5 left"),
-        ({"todo": [[1, 5, 15]], "done": 0}, "does not add up"),
-        ({"todo": [[2, 5, 10]]}, "does not add up"),
+        ({"done": 6}, "is inconsistent: of 1 epochs of 10 records, 6 are done and 5 left"),
+        ({"todo": [[1, 5, 15]], "done": 0}, "is inconsistent"),
+        ({"todo": [[2, 5, 10]]}, "is inconsistent"),
         ({"todo": [[1, 5]]}, "cannot be read"),
         ({"todo": None}, "cannot be read"),
         ({"size": "ten"}, "cannot be read"),
         ({"format": 7}, "the format 7; this version reads 1"),
     ],
 )
-def test_a_damaged_ledger_is_told(change: dict[str, object], message: str) -> None:
+def test_a_damaged_ledger_is_reported(change: dict[str, object], message: str) -> None:
     ledger = ShardLedger(10, 5, 1)
     ledger.take()
     ledger.trained(5)
@@ -217,7 +217,7 @@ def test_a_damaged_ledger_is_told(change: dict[str, object], message: str) -> No
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{}", '{"format": 1}'])
-def test_what_is_no_ledger_is_told(text: str) -> None:
+def test_an_invalid_ledger_is_reported(text: str) -> None:
     with pytest.raises(InputError, match="a saved shard ledger cannot be read"):
         ShardLedger.from_json(text)
 

@@ -90,15 +90,15 @@ def test_snappy_streams_of_others_are_read() -> None:
     ("tail", "what"),
     [
         (b"\x02\x01\x00\x00?", "unknown type 0x02"),
-        (b"\x01\x09\x00\x00abcd", "cut off"),
-        (b"\x01\x00", "cut off"),
+        (b"\x01\x09\x00\x00abcd", "truncated"),
+        (b"\x01\x00", "truncated"),
         (b"\x01\x02\x00\x00ab", "too short"),
         (b"\x01\x05\x00\x00\x00\x00\x00\x00x", "checksum"),
-        (b"\x00\x09\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x0f", "claims 4294967295 bytes"),
-        (b"\x00\x06\x00\x00\x00\x00\x00\x00\x05\x00", "does not decompress"),
+        (b"\x00\x09\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x0f", "declares 4294967295 bytes"),
+        (b"\x00\x06\x00\x00\x00\x00\x00\x00\x05\x00", "cannot be decompressed"),
     ],
 )
-def test_damaged_snappy_streams_are_told(tail: bytes, what: str) -> None:
+def test_damaged_snappy_streams_are_reported(tail: bytes, what: str) -> None:
     with pytest.raises(ValueError, match=what):
         snappy_framing.decompress(b"\xff\x06\x00\x00sNaPpY" + tail)
 
@@ -118,7 +118,7 @@ def test_records_larger_than_a_block_of_snappy_or_a_chunk_come_through(tmp_path:
     assert [chunk.records for chunk in recordio.read_index(path)] == [1, 1, 1, 2]
 
 
-def test_the_index_tells_offset_and_records_of_every_chunk(tmp_path: pathlib.Path) -> None:
+def test_the_index_contains_offset_and_records_of_every_chunk(tmp_path: pathlib.Path) -> None:
     # Chunks of at most 10 bytes: "aaaa" "bbbb" (8), "cccc" "dd" (6 + 8 > 10), …; a header has 20 bytes, a length 4.
     path = write(tmp_path / "a.recordio", [b"aaaa", b"bbbb", b"cccc", b"dd", b"eeeeeee"], NO_COMPRESSION, 10)
 
@@ -164,7 +164,7 @@ def test_every_flipped_bit_of_a_payload_is_detected(tmp_path: pathlib.Path, comp
 
     for bit in random.Random(2).sample(range(20 * 8, len(intact) * 8), 400):
         path.write_bytes(flipped(intact, bit))
-        with pytest.raises(InputError, match="chunk at byte 0 is broken: its checksum is"):
+        with pytest.raises(InputError, match="chunk at byte 0 is damaged: its checksum is"):
             read(str(path))
 
 
@@ -176,7 +176,7 @@ def test_every_flipped_bit_of_a_header_is_detected(tmp_path: pathlib.Path, compr
 
     for bit in range(20 * 8):
         path.write_bytes(flipped(intact, bit))
-        with pytest.raises(InputError, match=r"a\.recordio: the RecordIO chunk at byte \d+ is broken"):
+        with pytest.raises(InputError, match=r"a\.recordio: the RecordIO chunk at byte \d+ is damaged"):
             read(str(path))
 
 
@@ -186,7 +186,7 @@ def flipped(intact: bytes, bit: int) -> bytes:
     return bytes(damaged)
 
 
-def test_a_file_that_is_cut_off_anywhere_is_told_with_the_chunk_that_is_short(tmp_path: pathlib.Path) -> None:
+def test_a_file_truncated_anywhere_is_reported_with_the_short_chunk(tmp_path: pathlib.Path) -> None:
     path = pathlib.Path(write(tmp_path / "a.recordio", some_records(20), NO_COMPRESSION, 1500))
     intact = path.read_bytes()
     offsets = [chunk.offset for chunk in recordio.read_index(str(path))]
@@ -196,24 +196,24 @@ def test_a_file_that_is_cut_off_anywhere_is_told_with_the_chunk_that_is_short(tm
             continue  # cut between two chunks, it is a file of its own
         path.write_bytes(intact[:size])
         broken = max(offset for offset in offsets if offset < size)
-        with pytest.raises(InputError, match=f"{re.escape(str(path))}.* byte {broken} is broken.* cut off"):
+        with pytest.raises(InputError, match=f"{re.escape(str(path))}.* byte {broken} is damaged.* truncated"):
             read(str(path))
 
 
-def test_a_payload_that_fits_its_checksum_and_not_its_count_is_told(tmp_path: pathlib.Path) -> None:
+def test_a_payload_that_matches_its_checksum_but_not_its_count_is_reported(tmp_path: pathlib.Path) -> None:
     payload = gzip.compress(b"\x05\x00\x00\x00abc")
     (tmp_path / "a").write_bytes(
         struct.pack("<4sIIII", recordio.MAGIC, zlib.crc32(payload), GZIP, len(payload), 1) + payload
     )
 
-    with pytest.raises(InputError, match="does not decode: its 1 records take 9 bytes, and it has 7"):
+    with pytest.raises(InputError, match="cannot be decoded: its 1 records take 9 bytes, but it has 7"):
         read(str(tmp_path / "a"))
 
 
-def test_an_unknown_compressor_is_told(tmp_path: pathlib.Path) -> None:
+def test_an_unknown_compressor_is_reported(tmp_path: pathlib.Path) -> None:
     (tmp_path / "a").write_bytes(GOLDEN[:8] + b"\x07" + GOLDEN[9:])
 
-    with pytest.raises(InputError, match=r"its compressor 7 is none of \[0, 1, 2\]"):
+    with pytest.raises(InputError, match=r"its compressor 7 is not one of \[0, 1, 2\]"):
         read(str(tmp_path / "a"))
 
 

@@ -42,7 +42,7 @@ def test_ranges_one_after_the_other_and_back_again(files: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "b.gz", "c"])
-def test_a_file_that_is_cut_off_is_found_when_records_are_counted(
+def test_a_truncated_file_is_found_when_records_are_counted(
     tmp_path: pathlib.Path, files: list[str], name: str
 ) -> None:
     path = tmp_path / name

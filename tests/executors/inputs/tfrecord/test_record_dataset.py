@@ -191,9 +191,9 @@ class TestTensors:
 
     @pytest.mark.parametrize(
         ("label", "message"),
-        [("id", "need a schema"), ("fare", r"label_key 'fare' is not among the tensors; they are id")],
+        [("id", "requires a schema"), ("fare", r"label_key 'fare' is not among the tensors; they are id")],
     )
-    def test_what_is_missing_is_said(self, pattern: str, label: str, message: str) -> None:
+    def test_missing_parts_are_reported(self, pattern: str, label: str, message: str) -> None:
         schema = None if label == "id" else schema_of('feature { name: "id" type: INT }')
         with pytest.raises(ValueError, match=message):
             ACCESSOR.tf_dataset_factory([pattern], TensorFlowDatasetOptions(1, label_key=label), schema)
@@ -224,7 +224,7 @@ class TestFiles:
         damaged = tmp_path / "part-1"
         damaged.write_bytes(damaged.read_bytes()[:-1])
 
-        with pytest.raises(InputError, match=r"part-1: .* record 5: it is cut off"):
+        with pytest.raises(InputError, match=r"part-1: .* record 5: it is truncated"):
             list(ACCESSOR.record_batch_factory([pattern], RecordBatchesOptions(2, num_epochs=1, shuffle=False)))
 
 

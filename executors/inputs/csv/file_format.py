@@ -1,6 +1,6 @@
 r"""Detects the dialect of a CSV file from its content: encoding, separator, and lines before the header row.
 
-    form = form_of("kunden.csv")       # CsvForm(encoding="cp1252", separator=";", first=1, …)
+    form = detect_format("kunden.csv")       # CsvFormat(encoding="cp1252", separator=";", first=1, …)
     with rows_in("kunden.csv", form, "read") as rows:
         header = next(rows)
 
@@ -28,17 +28,17 @@ from absl import logging
 from ...errors import InputError
 from ...runtime.files import file_io
 from ..readers.record_files import GZIP_ERRORS, is_gzipped
-from .rows import places_of
+from .rows import byte_positions
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _HEAD_BYTES, _BLOCK_BYTES = 1 << 16, 1 << 20
 _ROWS = 200  # rows from which the separator is detected
-_SHARE = 0.9  # minimum share of these rows that have as many values as the header
-_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_MIN_SHARE = 0.9  # minimum share of these rows that have as many values as the header
+_BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _NOT_IN_WINDOWS_1252 = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])
 _ASCII = bytes(range(0x80))
 _ASCII_LETTERS = string.ascii_letters.encode()
-_SAY_SECONDS = 10.0
+_LOG_SECONDS = 10.0
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 WITH_POINTS = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?([eE][+-]?\d+)?")  # 1.234,5
 WITH_COMMAS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?|" + _PLAIN.pattern)  # 1,234.5
@@ -47,7 +47,7 @@ _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # invalid bytes as decoded by surroga
 
 
 @dataclasses.dataclass(frozen=True)
-class CsvForm:
+class CsvFormat:
     """The dialect of a CSV file.
 
     Attributes:
@@ -77,7 +77,7 @@ class CsvForm:
         return is_text and self.separator == "," and not self.first and self.is_named
 
 
-def form_of(path: str) -> CsvForm | None:
+def detect_format(path: str) -> CsvFormat | None:
     """Detects the dialect of a CSV file; returns None if the file is not tabular text.
 
     Reads the file completely, and logs the progress every 10 seconds.
@@ -88,20 +88,20 @@ def form_of(path: str) -> CsvForm | None:
     gzipped = is_gzipped(path)
     with _opened(path, gzipped) as file:
         head = file.read(_HEAD_BYTES)
-        encoding = next((name for mark, name in _MARKS.items() if head.startswith(mark)), "")
+        encoding = next((name for mark, name in _BYTE_ORDER_MARKS.items() if head.startswith(mark)), "")
         if (encoding != "utf-16" and b"\0" in head) or head.lstrip()[:1] in (b"{", b"[", b"<"):
             return None
         content = _Content(is_text := encoding != "utf-16")
-        said, size = time.monotonic(), max(file_io.size_of(path), 1)
+        last_log, size = time.monotonic(), max(file_io.size_of(path), 1)
         for block in itertools.chain([head], iter(lambda: file.read(_BLOCK_BYTES), b"")):
-            content.see(block)
-            said = _say(said, path, "read", file, size)
+            content.scan(block)
+            last_log = _log_progress(last_log, path, "read", file, size)
     encoding = encoding or content.encoding(path)
     text = head.decode(encoding, "replace")
     separator, first = _separator(text, len(head) == _HEAD_BYTES)
     if not separator:
         return None
-    return CsvForm(
+    return CsvFormat(
         encoding,
         separator,
         first,
@@ -129,14 +129,14 @@ class _Content:
         self._ended_in_return = False
         self.may_be_changed = False
 
-    def see(self, block: bytes) -> None:
+    def scan(self, block: bytes) -> None:
         if not self._is_text:
             return
         self._returns += block.count(b"\r")
         self._ends += block.count(b"\r\n") + (self._ended_in_return and block.startswith(b"\n"))
         self._ended_in_return = block.endswith(b"\r")
         if b'"' in block:
-            self._see_quotes(block)
+            self._scan_quotes(block)
         if not block.isascii() or self._high:
             text = self._decoder.decode(block)
             not_utf8 = len(_NOT_UTF8.findall(text))
@@ -146,11 +146,11 @@ class _Content:
             self._letters += len(block) - len(block.translate(None, _ASCII_LETTERS))
             self._is_windows_1252 &= not any(byte in block for byte in _NOT_IN_WINDOWS_1252)
 
-    def _see_quotes(self, block: bytes) -> None:
+    def _scan_quotes(self, block: bytes) -> None:
         data = np.frombuffer(block, np.uint8)
-        quotes = places_of(data, ord('"'))
+        quotes = byte_positions(data, ord('"'))
         if not self.may_be_changed:
-            line_ends = places_of(data, ord("\n"), ord("\r"))
+            line_ends = byte_positions(data, ord("\n"), ord("\r"))
             in_quotes = (np.searchsorted(quotes, line_ends) + self._quotes) % 2 == 1
             self.may_be_changed = bool(in_quotes.any()) or _GROUPED_IN_QUOTES.search(block) is not None
         self._quotes += len(quotes)
@@ -170,12 +170,13 @@ class _Content:
             return "utf-8"
         if self._as_utf8 > self._not_utf8:
             raise InputError(
-                f"{path}: {self._not_utf8:,} of its bytes are no UTF-8, and {self._as_utf8:,} of its characters are: "
-                f"it is damaged, or several files were put together. Find them by: grep -naxv '.*' {path}"
+                f"{path}: {self._not_utf8:,} bytes are not UTF-8, but {self._as_utf8:,} characters are: the file is "
+                "damaged, or was joined from files with different encodings. Find the lines with: grep -naxv '.*' "
+                f"{path}"
             )
         if self._high > self._letters / 2:
             raise InputError(
-                f"{path} is neither UTF-8 nor Latin-1. Write it as UTF-8, for instance from Windows-1251 by: "
+                f"{path} is neither UTF-8 nor Latin-1. Convert it to UTF-8; from Windows-1251, for instance, with: "
                 f"iconv -f WINDOWS-1251 -t UTF-8 {path}"
             )
         return "cp1252" if self._is_windows_1252 else "latin-1"
@@ -198,7 +199,7 @@ def _separator(text: str, is_cut: bool) -> tuple[str, int]:
             rows = [row for row in itertools.islice(reader, _ROWS) if row]
             rows = rows[:-1] if is_cut and len(rows) > 1 else rows
             width = len(rows[0]) if rows else 0
-            if width > 1 and sum(len(row) == width for row in rows) >= _SHARE * len(rows):
+            if width > 1 and sum(len(row) == width for row in rows) >= _MIN_SHARE * len(rows):
                 numbers = WITH_COMMAS if sign == "," else WITH_POINTS
                 found[sign] = width, sum(numbers.fullmatch(cell) is not None for row in rows for cell in row)
     return max(found, key=lambda sign: found[sign], default=""), first
@@ -210,11 +211,11 @@ def _opened(path: str, gzipped: bool) -> Iterator[IO[bytes]]:
         try:
             yield gzip.GzipFile(fileobj=raw) if gzipped else raw  # type: ignore[misc]
         except GZIP_ERRORS as error:
-            raise InputError(f"{path} is gzipped, and cut off or damaged: {error}") from error
+            raise InputError(f"{path} is a truncated or damaged gzip file: {error}") from error
 
 
 @contextlib.contextmanager
-def rows_in(path: str, form: CsvForm, verb: str) -> Iterator[Iterator[list[str]]]:
+def rows_in(path: str, form: CsvFormat, verb: str) -> Iterator[Iterator[list[str]]]:
     """Opens a CSV file and gives an iterator over its header and rows, skipping empty rows.
 
     Args:
@@ -228,26 +229,26 @@ def rows_in(path: str, form: CsvForm, verb: str) -> Iterator[Iterator[list[str]]
     size = max(file_io.size_of(path), 1)
 
     def read(text: io.TextIOWrapper, binary: IO[bytes]) -> Iterator[list[str]]:
-        said = time.monotonic()
+        last_log = time.monotonic()
         reader = csv.reader(itertools.islice(text, form.first, None), delimiter=form.separator, strict=True)
         try:
             for number, row in enumerate(reader):
                 if row:
                     yield row
                 if number % 10_000 == 0:
-                    said = _say(said, path, verb, binary, size)
+                    last_log = _log_progress(last_log, path, verb, binary, size)
         except (csv.Error, UnicodeDecodeError) as error:
             line = reader.line_num + form.first
-            raise InputError(f"{path}, line {line}: this is not CSV: {error}.") from error
+            raise InputError(f"{path}, line {line}: not valid CSV: {error}.") from error
 
     with _opened(path, form.gzipped) as binary:
         yield read(io.TextIOWrapper(binary, encoding=form.encoding, newline=""), binary)
 
 
-def _say(said: float, path: str, verb: str, file: IO[bytes], size: int) -> float:
-    """Logs the progress if `_SAY_SECONDS` have passed since `said`; returns the time of the last message."""
-    if (now := time.monotonic()) - said < _SAY_SECONDS:
-        return said
+def _log_progress(last_log: float, path: str, verb: str, file: IO[bytes], size: int) -> float:
+    """Logs the progress if `_LOG_SECONDS` have passed since `last_log`; returns the time of the last message."""
+    if (now := time.monotonic()) - last_log < _LOG_SECONDS:
+        return last_log
     place = getattr(file, "fileobj", file).tell()
     logging.info("%s: %d %% %s", path, 100 * place // size, verb)
     return now

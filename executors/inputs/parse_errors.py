@@ -5,10 +5,10 @@ position.
 
 Usage:
 
-    with noted_uses():
-        note_use(files.paths, parser.parse)          # where a dataset is made
+    with tracking_parsers():
+        track_parser(files.paths, parser.parse)          # where a dataset is made
         ...
-        for said in refusals(error): add_note(error, said)     # where the module's exception arrives
+        for text in locate_bad_records(error): add_note(error, text)     # where the module's exception arrives
 """
 
 from __future__ import annotations
@@ -20,39 +20,45 @@ from typing import TYPE_CHECKING
 from .. import run_context
 from ..errors import InputError
 from ..runtime.files import file_io
-from ..runtime.logs.exceptions import tensorflows_text
+from ..runtime.logs.exceptions import tensorflow_message
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 # Parts of TensorFlow's messages for records that cannot be parsed.
-_WORDS = ("could not be found", "Number of", "Data types don't match", "Could not parse example", "parse serialized")
+_PARSE_ERRORS = (
+    "could not be found",
+    "Number of",
+    "Data types don't match",
+    "Could not parse example",
+    "parse serialized",
+)
 
 
-class _Uses(dict[tuple[str, ...], "Callable[[tf.Tensor], object]"]):
+class _Parsers(dict[tuple[str, ...], "Callable[[tf.Tensor], object]"]):
     """{paths of the files of a dataset: the parse function of its records}."""
 
 
 @contextlib.contextmanager
-def noted_uses() -> Iterator[None]:
-    """Enables `note_use` and `refusals` for the duration of the block."""
-    with run_context.extended(_Uses()):
+def tracking_parsers() -> Iterator[None]:
+    """Enables `track_parser` and `locate_bad_records` for the duration of the block."""
+    with run_context.extended(_Parsers()):
         yield
 
 
-def note_use(paths: Sequence[str], parse: Callable[[tf.Tensor], object]) -> None:
-    """Remembers the parse function of some files for `refusals`; a no-op outside of `noted_uses`.
+def track_parser(paths: Sequence[str], parse: Callable[[tf.Tensor], object]) -> None:
+    """Remembers the parse function of some files for `locate_bad_records`; a no-op outside of `tracking_parsers`.
 
     Args:
       paths: TFRecord files.
       parse: Parses a string vector of serialized records.
     """
-    uses = run_context.part(_Uses)
+    uses = run_context.part(_Parsers)
     if uses is not None:
         uses[tuple(paths)] = parse
 
 
-def refusals(error: BaseException) -> Iterator[str]:
+def locate_bad_records(error: BaseException) -> Iterator[str]:
     """Yields messages that locate the records that may have caused a TensorFlow parse error.
 
     Parses the files of each dataset again and reports the first record that fails, or that a file is damaged. Yields
@@ -61,13 +67,13 @@ def refusals(error: BaseException) -> Iterator[str]:
     Args:
       error: The exception that the training raised.
     """
-    text = tensorflows_text(error) or (str(error) if type(error).__name__ == "InvalidArgumentError" else "")
-    if not any(word in text for word in _WORDS):
+    text = tensorflow_message(error) or (str(error) if type(error).__name__ == "InvalidArgumentError" else "")
+    if not any(word in text for word in _PARSE_ERRORS):
         return
     from .tfrecord.refused_records import first_refused  # imports TensorFlow, which is loaded since it raised the error
     from .tfrecord.scan import ParseTrial
 
-    for paths, parse in list((run_context.part(_Uses) or {}).items()):
+    for paths, parse in list((run_context.part(_Parsers) or {}).items()):
         there = [path for path in paths if file_io.exists(path)]
         try:
             found = first_refused(there, ParseTrial(parse))

@@ -11,7 +11,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
 
 from generic_trainer.executors.inputs.data_accessor import DataAccessor, ExamplesFormat
-from generic_trainer.executors.inputs.parse_uses import noted_uses, refusals
+from generic_trainer.executors.inputs.parse_errors import locate_bad_records, tracking_parsers
 
 SCHEMA = text_format.Parse(
     'feature { name: "x" type: FLOAT presence { min_fraction: 1 } shape { dim { size: 1 } } }', schema_pb2.Schema()
@@ -39,27 +39,27 @@ def refused(path: str) -> tf.errors.InvalidArgumentError:
     return error.value
 
 
-def test_a_runs_error_names_no_other_runs_files(tmp_path: pathlib.Path) -> None:
+def test_the_error_of_a_run_does_not_name_files_of_another_run(tmp_path: pathlib.Path) -> None:
     first, second = written(tmp_path / "first", 1.0, None), written(tmp_path / "second", 1.0, 2.0, None)
-    with noted_uses():
+    with tracking_parsers():
         refused(first)
-    with noted_uses():
-        (found,) = refusals(refused(second))
+    with tracking_parsers():
+        (found,) = locate_bad_records(refused(second))
     assert found.startswith(f"{second}: the record at byte ")
     assert "record 3, cannot be parsed" in found
 
 
 def test_outside_of_a_run_nothing_is_kept(tmp_path: pathlib.Path) -> None:
     path = written(tmp_path / "a", None)
-    assert list(refusals(refused(path))) == []
+    assert list(locate_bad_records(refused(path))) == []
 
 
-def test_a_file_that_is_damaged_since_is_told_of_as_well(tmp_path: pathlib.Path) -> None:
+def test_a_file_that_was_damaged_since_is_reported_as_well(tmp_path: pathlib.Path) -> None:
     """What looks for the place must not raise in place of the module's exception."""
     good, bad = written(tmp_path / "good", 1.0), written(tmp_path / "bad", None)
-    with noted_uses():
+    with tracking_parsers():
         assert read(good) == [1.0]
         error = refused(bad)
         pathlib.Path(good).write_bytes(b"x" * 100)
-        found = list(refusals(error))
+        found = list(locate_bad_records(error))
     assert [line.partition(" ")[0].rstrip(":") for line in found] == [good, bad]
