@@ -80,9 +80,9 @@ class Outcome:
     def wants_raw(self) -> str:
         """Returns why the module needs raw examples, or "" without evidence that it does."""
         if absent := self._absent(TRANSFORMED, RAW):
-            return f"its input pipeline parses {few(absent)}, which only the raw examples have"
+            return f"the input pipeline parses {few(absent)}, which only the raw examples have"
         if self.reads.get("transforms") and not self._absent(RAW, TRANSFORMED):
-            return "its input pipeline applies the Transform graph itself"
+            return "the input pipeline applies the Transform graph itself"
         return ""
 
     def _absent(self, these: str, others: str) -> list[str]:
@@ -131,11 +131,11 @@ def _fed_otherwise(
     if "schema_shapes" in open_to and settings.schema_shapes == YES and _SPARSE.search(said):
         yield (
             dataclasses.replace(settings, schema_shapes=NO),
-            "it expects sparse tensors, which a schema with shapes does not give",
+            "the module expects sparse tensors, and a schema with shapes produces dense ones",
         )
     of_the_data = failed.item != "transform" and not failed.text.startswith(_OF_THE_CODE)
     if may_be_raw and of_the_data and failed.error is not None and failed.exit_code == 1:
-        yield dataclasses.replace(settings, train_examples=RAW), "it fails on the transformed ones"
+        yield dataclasses.replace(settings, train_examples=RAW), "the module fails on the transformed examples"
 
 
 def _needs_keras_2(failed: Verdict) -> bool:
@@ -148,7 +148,7 @@ def raised_by_keras(traceback: str, version: str) -> str:
     frames = re.findall(r'^  File "([^"]+)", line \d+', traceback, re.MULTILINE)
     if not frames or not re.search(r"/(tf_keras|keras)/", frames[-1]):
         return ""
-    return f"with Keras {version} it fails inside of Keras: {traceback.rstrip().rpartition(chr(10))[2][:200]}"
+    return f"the error is raised inside Keras {version}: {traceback.rstrip().rpartition(chr(10))[2][:200]}"
 
 
 def adapted(found: Mapping[str, str], reasons: Collection[str]) -> Verdict:
@@ -160,8 +160,8 @@ def adapted(found: Mapping[str, str], reasons: Collection[str]) -> Verdict:
     """
     flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in found.items())
     text = (
-        f"the run goes through with {Settings(**found)}: {'; '.join(reasons)}. `run` does so; {flags} sets it without "
-        "a trial."
+        f"the run succeeds with {Settings(**found)}: {'; '.join(reasons)}. `run` uses this setting; {flags} sets it "
+        "without a trial."
     )
     return Verdict("adaptation", WARNING, text, details=dict(found))
 
@@ -173,8 +173,8 @@ def on_transformed(why: str, was_tried: bool) -> Verdict:
       why: The reason from `Outcome.wants_raw`.
       was_tried: Whether raw examples were tried as well, and failed.
     """
-    what = "With raw examples the run would fail, too." if was_tried else ""
-    remedy = "" if was_tried else "Leave out --train-examples transformed, or give --train-examples raw."
+    what = "With raw examples, the run would fail, too." if was_tried else ""
+    remedy = "" if was_tried else "Remove --train-examples transformed, or set --train-examples raw."
     return Verdict(
-        "adaptation", WARNING, f"{why}; the Trainer gets the transformed ones. {what}".rstrip(), None, remedy
+        "adaptation", WARNING, f"{why}, but the Trainer reads the transformed examples. {what}".rstrip(), None, remedy
     )

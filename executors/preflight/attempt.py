@@ -184,18 +184,18 @@ class Attempt:
         item = _item_of(events.stage) if events.stage != "trial" else seen.get("phase", "model")
         if item == "data" and self._report.get("data") is not None:
             item = "transform"
-        limit = f"ended after {self._request.limit:g} s (--limit)"
+        limit = f"stopped after {self._request.limit:g} s (--limit)"
         if events.stage != "trial":
-            return Verdict(item, WARNING, f"it was {limit}, before it was through")
+            return Verdict(item, WARNING, f"{limit}, before it was complete")
         steps = seen.get("steps", 0)
-        done = f"{steps} training step{'s' * (steps != 1)} had been done" if steps else "no training step was seen yet"
+        done = f"{steps} training step{'s' * (steps != 1)} completed" if steps else "no training step was observed"
         if losses := seen.get("losses"):
             done += f", loss {losses[-1]:.4g}"
         return Verdict(
             item,
             WARNING,
-            f"{limit}: {done}. Nothing says how to cut this training shorter; what comes after it was not tried.",
-            remedy="A loop that goes by fn_args.train_steps is cut short by it; or give a larger --limit.",
+            f"{limit}: {done}. The check cannot shorten this training; the phases after it were not tried.",
+            remedy="Limit the loop to fn_args.train_steps, which a check reduces, or increase --limit.",
             details=seen,
         )
 

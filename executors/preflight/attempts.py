@@ -60,7 +60,7 @@ class Attempts:
             if any(one.settings == settings for one in made):
                 continue
             if made:
-                text = f"trying again with {settings}: {reasons[-1]}"
+                text = f"retrying with {settings}: {reasons[-1]}"
                 self._tell(Verdict("adaptation", WARNING, text))
             one = self._make(settings, reasons, bool(open_to))
             made.append(one)

@@ -97,7 +97,7 @@ def execute(state: Mapping[str, object]) -> ReportState:
 def _why_not(report: Report) -> str:
     if (failed := report.first_failure) is not None:
         return f"{failed.item} failed"
-    return next((f"after {one.item}" for one in reversed(report.verdicts) if one.status == WARNING), "")
+    return next((f"stopped at {one.item}" for one in reversed(report.verdicts) if one.status == WARNING), "")
 
 
 class _Check:
@@ -155,7 +155,7 @@ class _Check:
             self._add(Verdict("module", FAILED, str(error), place, exit_code=error.exit_code))
             return None, None
         others = len(source.files) - 1
-        more = f" and {others} of its own imports" if others else ""
+        more = f" and {others} imported file{'s' * (others != 1)}" if others else ""
         text = f"{shown(source.path)}{more}; Keras {keras.version} ({keras.reason})"
         if request.data and modules.transform not in (None, source):
             text += f"; {modules.notice or f'Transform uses {shown(modules.transform.path)}'}"
@@ -178,7 +178,7 @@ class _Check:
                 raw_data[shapes] = self._prepare_raw_data(environment, shapes)
             folder = os.path.join(self._folder, f"{settings.train_examples}-{shapes}{settings.keras}")
             one = Attempt(self._request, settings, folder, report, add, self._output)
-            own = KerasChoice(settings.keras, "as a trial showed") if settings.keras else keras
+            own = KerasChoice(settings.keras, "determined by a trial") if settings.keras else keras
             theirs = {**environment, **(own.environment() if own else {})}
             return one.make(source, own, theirs, raw_data.get(shapes), self._modules)
 
@@ -239,12 +239,10 @@ class _Check:
             self._add(died("SavedModel", error, self._output))
             return
         answer = ", ".join(f"{name}={_short(values)}" for name, values in report.answer.items())
-        text = (
-            f"{size_text(report.size_bytes)}; it loads in a fresh process; signatures: {', '.join(report.signatures)}"
-        )
+        text = f"{size_text(report.size_bytes)}; loads in a new process; signatures: {', '.join(report.signatures)}"
         source = _without(report.example, trial.folder, self._folder)
         text += (
-            f"; it answers {'an eval example' if 'first eval example' in source else source}: {answer}"
+            f"; prediction for {'an eval example' if 'first eval example' in source else source}: {answer}"
             if answer
             else ""
         )

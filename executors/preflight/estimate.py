@@ -48,15 +48,15 @@ def verdict(
     """
     memory = f"{peaks['memory'] / 1e9:.2g} GB of memory"
     if "gpu_memory" in peaks:
-        memory += f", {peaks['gpu_memory'] / 1e9:.2g} GB of the GPU's"
+        memory += f", {peaks['gpu_memory'] / 1e9:.2g} GB of GPU memory"
     steady, steps = watch.steady_seconds(), _steps(watch, asked, is_shortened, records)
     details: dict[str, object] = {**peaks, "seconds_per_step": steady, "steps": steps}
     if steady is None:
-        return Verdict("estimate", SKIPPED, f"{memory}; too few steps were seen to tell a step's time", details=details)
+        return Verdict("estimate", SKIPPED, f"{memory}; too few steps to measure the time per step", details=details)
     measured = f"measured over {len(watch.step_seconds)} steps on this machine"
     if not steps:
         text = (
-            f"{duration_text(steady)} a step, {memory}; {measured}. No number of steps was asked for (--train-steps)."
+            f"{duration_text(steady)} per step, {memory}; {measured}. No number of steps was requested (--train-steps)."
         )
         return Verdict("estimate", PASSED, text, details=details)
     others = max(0.0, seconds - watch.first_seconds - sum(watch.step_seconds))
@@ -64,8 +64,8 @@ def verdict(
     about = "" if asked or watch.planned_steps else "about "
     text = (
         f"training takes about {duration_text(total)} for {about}{steps:,} steps of {duration_text(steady)}, "
-        f"{duration_text(max(0.0, total - steady * steps))} of it before the first step and to export, and {memory}; "
-        f"{measured}, evaluations and what is kept of the data come on top"
+        f"{duration_text(max(0.0, total - steady * steps))} of it for startup and export, and {memory}; "
+        f"{measured}, without evaluations and cached data"
     )
     return Verdict("estimate", PASSED, text, details={**details, "seconds": total})
 

@@ -118,13 +118,13 @@ def differences(
     for name in sorted({*train, *evaluation}):
         one, other, called = train.get(name), evaluation.get(name), shown(name)
         if one is None or other is None:
-            odd.append(f"feature {called} is in {'train' if one else 'eval'} and not in {'eval' if one else 'train'}")
+            odd.append(f"feature {called} is in {'train' if one else 'eval'} but not in {'eval' if one else 'train'}")
         elif one.kind != other.kind:
             wrong.append(f"feature {called} is {one.kind} in train and {other.kind} in eval")
         elif one.least == one.most and other.least == other.most and one.most != other.most:
             odd.append(f"feature {called} has {_count(one.most)} in train and {_count(other.most)} in eval")
         elif is_whole and (strange := _strange(one, other)):
-            odd.append(f"feature {called} has {shown(strange[0])} in eval, which no example of train has")
+            odd.append(f"feature {called} has the value {shown(strange[0])} in eval, which does not occur in train")
     return first_of(wrong), first_of(odd)
 
 
@@ -138,19 +138,19 @@ def odd_values(facts: dict[str, FeatureFacts], label: str, split: str, count: in
       count: Number of examples that `facts` covers.
     """
     odd = [
-        f"feature {shown(name)} has {_count(fact.not_finite)} in {split} that {_are(fact.not_finite)} NaN or infinite"
+        f"feature {shown(name)} has {_count(fact.not_finite, 'NaN or infinite value')} in {split}"
         for name, fact in sorted(facts.items())
         if fact.not_finite
     ]
     if label in facts and facts[label].examples < count:
-        odd.insert(0, f"{count - facts[label].examples:,} of {count:,} examples of {split} have no label {label!r}")
+        odd.insert(0, f"{count - facts[label].examples:,} of {count:,} {split} examples have no label {label!r}")
     return first_of(odd)
 
 
 def first_of(problems: list[str]) -> list[str]:
     """Returns the first 20 problems, and if there are more, a last entry with the number of the others."""
     more = len(problems) - _LISTED
-    return problems if more <= 0 else [*problems[:_LISTED], f"and {more:,} more like these"]
+    return problems if more <= 0 else [*problems[:_LISTED], f"and {more:,} more"]
 
 
 def _strange(train: FeatureFacts, evaluation: FeatureFacts) -> list[Value]:
@@ -163,12 +163,8 @@ def _in_order(value: Value) -> tuple[bool, Any]:
     return isinstance(value, bytes), value  # a feature of kind "mixed" has strings and numbers
 
 
-def _count(number: int) -> str:
-    return "1 value" if number == 1 else f"{number:,} values"
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
+def _count(number: int, what: str = "value") -> str:
+    return f"1 {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def contradictions(facts: dict[str, FeatureFacts], schema: schema_pb2.Schema) -> tuple[list[str], list[str]]:
@@ -230,11 +226,11 @@ def _out_of_domain(
     has_max = number.HasField("max") and fact.highest is not None and fact.highest > number.max
     has_min = number.HasField("min") and fact.lowest is not None and fact.lowest < number.min
     if has_max or has_min:
-        return [f"feature {feature.name!r} goes from {fact.lowest:g} to {fact.highest:g}, out of its domain"]
+        return [f"feature {feature.name!r} ranges from {fact.lowest:g} to {fact.highest:g}, outside its domain"]
     known = domains[feature.domain].value if feature.domain in domains else feature.string_domain.value
     strange = [
         value for value in fact.values if isinstance(value, bytes) and value.decode("utf-8", "replace") not in known
     ]
     if known and strange:
-        return [f"feature {feature.name!r} has {cut(repr(strange[0]))}, which is not in its domain"]
+        return [f"feature {feature.name!r} has the value {cut(repr(strange[0]))}, which is not in its domain"]
     return []

@@ -47,7 +47,7 @@ def _examples(patterns: list[str]) -> str:
     for pattern in patterns:
         found = [path for path in file_io.glob(pattern) if not file_io.isdir(path)]
         if not found:
-            raise InputError(f"no file matches {pattern!r}.{_near(pattern)} Check the path, or the split's name.")
+            raise InputError(f"no file matches {pattern!r}.{_near(pattern)} Check the path or the split name.")
         files += found
     size = sum(map(file_io.size_of, files))
     return f"{len(files)} file{'s' * (len(files) != 1)}, {size_text(size)}: {', '.join(patterns)}"
@@ -67,16 +67,16 @@ def _near(pattern: str) -> str:
 def _schema(path: str) -> str:
     schema = read_schema(path)
     if not schema.feature:
-        raise InputError(f"schema {path} names no features.")
+        raise InputError(f"schema {path} contains no features.")
     return f"{len(schema.feature)} features: {shown(path)}"
 
 
 def _graph(path: str) -> str:
     if not file_io.isdir(path):
-        raise InputError(f"transform_graph_path={path}: there is no such folder.{_near(path)}")
+        raise InputError(f"transform_graph_path={path}: the folder does not exist.{_near(path)}")
     missing = [part for part in _GRAPH_PARTS if part not in file_io.listdir(path)]
     if missing:
-        raise InputError(f"transform_graph_path={path} is no output of Transform: it lacks {', '.join(missing)}.")
+        raise InputError(f"transform_graph_path={path} is not an output of Transform: it lacks {', '.join(missing)}.")
     return shown(path)
 
 

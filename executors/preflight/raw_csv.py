@@ -41,13 +41,13 @@ def csv_examples(paths: Sequence[str]) -> tuple[list[bytes], int]:
             if table is None:
                 table = _Table(header)
             if header != table.header:
-                raise InputError(f"{path} has the columns {listed(header)}; {paths[0]} has {listed(table.header)}.")
+                raise InputError(f"{path} has the columns {listed(header)}, but {paths[0]} has {listed(table.header)}.")
             table.take(row)
             read += length
             if table.count >= _SCANNED:
                 return table.examples(), int(table.count * max(1.0, size / read))
     if table is None:
-        raise InputError(f"{', '.join(paths)}: there are no rows below the header.")
+        raise InputError(f"{', '.join(paths)}: no rows below the header.")
     return table.examples(), table.count
 
 
@@ -103,7 +103,7 @@ def _rows(path: str) -> Iterator[tuple[list[str], list[str], int]]:
             header = next(reader, [])
             for row in reader:
                 if row and len(row) != len(header):
-                    raise InputError(f"{path}, line {reader.line_num}: {len(row)} values, and {len(header)} columns.")
+                    raise InputError(f"{path}, line {reader.line_num}: {len(row)} values, but {len(header)} columns.")
                 if row:
                     yield header, row, sum(map(len, row)) + len(row)
         except (csv.Error, UnicodeDecodeError) as error:

@@ -88,8 +88,8 @@ def execute(state: RawDataRequest) -> Prepared:
             shapes = request.schema_shapes != NO
             schema_path = request.fn_args.schema_path or _infer(splits, state["folder"], shapes)
             facts = facts_of(itertools.chain(*splits.values()))
-            counts = " and ".join(f"{len(records):,} of {split}" for split, records in splits.items())
-            say(Verdict("data", PASSED, f"{counts}, {len(facts)} features: {', '.join(sorted(facts)[:12])}"))
+            counts = " and ".join(f"{len(records):,} {split}" for split, records in splits.items())
+            say(Verdict("data", PASSED, f"{counts} examples, {len(facts)} features: {', '.join(sorted(facts)[:12])}"))
             prepared: dict[str, object] = {"schema_path": schema_path, "transform_graph_path": None}
             seen = {RAW: {name: fact.summary() for name, fact in facts.items()}}
             examples = {RAW: splits}
@@ -107,7 +107,13 @@ def execute(state: RawDataRequest) -> Prepared:
                 seen[TRANSFORMED] = {name: fact.summary() for name, fact in made.items()}
                 examples[TRANSFORMED] = made_of
                 kinds[TRANSFORMED] = _kinds(made, os.path.join(graph, "transformed_metadata", "schema.pbtxt"))
-                say(Verdict("transform", PASSED, f"on these examples; it gives {', '.join(sorted(made)[:12])}"))
+                say(
+                    Verdict(
+                        "transform",
+                        PASSED,
+                        f"applied to these examples; output features: {', '.join(sorted(made)[:12])}",
+                    )
+                )
             for label in labels_in(request.label).values():
                 if problem := label_problem(label, seen["raw"], seen.get("transformed")):
                     raise InputError(f"--label: {problem}")

@@ -94,7 +94,7 @@ def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> 
         records += taken.first
         read += file_io.size_of(path) if whole else os.path.getsize(target)
     if not count:
-        raise InputError(f"{', '.join(patterns)}: there are no records in the files.")
+        raise InputError(f"{', '.join(patterns)}: the files contain no records.")
     if not whole:
         _repeat(folder, count)
     misnamed = next((path for path in files if kind == TF_RECORD and is_gzipped(path) != path.endswith(".gz")), "")
@@ -143,7 +143,7 @@ def _copy_tf_records(path: str, target: str, most: int | None) -> _Taken:
                     break
     except tf.errors.OpError as error:
         raise InputError(
-            f"{path}: the TFRecord file is damaged or cut off behind {count} records: {error.message}"
+            f"{path}: the TFRecord file is damaged or truncated after {count} records: {error.message}"
         ) from error
     return _Taken(count, first)
 
@@ -171,7 +171,7 @@ def _copy_lines(path: str, target: str, most: int | None) -> _Taken:
                 if most is not None and (count >= most or size >= _BYTES) and quotes % 2 == 0:
                     break
         except GZIP_ERRORS as error:
-            raise InputError(f"{path} is gzipped, and cut off or damaged: {error}") from error
+            raise InputError(f"{path}: the gzip file is damaged or truncated: {error}") from error
         if zipped:
             copy.close()
     return _Taken(count)
@@ -189,7 +189,7 @@ def _copy_parquet(path: str, target: str, most: int | None) -> _Taken:
             batches = list(itertools.islice(parquet.iter_batches(_RECORDS), None if most is None else 1))
             pq.write_table(pa.Table.from_batches(batches, parquet.schema_arrow), target)
     except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{path}: the Parquet file is damaged or cut off: {error}") from error
+        raise InputError(f"{path}: the Parquet file is damaged or truncated: {error}") from error
     first = batches[0].to_pylist() if batches else []
     return _Taken(sum(batch.num_rows for batch in batches), first)
 

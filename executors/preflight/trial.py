@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 
 _HAND_STEPS = 10  # for a custom loop, which only fn_args can shorten
 _HAND_EVAL_STEPS = 2
-_NAN = "Look for a logarithm or a division of zero in loss and model, for NaN in the data, or lower the learning rate."
+_NAN = (
+    "Check loss and model for a logarithm of zero or a division by zero, check the data for NaN, or lower the learning "
+    "rate."
+)
 
 
 def try_training(
@@ -140,7 +143,7 @@ def failure(item: str, error: BaseException, source: ModuleSource | None, fn_arg
             part for part in (remedy_for(error, beside, list(fn_args.custom_config or ()), line), hint) if part
         )
     if isinstance(error, SystemExit):
-        text = f"the module ended its process with SystemExit({error.code!r}){handled_before(error)}"
+        text = f"the module exited with SystemExit({error.code!r}){handled_before(error)}"
     described = describe(error)
     return Verdict(item, FAILED, text, place, remedy, code, described["traceback"], described)
 
@@ -173,17 +176,17 @@ def _training(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
         return Verdict(
             TRAINING,
             WARNING,
-            f"run_fn ended after {seconds:.1f} s without a training step of Keras or an Estimator, and without a step "
-            "that it reported.",
+            f"run_fn returned after {seconds:.1f} s without a training step of Keras or an Estimator, and without a call "
+            "of report_progress.",
             remedy="In a custom loop, call report_progress(step) after each step.",
         )
     loss = f", loss {watch.losses[-1]:.4g}" if watch.losses else ""
     steady = watch.steady_seconds()
-    pace = f", the next {_time(steady)} each" if steady is not None else ""
+    pace = f", later steps: {_time(steady)} each" if steady is not None else ""
     return Verdict(
         TRAINING,
         PASSED,
-        f"{watch.steps} step{'s' * (watch.steps != 1)}{loss}; the first took {_time(watch.first_seconds)}{pace}",
+        f"{watch.steps} step{'s' * (watch.steps != 1)}{loss}; first step: {_time(watch.first_seconds)}{pace}",
         details={"steps": watch.steps, "losses": watch.losses[:STEPS]},
     )
 
@@ -191,13 +194,13 @@ def _training(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
 def _evaluation(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
     del seconds
     if watch.evaluates_forever:
-        text = "fit is given validation data without an end (it is repeated) and no validation_steps, or 0"
-        remedy = "Give validation_steps, or leave out repeat(): else the first evaluation does not end."
+        text = "fit gets infinite validation data (repeated), and validation_steps is not set, or 0"
+        remedy = "Set validation_steps, or remove repeat(); otherwise, the first evaluation never ends."
         return Verdict(EVALUATION, WARNING, text, remedy=remedy)
     if watch.evaluations:
         return Verdict(EVALUATION, PASSED, f"{watch.evaluations} step{'s' * (watch.evaluations != 1)}")
-    why = "the module's own way to evaluate cannot be seen" if fn_args.eval_files else "there are no eval examples"
-    return Verdict(EVALUATION, SKIPPED, f"none was seen: {why}")
+    why = "custom evaluation code is not monitored" if fn_args.eval_files else "there are no eval examples"
+    return Verdict(EVALUATION, SKIPPED, f"no evaluation was observed: {why}")
 
 
 def _export(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
@@ -205,7 +208,7 @@ def _export(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
     target = os.path.realpath(fn_args.serving_model_dir)
     if os.path.isdir(target) and any(os.scandir(target)):
         place = next((place for folder, place in watch.saves if os.path.realpath(folder).startswith(target)), None)
-        return Verdict(EXPORT, PASSED, f"saved{f' in {place}' if place else ''}", place)
+        return Verdict(EXPORT, PASSED, f"saved{f' by {place}' if place else ''}", place)
     elsewhere = [(folder, place) for folder, place in watch.saves if os.path.realpath(folder) != target]
     if elsewhere:
         folder, place = elsewhere[-1]
@@ -215,7 +218,7 @@ def _export(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
         text, place = "run_fn wrote no model", next((place for place in places if place), None)
     if watch.logged_error:
         text += f"; it logged an error: {watch.logged_error}"
-    return Verdict(EXPORT, FAILED, text, place, "Save it to fn_args.serving_model_dir.", exit_code=3)
+    return Verdict(EXPORT, FAILED, text, place, "Save the model to fn_args.serving_model_dir.", exit_code=3)
 
 
 _LOOKS: Mapping[str, Callable[[Watch, FnArgs, float], Verdict]] = {
@@ -232,7 +235,7 @@ def _masked(folder: str, fn_args: FnArgs) -> str:
         if folder.startswith(getattr(fn_args, name)):
             return f"fn_args.{name}{folder[len(getattr(fn_args, name)) :]}"
     parent = os.path.dirname(fn_args.serving_model_dir)
-    return f"{os.path.relpath(folder, parent)}, beside it" if folder.startswith(parent) else folder
+    return f"{os.path.relpath(folder, parent)}, next to it" if folder.startswith(parent) else folder
 
 
 def _python_files_beside(source: ModuleSource | None) -> Sequence[str]:

@@ -253,8 +253,10 @@ class _Examination:
         fn_args = self._fn_args
         path = self._schema_of_examples()
         if not path or "schema" in self._state["failed"] or fn_args.examples_format.payload != TF_EXAMPLE:
-            text = "none were given (--train-files, --data), and there is no schema to make some up from"
-            self._hints.append("No examples were given: give --train-files, --data, or a --schema to make some up.")
+            text = "no examples (--train-files, --data) and no schema to generate synthetic ones from"
+            self._hints.append(
+                "No examples were given: set --train-files or --data, or --schema to generate synthetic ones."
+            )
             self._say.verdict(Verdict("examples", SKIPPED, text))
             return
         records = made_up.made_up(read_schema(path), _MADE_UP)
@@ -262,12 +264,17 @@ class _Examination:
             pattern = _write_examples(records, self._examples_folder(split))
             setattr(fn_args, f"{split}_files", [pattern])
         shown = example_facts.facts_shown(example_facts.facts_of(records), self._request.label)
-        self._say.verdict(Verdict("examples", WARNING, f"{len(records)} made up from {path}, no real ones: {shown}"))
+        self._say.verdict(
+            Verdict(
+                "examples", WARNING, f"{len(records)} synthetic examples generated from {path}, no real ones: {shown}"
+            )
+        )
 
     def _of_examples(self, samples: dict[str, Sample]) -> Verdict:
         counts = " and ".join(
-            f"{'all ' if sample.whole else ''}{sample.count:,} of {split}" for split, sample in samples.items()
+            f"{'all ' if sample.whole else ''}{sample.count:,} {split}" for split, sample in samples.items()
         )
+        counts += " examples"
         misnamed = next((sample.misnamed for sample in samples.values() if sample.misnamed), "")
         problems = [_misnamed(misnamed)] if misnamed and self._mentions("data_accessor", *read_by_dialects()) else []
         records = [record for sample in samples.values() for record in sample.records]
@@ -282,7 +289,7 @@ class _Examination:
             apart, strange = self._of_splits(samples, example_facts.facts_of)
         except DecodeError as error:
             raise InputError(
-                f"the records are no tf.Examples ({error}). Say what they are with --payload-format."
+                f"the records are not tf.Examples ({error}). Set their format with --payload-format."
             ) from error
         wrong, odd = self._by_schema(facts)
         wrong += apart
@@ -393,8 +400,8 @@ class _Examination:
 def _misnamed(path: str) -> str:
     is_named = path.endswith(".gz")
     return (
-        f"{path} is {'not ' if is_named else ''}gzipped, and its name {'ends' if is_named else 'does not end'} in .gz: "
-        "data_accessor goes by the name. Rename it."
+        f"{path} is {'not ' if is_named else ''}gzipped, but its name {'ends' if is_named else 'does not end'} in .gz: "
+        "data_accessor determines the compression by the name. Rename the file."
     )
 
 
