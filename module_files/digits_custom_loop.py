@@ -188,6 +188,6 @@ def run_fn(fn_args: FnArgs) -> None:
     train_step = make_train_step(state, config.get("learning_rate", LEARNING_RATE))
     with AsyncCheckpoints(state, fn_args.checkpoint_dir, max_to_keep=2) as checkpoints:
         if latest := checkpoints.restore():
-            logging.info("Going on from %s at step %d.", latest, state.step.numpy())
+            logging.info("Resuming from %s at step %d.", latest, state.step.numpy())
         train(state, checkpoints, train_step, train_data, validation_data, fn_args.model_run_dir)
     export(state.weights, fn_args.serving_model_dir)

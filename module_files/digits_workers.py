@@ -128,7 +128,7 @@ def run_fn(fn_args: FnArgs) -> dict[str, float]:
 
     with AsyncCheckpoints(state, fn_args.checkpoint_dir, max_to_keep=2) as checkpoints:
         if latest := checkpoints.restore():
-            logging.info("Going on from %s.", latest)
+            logging.info("Resuming from %s.", latest)
         begin, loss = int(step.numpy()), tf.constant(float("nan"))
         report_progress(begin)
         batches = read(fn_args.train_files, shuffle_seed=seed).take(steps).skip(begin)

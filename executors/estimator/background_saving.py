@@ -108,7 +108,9 @@ class BackgroundSaverHook(tf.train.CheckpointSaverHook):  # type: ignore[misc]
         if self._snapshot is None:
             self._snapshot = _Snapshot.of(saver, session.graph)
         if self._snapshot is None or not self._writer.has_room(self._snapshot.size(session)):
-            logging.log_first_n(logging.INFO, "%s-%d is written while training waits.", 1, self._save_path, step)
+            logging.log_first_n(
+                logging.INFO, "Writing %s-%d synchronously; training waits for it.", 1, self._save_path, step
+            )
             return False
         for listener in self._listeners:
             listener.before_save(session, step)

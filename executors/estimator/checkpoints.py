@@ -63,7 +63,7 @@ def read_position(checkpoint: str | None) -> str | None:
         return None
     reader = tf.train.load_checkpoint(checkpoint)
     if not reader.has_tensor(POSITION):
-        logging.warning("%s holds no position in the data: the data is read from its beginning.", checkpoint)
+        logging.warning("%s contains no position in the data; reading the data from the beginning.", checkpoint)
         return None
     value: bytes = reader.get_tensor(POSITION)
     return value.decode()

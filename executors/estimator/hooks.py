@@ -52,8 +52,9 @@ class NanLossHook(tf.train.SessionRunHook):  # type: ignore[misc]
         if np.isnan(run_values.results).any():
             step = run_context.session.run(self._global_step)
             raise NanLossError(
-                f"The loss {self._loss.name!r} is NaN at global step {step}. Look for a logarithm or a division of "
-                "zero, for NaN in the input, or lower the learning rate; the last checkpoint is from before."
+                f"The loss {self._loss.name!r} is NaN at global step {step}. Check for a logarithm of zero, a "
+                "division by zero or NaN in the input, or lower the learning rate; the last checkpoint is from an "
+                "earlier step."
             )
 
 

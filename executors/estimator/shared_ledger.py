@@ -47,7 +47,7 @@ _READY, _JOIN, _TAKE, _PUT_BACK, _FAILED = "ready", "join", "take", "put back", 
 _RESTING, _LEAVE = "resting", "leave"
 _REST, _GO_ON, _STOP = "rest", "go on", "stop"
 _ANYONE = "*"
-_BEGIN_AGAIN = "All tasks have to begin again from the last checkpoint."
+_RESTART_ALL = "Restart all tasks from the last checkpoint."
 
 
 class Part(Protocol):
@@ -83,8 +83,8 @@ def part_of(task: ClusterTask | None) -> Part | None:
         return None
     if PS not in task.jobs or CHIEF not in task.jobs:
         raise InputError(
-            f"{task.num_workers} workers share their data by way of a chief and parameter servers, and the cluster has "
-            f"{', '.join(task.jobs)}. Start it with a parameter server (--ps 1) or train on one worker."
+            f"{task.num_workers} workers need a chief and a parameter server to share the data, but the cluster has "
+            f"{', '.join(task.jobs)}. Start it with a parameter server (--ps 1), or train on one worker."
         )
     return ChiefsPart(task) if task.is_chief else WorkersPart(task)
 
@@ -152,9 +152,7 @@ class ChiefsPart:
     def join(self, ledger: ShardLedger) -> Ledger:
         """See `Part`."""
         if self._ledger is not None:
-            raise ProcessDiedError(
-                "a parameter server was lost; all tasks have to begin again from the last checkpoint."
-            )
+            raise ProcessDiedError(f"A parameter server was lost. {_RESTART_ALL}")
         self._ledger = ledger
         threading.Thread(target=self._serve, name="shared ledger", daemon=True).start()
         return ledger
@@ -172,7 +170,7 @@ class ChiefsPart:
             self._rest += 1
             self._is_at_rest = True
             self._order(_REST)
-            self._await(lambda member: member.rested == self._rest, "stop for a checkpoint")
+            self._await(lambda member: member.rested == self._rest, "pause for a checkpoint")
         yield
         with self._changed:
             self._is_at_rest = False
@@ -187,7 +185,7 @@ class ChiefsPart:
         with self._changed:
             if not self._ledger.is_handed_out:
                 self._order(_STOP)  # the chief stopped before the end of the data
-            self._await(lambda _: False, "come to its end")
+            self._await(lambda _: False, "finish")
             self._is_over = True
             for worker in self._workers:
                 if worker not in self._members:
@@ -229,12 +227,11 @@ class ChiefsPart:
         name, mine = message["from"], self._ledger
         assert mine is not None
         if not mine.matches(*message["data"]):
-            what = (
-                f"{name} finds {message['data'][1]} rows in {message['data'][0]}, the chief {mine.size} in {mine.data}"
-            )
-            return {"error": f"{what}. All workers have to read the same data."}
+            data, size = message["data"]
+            what = f"{name} found {size} rows in {data}, but the chief {mine.size} in {mine.data}"
+            return {"error": f"{what}. All workers must read the same data."}
         self._members[name] = _Member(message["id"])
-        logging.info("%s has joined; rows are handed out in ranges of %d.", name, mine.shard_size)
+        logging.info("%s joined; rows are assigned in ranges of %d.", name, mine.shard_size)
         return {"over": self._is_over}
 
     def _done(self, ledger: ShardLedger, name: str, member: _Member, message: Message) -> Answer:
@@ -272,7 +269,8 @@ class ChiefsPart:
             heard = [member.trained for member in self._members.values()]
             if not self._changed.wait(_PATIENCE) and heard == [member.trained for member in self._members.values()]:
                 raise ProcessDiedError(
-                    f"the chief has waited {_PATIENCE:g} s for {', '.join(missing())} to {what}; is its process alive?"
+                    f"The chief timed out after {_PATIENCE:g} s of waiting for {', '.join(missing())} to {what}. Check "
+                    "whether the worker's process is running."
                 )
         if self._lost is not None:
             raise self._lost
@@ -309,9 +307,7 @@ class WorkersPart:
     def join(self, ledger: ShardLedger) -> Ledger:
         """See `Part`."""
         if self._has_joined:
-            raise ProcessDiedError(
-                "a parameter server was lost; all tasks have to begin again from the last checkpoint."
-            )
+            raise ProcessDiedError(f"A parameter server was lost. {_RESTART_ALL}")
         self._has_joined, self._data = True, ledger.data
         answer = self._ask(_JOIN, data=[ledger.data, ledger.size])
         if "error" in answer:
@@ -385,7 +381,7 @@ class WorkersPart:
                 self._answers.put(answer)  # for later requests
         if "gone" in answer:
             raise ProcessDiedError(
-                f"the parameter server that holds the workers' mail cannot be reached: {answer['gone']}"
+                f"The parameter server with the workers' message queues is not reachable: {answer['gone']}"
             )
         found: Answer = answer["answer"]
         return found
@@ -414,6 +410,6 @@ class WorkersPart:
 
 def _lost(name: str) -> Exception:
     return ProcessDiedError(
-        f"{name} was started again while the others trained, and whether its last step is in the weights nobody knows. "
-        f"{_BEGIN_AGAIN}"
+        f"{name} was restarted during the training; it is unknown whether the weights include its last step. "
+        f"{_RESTART_ALL}"
     )

@@ -89,8 +89,8 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         """
         if not self.model.built:
             raise ModuleError(
-                f"callbacks(fn_args): the model {self.model.name!r} has no variables yet when fit begins, so nothing "
-                "could be restored. Begin it with keras.Input, or call it on a batch before fit."
+                f"callbacks(fn_args): the model {self.model.name!r} has no variables yet when fit begins, so no "
+                "checkpoint can be restored. Start it with keras.Input, or call it on a batch before fit."
             )
         if self._has_coordinator:
             # With parameter servers, all scheduled steps are finished only at the end of an epoch.
@@ -123,7 +123,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         epochs = self.params["epochs"]
         epoch = epochs if position.stopped else min(position.epoch, epochs)
         logging.info(
-            "Going on from %s: step %d, epoch %d, after %d of its batches.",
+            "Resuming from %s: step %d, epoch %d, after %d of its batches.",
             latest, position.steps, epoch + 1, position.batch,
         )  # fmt: skip
         self.model.history.history.update({name: list(values) for name, values in position.history.items()})

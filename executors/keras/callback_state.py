@@ -85,7 +85,9 @@ def found(
             changed = {name: seen for name, seen in changed.items() if seen.is_plain and not seen.arrays}
         for name, seen in changed.items():
             if not seen.is_plain:
-                raise NotPlainError(f"{type(callback).__name__}.{name} is a {type(seen.value).__name__}")
+                raise NotPlainError(
+                    f"{type(callback).__name__}.{name} is a {type(seen.value).__name__}, which cannot be saved"
+                )
         values.append({name: _packed(seen.value, arrays) for name, seen in changed.items()})
     return values, arrays
 

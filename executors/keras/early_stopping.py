@@ -80,8 +80,8 @@ class _Pursuit(KerasObserver):
         self._fits += 1
         if self._best is not None:
             raise InputError(
-                f"best_model={self._best}: an Estimator exports its best model by tf.estimator.BestExporter in its "
-                "EvalSpec. Leave best_model out."
+                f"best_model={self._best}: an Estimator exports its best model with a tf.estimator.BestExporter in its "
+                "EvalSpec. Remove best_model."
             )
         return self._stop
 
@@ -95,7 +95,7 @@ class _Pursuit(KerasObserver):
         """Logs a warning for each goal if there was no fit and no Estimator."""
         for name, goal in (("early_stop", self._stop), ("best_model", self._best)):
             if goal is not None and not self._fits:
-                logging.warning("%s=%s: there was no Keras fit and no Estimator for it.", name, goal)
+                logging.warning("%s=%s had no effect: the module ran no Keras fit and no Estimator.", name, goal)
 
     def _callback(self, model: keras.Model) -> keras.callbacks.Callback:
         path = os.path.join(self._folder, _BEST.format(self._fits)) if self._folder else ""
@@ -182,7 +182,7 @@ class _FitWatch:
             if self._stop.is_over(self._seen):
                 best = self._stop.best(self._seen)
                 logging.info(
-                    "early_stop=%s: %s was best in epoch %d, %.5g; this is epoch %d.",
+                    "early_stop=%s: the best %s was in epoch %d (%.5g); stopping after epoch %d.",
                     self._stop, self._stop.metric, best + 1, self._seen[best], epoch + 1,
                 )  # fmt: skip
                 model.stop_training = True
@@ -192,7 +192,7 @@ class _FitWatch:
         if self._best.weights and self._best.epoch != self._epoch:
             model.set_weights(self._best.weights)
             logging.info(
-                "best_model=%s: the weights of epoch %d are taken, %.5g.",
+                "best_model=%s: restored the weights of epoch %d (%.5g).",
                 self._goal, self._best.epoch + 1, self._best.value,
             )  # fmt: skip
 

@@ -109,7 +109,7 @@ class KerasEvaluations(KerasObserver):
         """Evaluates the last fitted model on its fit's validation data; returns {} without such data."""
         if self._last is None or self._last.validation is None:
             return {}
-        logging.info("The published weights are those of no evaluation; they are evaluated once more.")
+        logging.info("The published weights were not evaluated during training; evaluating them now.")
         values = self._last.model.evaluate(**self._last.validation, verbose=0, return_dict=True)
         return finite(numbers_in(values))
 

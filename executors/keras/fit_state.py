@@ -148,7 +148,9 @@ class FitState:
         if (here := shapes_of(state, model)) != facts["shapes"]:
             there = facts["shapes"]
             odd = sorted(name for name in {*here, *there} if here.get(name) != there.get(name))
-            raise CheckpointError(f"{self.folder} holds other variables than the model has: {', '.join(odd[:3])}")
+            raise CheckpointError(
+                f"the variables in {self.folder} differ from those of the model: {', '.join(odd[:3])}"
+            )
         checkpoint_restoring.restore(state, os.path.join(self.folder, facts["weights"])).expect_partial()
         arrays: list[np.ndarray] = []
         path = os.path.join(self.folder, _ARRAYS)
@@ -196,7 +198,7 @@ class FitState:
         if file_io.is_remote(self.folder):
             return
         if (free := shutil.disk_usage(self.folder).free) < _ROOM * size:
-            raise NotKeptError(f"{free} bytes are free in {self.folder}, and the state takes about {size}")
+            raise NotKeptError(f"{self.folder} has {free} bytes of free disk space, and the state needs about {size}")
 
 
 def _copy(source: str, target: str) -> None:

@@ -84,15 +84,15 @@ class FitKeeper(KerasObserver):
         report_progress(facts["reported"], steps=0)
         replay(call.model, history, call.callbacks, call.arguments.get("validation_freq", 1))
         logging.info(
-            "Fit %d of this run ended in an earlier try, which published no model. Its weights, optimizer and history "
-            "are restored from %s, and it is not trained again. To train anew, delete that folder.",
+            "Fit %d of this run was completed in an earlier attempt that published no model. Restored its weights, "
+            "optimizer and history from %s instead of training it again. To train it again, delete that folder.",
             self._fits, state.folder,
         )  # fmt: skip
         return history
 
     def _say_why_not(self, reason: str) -> None:
         logging.warning(
-            "Fit %d of this run ended in an earlier try, but differs now, so it is trained anew: %s.",
+            "Fit %d of this run was completed in an earlier attempt, but has changed and is trained again: %s.",
             self._fits, reason.rstrip("."),
         )  # fmt: skip
 
@@ -115,7 +115,7 @@ class FitKeeper(KerasObserver):
         except Exception as error:  # including models that TensorFlow cannot save
             file_io.rmtree(state.folder)
             logging.warning(
-                "The state in which fit %d ended is not kept: %s. A run that fails from here on trains it again.",
+                "The final state of fit %d was not saved: %s. If this run fails later, the next run trains it again.",
                 self._fits, str(error).rstrip(".") or type(error).__name__,
             )  # fmt: skip
 

@@ -61,7 +61,9 @@ class Dropping:
             self._model.train_function = self.own
         if self._rest is not None:
             if self._rest <= 0:
-                raise tf.errors.OutOfRangeError(None, None, "The epoch is as long as the ones before.")
+                raise tf.errors.OutOfRangeError(
+                    None, None, "End of the epoch, which has as many batches as the earlier ones."
+                )
             self._rest -= _steps_per_execution(self._model)
         return self.own(iterator)
 

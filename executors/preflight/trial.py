@@ -176,8 +176,8 @@ def _training(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
         return Verdict(
             TRAINING,
             WARNING,
-            f"run_fn returned after {seconds:.1f} s without a training step of Keras or an Estimator, and without a call "
-            "of report_progress.",
+            f"run_fn returned after {seconds:.1f} s without a training step of Keras or an Estimator, or a call of "
+            "report_progress.",
             remedy="In a custom loop, call report_progress(step) after each step.",
         )
     loss = f", loss {watch.losses[-1]:.4g}" if watch.losses else ""

@@ -136,7 +136,7 @@ def test_a_worker_that_dies_changes_nothing(
         assert speed["examples_per_second"] == pytest.approx(16 * speed["steps_per_second"], rel=1e-2)
     assert "[worker 0] " in killed.stderr
     assert "Workers:      2, 2 after a failure" in killed.stdout
-    assert "Going on from" in killed.stderr
+    assert "Resuming from" in killed.stderr
     assert two["metrics"]["train"]["loss"] == pytest.approx(one["metrics"]["train"]["loss"], rel=1e-4)
     assert two["metrics"]["eval"]["accuracy"] == one["metrics"]["eval"]["accuracy"] > 0.9
     assert sorted(path.name for path in (tmp_path / "two").iterdir()) == ["model", "model_run"]

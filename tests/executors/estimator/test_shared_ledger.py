@@ -157,9 +157,9 @@ def test_a_worker_that_is_started_again_ends_the_run(cluster: Cluster) -> None:
     again = cluster.part("worker")
     beside(lambda: again.join(ShardLedger(100, 4, 1, "rows")))
 
-    with pytest.raises(ProcessDiedError, match="worker 0 was started again"), chief.at_rest():
+    with pytest.raises(ProcessDiedError, match="worker 0 was restarted during the training"), chief.at_rest():
         pass
-    with pytest.raises(ProcessDiedError, match="begin again from the last checkpoint"):
+    with pytest.raises(ProcessDiedError, match="Restart all tasks from the last checkpoint"):
         chief.may_step()
 
 
@@ -187,7 +187,7 @@ def test_workers_that_see_other_data(cluster: Cluster) -> None:
     waiting = beside(lambda: cluster.part("worker"))
     chief.join(ShardLedger(8, 4, 1, "rows"))
 
-    with pytest.raises(InputError, match="worker 0 finds 7 rows in rows, the chief 8"):
+    with pytest.raises(InputError, match="worker 0 found 7 rows in rows, but the chief 8"):
         waiting().join(ShardLedger(7, 4, 1, "rows"))
 
 
@@ -199,5 +199,7 @@ def test_who_shares() -> None:
     assert part_of(ClusterTask("evaluator", 0, whole)) is None
     assert isinstance(part_of(ClusterTask("chief", 0, whole)), ChiefsPart)
     assert isinstance(part_of(ClusterTask("worker", 0, whole)), WorkersPart)
-    with pytest.raises(InputError, match=r"2 workers share their data by way of .* \(--ps 1\)"):
+    with pytest.raises(
+        InputError, match=r"2 workers need a chief and a parameter server to share the data.* \(--ps 1\)"
+    ):
         part_of(ClusterTask("worker", 0, {"worker": ("a:1", "b:1")}))
