@@ -288,7 +288,8 @@ ValueError: Unrecognized keyword arguments: ['shape']
 
 
 def _of_keras(version: str, traceback: str, item: str = "model") -> Outcome:
-    verdict = Verdict(item, FAILED, "ValueError", exit_code=1, traceback=traceback, error={"type": "ValueError"})
+    error = {"classes": [["builtins", "ValueError"], ["builtins", "Exception"]]}
+    verdict = Verdict(item, FAILED, "ValueError", exit_code=1, traceback=traceback, error=error)
     return Outcome(verdict, {}, {}, version)
 
 
