@@ -9,16 +9,16 @@ from ..errors import did_you_mean
 from ..runtime.logs.exceptions import gist_of
 
 _LAST_ERROR = re.compile(r"^\s*(?:\w+\.)*(\w*(?:Error|Exception)): (.+)", re.MULTILINE | re.DOTALL)
-_LONGEST = 400
+_MAX_LENGTH = 400
 # Decoration that Keras and TensorFlow add to messages.
-_AROUND = re.compile(
+_DECORATION = re.compile(
     r"\x1b\[\d*m|\{\{function_node [^}]*\}\}\s*|\[Op:\w+\]( name:\s*$)?|\[\[\{\{node [^]]*\]\]|Name: <unknown>, "
     r"|\s*Arguments received by .*|<stack traces unavailable>|Graph execution error:"
     r"|Detected at node \S+ defined at[^:]*:",
     re.DOTALL,
 )
 
-_SMELLS = (
+_REMEDIES = (
     (
         r"Shapes? .* (?:are|is) incompatible|must have the same shape|logits and labels|`logits` and `labels`"
         r"|same first dimension|labels.*shape|rank mismatch",
@@ -59,7 +59,7 @@ _SMELLS = (
 )
 
 
-def said(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """Returns an exception in one line: its type and message, without TensorFlow's stack frames, and its notes."""
     text = str(getattr(error, "message", None) or error)
     if ("in user code" in text or "Exception encountered" in text) and (found := _LAST_ERROR.findall(text)):
@@ -67,36 +67,38 @@ def said(error: BaseException) -> str:
     else:
         name, message = type(error).__name__, gist_of(error)
     notes = [note for note in getattr(error, "__notes__", ()) if not note.startswith("Raised by")]
-    return f"{name}: {'; '.join([shortened(message), *notes])}"
+    return f"{name}: {'; '.join([shorten_message(message), *notes])}"
 
 
-def shortened(text: str) -> str:
+def shorten_message(text: str) -> str:
     """Returns a message in one line of at most 400 characters, without what Keras and TensorFlow add to it."""
-    line = " ".join(_AROUND.sub(" ", text).split())
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+    line = " ".join(_DECORATION.sub(" ", text).split())
+    return line if len(line) <= _MAX_LENGTH else f"{line[:_MAX_LENGTH]}…"
 
 
-def remedy_by_words(text: str) -> str:
+def remedy_for_message(text: str) -> str:
     """Returns advice on an error message, or ""."""
-    return next((remedy for pattern, remedy in _SMELLS if re.search(pattern, text)), "")
+    return next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, text)), "")
 
 
-def remedy_for(error: BaseException, beside: Sequence[str], config: Sequence[str] | None = None, line: str = "") -> str:
+def remedy_for(
+    error: BaseException, siblings: Sequence[str], config: Sequence[str] | None = None, line: str = ""
+) -> str:
     """Returns advice on an exception that the module raised, or "".
 
     Args:
       error: The exception.
-      beside: Names of Python modules in the training module's folder, for suggestions.
+      siblings: Names of Python modules in the training module's folder, for suggestions.
       config: Keys of custom_config.
       line: Text of the user's line that raised it.
     """
     if isinstance(error, ModuleNotFoundError):
         name = error.name or ""
         return (
-            f"Install the package, or put {name.partition('.')[0]}.py next to the module.{did_you_mean(name, beside)}"
+            f"Install the package, or put {name.partition('.')[0]}.py next to the module.{did_you_mean(name, siblings)}"
         )
     if isinstance(error, KeyError) and "config" in line:
         key = str(error.args[0]) if error.args else ""
-        there = ", ".join(config or ()) or "nothing"
-        return f"custom_config contains {there}.{did_you_mean(key, config or ())} Set the key with --custom-config."
-    return remedy_by_words(f"{type(error).__name__}: {error}")
+        keys = ", ".join(config or ()) or "nothing"
+        return f"custom_config contains {keys}.{did_you_mean(key, config or ())} Set the key with --custom-config."
+    return remedy_for_message(f"{type(error).__name__}: {error}")

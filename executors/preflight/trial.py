@@ -25,16 +25,15 @@ from ..runtime.logs.exceptions import describe, handled_before
 from . import estimate
 from .module_checks import CheckedModule
 from .places import definition, place_of
-from .remedies import remedy_for, said
-from .remedies import shortened as shorten_message
+from .remedies import error_line, remedy_for, shorten_message
 from .verdicts import FAILED, PASSED, SKIPPED, WARNING, Place, Verdict
 from .watch import EVALUATION, EXPORT, MODEL, PHASES, STEPS, TRAINING, Watch
 
 if TYPE_CHECKING:
-    from .watch import Seen
+    from .watch import Progress
 
-_HAND_STEPS = 10  # for a custom loop, which only fn_args can shorten
-_HAND_EVAL_STEPS = 2
+_CUSTOM_LOOP_STEPS = 10  # for a custom loop, which only fn_args can shorten
+_CUSTOM_LOOP_EVAL_STEPS = 2
 _NAN = (
     "Check loss and model for a logarithm of zero or a division by zero, check the data for NaN, or lower the learning "
     "rate."
@@ -46,7 +45,7 @@ def try_training(
     source: ModuleSource,
     fn_args: FnArgs,
     records: int,
-    tell: Callable[[Seen], None],
+    report: Callable[[Progress], None],
 ) -> tuple[list[Verdict], Watch]:
     """Runs a module with a shortened training.
 
@@ -55,21 +54,21 @@ def try_training(
       source: The module's files.
       fn_args: Arguments with the sample's files and temporary output folders.
       records: Estimated number of training examples of a run; 0 if unknown.
-      tell: Called with the progress during the training.
+      report: Called with the progress during the training.
 
     Returns:
       Verdicts on the phases that were reached, and the `Watch` with all measurements.
     """
-    theirs, is_shortened = shortened(fn_args, module.dialect, source)
-    watch = Watch(source.files, tell)
+    trial_args, is_shortened = shorten_args(fn_args, module.dialect, source)
+    watch = Watch(source.files, report)
     if fn_args.seed is not None:
         seed_all(fn_args.seed)
     memory = estimate.Memory()
     begin = time.perf_counter()
     error: BaseException | None = None
     try:
-        with watch.watching(), _errors_logged(watch):
-            module.run_fn(theirs)
+        with watch.watching(), _first_logged_error(watch):
+            module.run_fn(trial_args)
     except Exception as raised:
         error = keras_version_error(raised) or raised
     except SystemExit as raised:
@@ -82,13 +81,13 @@ def try_training(
 
 
 @contextlib.contextmanager
-def _errors_logged(watch: Watch) -> Iterator[None]:
+def _first_logged_error(watch: Watch) -> Iterator[None]:
     """Records the first error logged in the block: a module may catch and log its exceptions."""
 
     class FirstError(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             raised = record.exc_info[1] if record.exc_info else None
-            parts = [record.getMessage(), said(raised) if raised else ""]
+            parts = [record.getMessage(), error_line(raised) if raised else ""]
             watch.logged_error = watch.logged_error or shorten_message(": ".join(filter(None, parts)))
 
     handlers = FirstError(logging.ERROR), FirstError(logging.ERROR)
@@ -102,21 +101,21 @@ def _errors_logged(watch: Watch) -> Iterator[None]:
             logger.removeHandler(handler)
 
 
-def shortened(fn_args: FnArgs, dialect: Dialect, source: ModuleSource) -> tuple[FnArgs, bool]:
+def shorten_args(fn_args: FnArgs, dialect: Dialect, source: ModuleSource) -> tuple[FnArgs, bool]:
     """Returns a copy of the arguments, and whether its step counts were reduced.
 
     They are reduced for dialects and custom loops that take their number of steps from the arguments. A module that
     trains with Keras's `fit` or an Estimator gets the requested step counts, as it may compute epochs from them.
     """
-    theirs = copy.copy(fn_args)
-    theirs.custom_config = copy.deepcopy(fn_args.custom_config)
-    if dialect.limit_steps(theirs, STEPS):
-        return theirs, True
-    is_shortened = not _trains_visibly(source)
+    trial_args = copy.copy(fn_args)
+    trial_args.custom_config = copy.deepcopy(fn_args.custom_config)
+    if dialect.limit_steps(trial_args, STEPS):
+        return trial_args, True
+    is_shortened = not _has_observed_loop(source)
     if is_shortened:
-        theirs.train_steps = min(fn_args.train_steps or _HAND_STEPS, _HAND_STEPS)
-        theirs.eval_steps = min(fn_args.eval_steps, _HAND_EVAL_STEPS) if fn_args.eval_steps else None
-    return theirs, is_shortened
+        trial_args.train_steps = min(fn_args.train_steps or _CUSTOM_LOOP_STEPS, _CUSTOM_LOOP_STEPS)
+        trial_args.eval_steps = min(fn_args.eval_steps, _CUSTOM_LOOP_EVAL_STEPS) if fn_args.eval_steps else None
+    return trial_args, is_shortened
 
 
 def failure(item: str, error: BaseException, source: ModuleSource | None, fn_args: FnArgs, hint: str = "") -> Verdict:
@@ -136,11 +135,11 @@ def failure(item: str, error: BaseException, source: ModuleSource | None, fn_arg
     if isinstance(error, TrainerError):
         text, remedy, code = str(error), hint, error.exit_code
     else:
-        beside = [os.path.splitext(os.path.basename(file))[0] for file in _python_files_beside(source)]
+        siblings = [os.path.splitext(os.path.basename(file))[0] for file in _python_files_in_folder(source)]
         line = place.source if place else ""
-        text, code = said(error), 1
+        text, code = error_line(error), 1
         remedy = " ".join(
-            part for part in (remedy_for(error, beside, list(fn_args.custom_config or ()), line), hint) if part
+            part for part in (remedy_for(error, siblings, list(fn_args.custom_config or ()), line), hint) if part
         )
     if isinstance(error, SystemExit):
         text = f"the module exited with SystemExit({error.code!r}){handled_before(error)}"
@@ -155,14 +154,14 @@ def _verdicts(
     failed_at = PHASES.index(watch.phase) if error else len(PHASES)
     if isinstance(error, FloatingPointError) and watch.losses and _is_nan(watch.losses[-1]):
         failed_at = PHASES.index(TRAINING)
-    for number, (phase, look) in enumerate(_LOOKS.items()):
+    for number, (phase, make_verdict) in enumerate(_PHASE_VERDICTS.items()):
         if number == failed_at:
             assert error is not None
             yield failure(phase, error, source, fn_args, _NAN if isinstance(error, FloatingPointError) else "")
             return
         if error and phase == EVALUATION and not watch.evaluations:
             continue  # modules evaluate before or after the export
-        yield look(watch, fn_args, seconds)
+        yield make_verdict(watch, fn_args, seconds)
 
 
 def _model(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
@@ -182,11 +181,11 @@ def _training(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
         )
     loss = f", loss {watch.losses[-1]:.4g}" if watch.losses else ""
     steady = watch.steady_seconds()
-    pace = f", later steps: {_time(steady)} each" if steady is not None else ""
+    pace = f", later steps: {_time_text(steady)} each" if steady is not None else ""
     return Verdict(
         TRAINING,
         PASSED,
-        f"{watch.steps} step{'s' * (watch.steps != 1)}{loss}; first step: {_time(watch.first_seconds)}{pace}",
+        f"{watch.steps} step{'s' * (watch.steps != 1)}{loss}; first step: {_time_text(watch.first_seconds)}{pace}",
         details={"steps": watch.steps, "losses": watch.losses[:STEPS]},
     )
 
@@ -212,7 +211,8 @@ def _export(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
     elsewhere = [(folder, place) for folder, place in watch.saves if os.path.realpath(folder) != target]
     if elsewhere:
         folder, place = elsewhere[-1]
-        text = f"nothing was saved to fn_args.serving_model_dir; a SavedModel was saved to {_masked(folder, fn_args)}"
+        saved_to = _display_folder(folder, fn_args)
+        text = f"nothing was saved to fn_args.serving_model_dir; a SavedModel was saved to {saved_to}"
     else:
         places = (definition(file, "run_fn") for file in watch.files)
         text, place = "run_fn wrote no model", next((place for place in places if place), None)
@@ -221,7 +221,7 @@ def _export(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
     return Verdict(EXPORT, FAILED, text, place, "Save the model to fn_args.serving_model_dir.", exit_code=3)
 
 
-_LOOKS: Mapping[str, Callable[[Watch, FnArgs, float], Verdict]] = {
+_PHASE_VERDICTS: Mapping[str, Callable[[Watch, FnArgs, float], Verdict]] = {
     MODEL: _model,
     TRAINING: _training,
     EVALUATION: _evaluation,
@@ -229,7 +229,7 @@ _LOOKS: Mapping[str, Callable[[Watch, FnArgs, float], Verdict]] = {
 }
 
 
-def _masked(folder: str, fn_args: FnArgs) -> str:
+def _display_folder(folder: str, fn_args: FnArgs) -> str:
     """Returns a folder of the check relative to the argument of `fn_args` that contains it."""
     for name in ("model_run_dir", "checkpoint_dir"):
         if folder.startswith(getattr(fn_args, name)):
@@ -238,13 +238,13 @@ def _masked(folder: str, fn_args: FnArgs) -> str:
     return f"{os.path.relpath(folder, parent)}, next to it" if folder.startswith(parent) else folder
 
 
-def _python_files_beside(source: ModuleSource | None) -> Sequence[str]:
+def _python_files_in_folder(source: ModuleSource | None) -> Sequence[str]:
     if source is None:
         return ()
     return [entry.name for entry in os.scandir(source.roots[0]) if entry.name.endswith(".py") or entry.is_dir()]
 
 
-def _trains_visibly(source: ModuleSource) -> bool:
+def _has_observed_loop(source: ModuleSource) -> bool:
     """Returns whether the source calls a method `fit` or uses Estimators, whose steps `Watch` limits."""
     nodes = (node for file in source.files for node in ast.walk(parsed(file)))
     return uses_estimators(source.files) or any(map(_is_fit, nodes))
@@ -258,7 +258,7 @@ def _is_nan(loss: float) -> bool:
     return loss != loss or loss in (float("inf"), float("-inf"))
 
 
-def _time(seconds: float) -> str:
+def _time_text(seconds: float) -> str:
     return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 

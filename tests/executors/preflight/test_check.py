@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from generic_trainer import FnArgs, InputError, TrainingOptions
-from generic_trainer.executors.preflight import made_up, raw_csv, sample, stamp
+from generic_trainer.executors.preflight import raw_csv, sample, stamp, synthetic_examples
 from generic_trainer.executors.preflight.check import check
 from generic_trainer.executors.preflight.example_facts import contradictions, facts_of
 from generic_trainer.executors.preflight.request import CheckRequest
@@ -292,8 +292,8 @@ string_domain { name: "words" value: "yes" value: "no" }
 def test_made_up_examples_keep_to_the_schema_and_differ(tmp_path: pathlib.Path) -> None:
     (tmp_path / "schema.pbtxt").write_text(SCHEMA)
     schema = read_schema(str(tmp_path / "schema.pbtxt"))
-    records = made_up.made_up(schema, 100)
-    assert records == made_up.made_up(schema, 100)
+    records = synthetic_examples.generate(schema, 100)
+    assert records == synthetic_examples.generate(schema, 100)
     facts = facts_of(records)
     assert facts["word"].values == {b"yes", b"no"}
     assert (facts["word"].least, facts["word"].most) == (2, 2)
@@ -307,7 +307,7 @@ def test_made_up_examples_keep_to_the_schema_and_differ(tmp_path: pathlib.Path) 
 def test_what_contradicts_a_schema_is_told_from_what_is_odd(tmp_path: pathlib.Path) -> None:
     (tmp_path / "schema.pbtxt").write_text(SCHEMA)
     schema = read_schema(str(tmp_path / "schema.pbtxt"))
-    facts = facts_of(made_up.made_up(schema, 50))
+    facts = facts_of(synthetic_examples.generate(schema, 50))
     facts["size"].kind, facts["word"].values, facts["count"].highest = "INT", {b"perhaps"}, 9
     schema.feature.add(name="sise", type=schema.feature[1].type).presence.min_fraction = 1
     wrong, odd = contradictions(facts, schema)
