@@ -96,7 +96,7 @@ class FnArgs:
 
     def __getattr__(self, name: str) -> Any:
         if name == "num_examples":
-            raise AttributeError("fn_args.num_examples is only set when the trainer is given `statistics`.")
+            raise AttributeError("fn_args.num_examples is only set if the trainer has a `statistics` input.")
         raise AttributeError(f"fn_args has no attribute {name!r}; it has {', '.join(self.__dict__)}.")
 
     def __getitem__(self, name: str) -> Any:

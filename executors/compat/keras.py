@@ -22,7 +22,7 @@ IMPLEMENTATION = ("src", "_tf_keras", "api")
 DEFERRABLE = ("keras._tf_keras.keras.wrappers", "keras.src.trainers.data_adapters.array_slicing", "keras.wrappers")
 
 # Private attributes that Keras 2 and 3 set on every callback.
-OF_CALLBACKS = ("_model", "_supports_tf_logs", "_chief_worker_only", "_keras_api_names")
+CALLBACK_ATTRIBUTES = ("_model", "_supports_tf_logs", "_chief_worker_only", "_keras_api_names")
 
 # Attribute of the TensorBoard callback of Keras 2 and 3 for whether it profiles batches.
 TENSORBOARD_TRACES = "_should_trace"
@@ -53,7 +53,7 @@ class _Counters:
         return self._epoch, 0
 
 
-def begin_at(model: keras.Model, epoch: int | None) -> None:
+def set_first_epoch(model: keras.Model, epoch: int | None) -> None:
     """Sets the first epoch of a `fit` that is starting; None for its `initial_epoch` argument.
 
     For use in `on_train_begin`, when `fit` has already read `initial_epoch`. Keras's own BackupAndRestore sets the same

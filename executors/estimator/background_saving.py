@@ -40,16 +40,16 @@ def save_in_background(estimator: tf.estimator.Estimator, hooks: Iterable[tf.tra
     """
     config = estimator.config
     build = estimator._call_model_fn
-    if not (config.save_checkpoints_secs or config.save_checkpoints_steps) or _saves(hooks):
+    if not (config.save_checkpoints_secs or config.save_checkpoints_steps) or _has_saver(hooks):
         return
-    if not is_alone(config):
+    if not is_single_process(config):
         return
 
     def call_model_fn(
         features: object, labels: object, mode: str, config: tf.estimator.RunConfig
     ) -> tf.estimator.EstimatorSpec:
         spec = build(features, labels, mode, config)
-        if mode != tf.estimator.ModeKeys.TRAIN or _saves([*spec.training_hooks, *spec.training_chief_hooks]):
+        if mode != tf.estimator.ModeKeys.TRAIN or _has_saver([*spec.training_hooks, *spec.training_chief_hooks]):
             return spec
         hook = BackgroundSaverHook(
             estimator.model_dir,
@@ -63,12 +63,12 @@ def save_in_background(estimator: tf.estimator.Estimator, hooks: Iterable[tf.tra
     estimator._call_model_fn = call_model_fn
 
 
-def is_alone(config: tf.estimator.RunConfig) -> bool:
+def is_single_process(config: tf.estimator.RunConfig) -> bool:
     """Returns whether a RunConfig is for training in a single process, without a cluster or distribution strategy."""
     return not (config.cluster_spec or config.train_distribute or config.master)
 
 
-def _saves(hooks: Iterable[tf.train.SessionRunHook]) -> bool:
+def _has_saver(hooks: Iterable[tf.train.SessionRunHook]) -> bool:
     return any(isinstance(hook, tf.train.CheckpointSaverHook) for hook in hooks)
 
 
@@ -100,7 +100,7 @@ class BackgroundSaverHook(tf.train.CheckpointSaverHook):  # type: ignore[misc]
                 wants_stop: bool = super()._save(session, step)
                 report_checkpoint(step)
                 return wants_stop
-            return self._tell(session, step)
+            return self._call_listeners(session, step)
 
     def _begin(self, session: tf.Session, step: int) -> bool:
         """Starts to write in the background; returns False if the checkpoint must be written synchronously."""
@@ -108,22 +108,24 @@ class BackgroundSaverHook(tf.train.CheckpointSaverHook):  # type: ignore[misc]
         if self._snapshot is None:
             self._snapshot = _Snapshot.of(saver, session.graph)
         if self._snapshot is None or not self._writer.has_room(self._snapshot.size(session)):
-            logging.log_first_n(logging.INFO, "%s-%d is written while training waits.", 1, self._save_path, step)
+            logging.log_first_n(
+                logging.INFO, "Writing %s-%d synchronously; training waits for it.", 1, self._save_path, step
+            )
             return False
         for listener in self._listeners:
             listener.before_save(session, step)
         values = self._snapshot.take(session)
         prefix, graph = f"{self._save_path}-{step}", session.graph
 
-        def keep_the_books() -> None:
+        def update_checkpoint_state() -> None:
             with graph.as_default():
-                saver.save(_Written(graph, prefix), self._save_path, step, write_meta_graph=self._save_graph_def)
+                saver.save(_WrittenSession(graph, prefix), self._save_path, step, write_meta_graph=self._save_graph_def)
 
         logging.info("Saving checkpoints for %d into %s.", step, self._save_path)
-        self._writer.begin(prefix, step, values, keep_the_books)
+        self._writer.begin(prefix, step, values, update_checkpoint_state)
         return True
 
-    def _tell(self, session: tf.Session, step: int) -> bool:
+    def _call_listeners(self, session: tf.Session, step: int) -> bool:
         """Calls the listeners; returns whether one of them requests that training stops."""
         if any(_needs_files(listener, step) for listener in self._listeners):
             self._writer.wait()
@@ -213,7 +215,7 @@ def _is_reference(tensor: tf.Tensor) -> bool:
     return bool(tensor.op.type == "Identity" and _is_reference(tensor.op.inputs[0]))
 
 
-class _Written(SessionInterface):  # type: ignore[misc]
+class _WrittenSession(SessionInterface):  # type: ignore[misc]
     """Session replacement for a saver whose files are already written, so that it only does its bookkeeping."""
 
     def __init__(self, graph: tf.Graph, prefix: str) -> None:

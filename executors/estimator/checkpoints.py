@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 POSITION = "generic_trainer/data_position"
 _VALUE = "VARIABLE_VALUE"  # name of the attribute that every variable has in an object graph
-_IN_OBJECT = f"/.ATTRIBUTES/{_VALUE}"
+_KEY_SUFFIX = f"/.ATTRIBUTES/{_VALUE}"
 _SAVER = "_generic_trainer_saver"
 
 
@@ -63,7 +63,7 @@ def read_position(checkpoint: str | None) -> str | None:
         return None
     reader = tf.train.load_checkpoint(checkpoint)
     if not reader.has_tensor(POSITION):
-        logging.warning("%s holds no position in the data: the data is read from its beginning.", checkpoint)
+        logging.warning("%s contains no position in the data; reading the data from the beginning.", checkpoint)
         return None
     value: bytes = reader.get_tensor(POSITION)
     return value.decode()
@@ -77,13 +77,14 @@ class DataPositionHook(tf.train.SessionRunHook):  # type: ignore[misc]
     Args:
       data: The data.
       model_dir: Folder of the checkpoints.
-      anew: Whether to start at the beginning of the data, ignoring the position in the current latest checkpoint.
+      from_beginning: Whether to start at the beginning of the data, ignoring the position in the current latest
+        checkpoint.
     """
 
-    def __init__(self, data: Data, model_dir: str, anew: bool = False) -> None:
+    def __init__(self, data: Data, model_dir: str, from_beginning: bool = False) -> None:
         self._data = data
         self._model_dir = model_dir
-        self._ignored = tf.train.latest_checkpoint(model_dir) if anew else None
+        self._ignored = tf.train.latest_checkpoint(model_dir) if from_beginning else None
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Starts reading; called again when TensorFlow has recovered from a lost parameter server."""
@@ -110,7 +111,7 @@ class CheckpointHook(BackgroundSaverHook):
       data: Data whose position is saved.
       save_steps: Steps between checkpoints. Either this or `save_secs` must be set.
       save_secs: Seconds between checkpoints.
-      at_rest: Returns a context manager in which no other worker trains.
+      workers_paused: Returns a context manager in which no other worker trains.
     """
 
     def __init__(
@@ -119,11 +120,11 @@ class CheckpointHook(BackgroundSaverHook):
         data: Data,
         save_steps: int | None = None,
         save_secs: float | None = None,
-        at_rest: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+        workers_paused: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> None:
         super().__init__(estimator.model_dir, save_secs=save_secs, save_steps=save_steps)
         self._data = data
-        self._at_rest = at_rest
+        self._workers_paused = workers_paused
         self._estimator = estimator
 
     def begin(self) -> None:
@@ -134,12 +135,12 @@ class CheckpointHook(BackgroundSaverHook):
         )
         self._value = tf.placeholder(tf.string, [])
         self._assign = position.assign(self._value).op
-        theirs = getattr(self._estimator, _SAVER, None)
-        wanted = theirs._var_list if theirs is not None else None
-        if not isinstance(wanted, dict):
-            wanted = saveable_object_util.op_list_to_dict(_all_that_is_saved() if wanted is None else wanted)
+        saver = getattr(self._estimator, _SAVER, None)
+        variables = saver._var_list if saver is not None else None
+        if not isinstance(variables, dict):
+            variables = saveable_object_util.op_list_to_dict(_default_saveables() if variables is None else variables)
         keep = self._estimator.config.keep_checkpoint_max
-        self._saver = _saver({**wanted, POSITION: position}, max_to_keep=keep)
+        self._saver = _saver({**variables, POSITION: position}, max_to_keep=keep)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Saves the initial state."""
@@ -149,7 +150,7 @@ class CheckpointHook(BackgroundSaverHook):
         super().after_create_session(session, coord)
 
     def _save(self, session: tf.Session, step: int) -> bool:
-        with self._at_rest():
+        with self._workers_paused():
             session.run(self._assign, {self._value: self._data.position()})
             return super()._save(session, step)
 
@@ -162,18 +163,18 @@ def save_objects(estimator: tf.estimator.Estimator) -> None:
         features: object, labels: object, mode: str, config: tf.estimator.RunConfig
     ) -> tf.estimator.EstimatorSpec:
         spec = build(features, labels, mode, config)
-        theirs = spec.scaffold.saver if spec.scaffold is not None else None
-        if theirs is None and not _holds_names(estimator.model_dir):
-            theirs = _ExportSaver() if mode == tf.estimator.ModeKeys.PREDICT else _object_saver()
-            scaffold = tf.train.Scaffold(saver=theirs, copy_from_scaffold=spec.scaffold)
+        saver = spec.scaffold.saver if spec.scaffold is not None else None
+        if saver is None and not _has_name_based_checkpoint(estimator.model_dir):
+            saver = _ExportSaver() if mode == tf.estimator.ModeKeys.PREDICT else _object_saver()
+            scaffold = tf.train.Scaffold(saver=saver, copy_from_scaffold=spec.scaffold)
             spec = spec._replace(scaffold=scaffold)
-        setattr(estimator, _SAVER, theirs)
+        setattr(estimator, _SAVER, saver)
         return spec
 
     estimator._call_model_fn = call_model_fn
 
 
-def _holds_names(model_dir: str) -> bool:
+def _has_name_based_checkpoint(model_dir: str) -> bool:
     latest = tf.train.latest_checkpoint(model_dir)
     return latest is not None and not tf.train.load_checkpoint(latest).has_tensor(trackable.OBJECT_GRAPH_PROTO_KEY)
 
@@ -191,8 +192,8 @@ class _ExportSaver(tf.train.Saver):  # type: ignore[misc]
 
 
 def _object_saver() -> tf.train.Saver:
-    named = saveable_object_util.op_list_to_dict(_all_that_is_saved())
-    objects = {f"{name}{_IN_OBJECT}": value for name, value in named.items()}
+    named = saveable_object_util.op_list_to_dict(_default_saveables())
+    objects = {f"{name}{_KEY_SUFFIX}": value for name, value in named.items()}
     key = trackable.OBJECT_GRAPH_PROTO_KEY
     graph = tf.constant(object_graph(list(named)).SerializeToString())
     return _saver({**objects, key: trackable.NoRestoreSaveable(graph, key, tf.string)})
@@ -202,7 +203,7 @@ def _saver(saved: dict[str, tf.Variable | SaveableObject], **options: object) ->
     return tf.train.Saver(saved, sharded=True, save_relative_paths=True, **options)
 
 
-def _all_that_is_saved() -> list[tf.Variable | SaveableObject]:
+def _default_saveables() -> list[tf.Variable | SaveableObject]:
     """Returns the objects that an Estimator's default saver saves."""
     return [*tf.global_variables(), *tf.get_collection(tf.GraphKeys.SAVEABLE_OBJECTS)]
 
@@ -224,5 +225,5 @@ def object_graph(names: Sequence[str]) -> trackable_object_graph_pb2.TrackableOb
                 places[path] = len(graph.nodes)
                 graph.nodes.add()
                 graph.nodes[places[above]].children.add(node_id=places[path], local_name=part)
-        graph.nodes[places[name]].attributes.add(name=_VALUE, full_name=name, checkpoint_key=f"{name}{_IN_OBJECT}")
+        graph.nodes[places[name]].attributes.add(name=_VALUE, full_name=name, checkpoint_key=f"{name}{_KEY_SUFFIX}")
     return graph

@@ -16,7 +16,7 @@ from ..errors import InputError, did_you_mean
 from ..goals import Goal
 from ..monitoring.progress import RateLimiter
 
-_LOOK_STEPS = 100  # for several workers, which cannot check by time because their clocks differ
+_CHECK_STEPS = 100  # for several workers, which cannot check by time because their clocks differ
 
 
 class NanLossError(tf.train.NanLossDuringTrainingError):  # type: ignore[misc]
@@ -52,8 +52,9 @@ class NanLossHook(tf.train.SessionRunHook):  # type: ignore[misc]
         if np.isnan(run_values.results).any():
             step = run_context.session.run(self._global_step)
             raise NanLossError(
-                f"The loss {self._loss.name!r} is NaN at global step {step}. Look for a logarithm or a division of "
-                "zero, for NaN in the input, or lower the learning rate; the last checkpoint is from before."
+                f"The loss {self._loss.name!r} is NaN at global step {step}. Check for a logarithm of zero, a "
+                "division by zero or NaN in the input, or lower the learning rate; the last checkpoint is from an "
+                "earlier step."
             )
 
 
@@ -88,7 +89,7 @@ def early_stopping_hook(
     if not (config.cluster_spec or config.train_distribute):
         return _EndHook(is_over)
     # The chief stops several workers through a variable, which checkpoints written without this hook lack.
-    every = {"run_every_secs": None, "run_every_steps": _LOOK_STEPS} if config.train_distribute else {}
+    every = {"run_every_secs": None, "run_every_steps": _CHECK_STEPS} if config.train_distribute else {}
     return tf.estimator.experimental.make_early_stopping_hook(estimator, is_over, **every)
 
 

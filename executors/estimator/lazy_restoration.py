@@ -99,7 +99,7 @@ class _Restorer(importlib.abc.MetaPathFinder):
         use.place = use.place or _place(inspect.currentframe())
         if version_in_use() == "3":
             use.is_refused = True
-            return f": Estimators need Keras 2, and tf.keras is Keras 3 in this process. Set {VARIABLE}=1 for it."
+            return f": Estimators need Keras 2, but tf.keras is Keras 3 in this process. Set {VARIABLE}=1."
         self._is_restoring = True
         try:
             restore_estimator()

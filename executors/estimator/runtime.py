@@ -95,8 +95,8 @@ def _require_keras_2(tf: ModuleType) -> None:
     name = vars(keras).get("__name__", "") if keras is not None else ""
     if name.startswith("keras."):
         raise RuntimeError(
-            "tf.estimator needs Keras 2, but tf.keras is Keras 3 in this process already. Set "
-            f"{_KERAS_VARIABLE}=1 before TensorFlow is imported, or train in a process of its own (isolate=True)."
+            "tf.estimator needs Keras 2, but tf.keras is already Keras 3 in this process. Set "
+            f"{_KERAS_VARIABLE}=1 before TensorFlow is imported, or train in a subprocess (isolate=True)."
         )
     os.environ[_KERAS_VARIABLE] = "1"  # read when tf.keras is first accessed, which has not happened yet
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Hashable, Mapping
 
 import tensorflow.compat.v1 as tf
 
-_KEPT = 32  # cached sets of fetches: those of steps and of periodic hooks; with more, the fetches are likely not reused
+# Cached sets of fetches: those of steps and of periodic hooks. With more, the fetches are likely not reused.
+_MAX_CALLABLES = 32
 
 
 class SessionCallsHook(tf.train.SessionRunHook):  # type: ignore[misc]
@@ -32,7 +33,7 @@ class _Run:
     def __init__(self, session: tf.Session) -> None:
         self._session = session
         self._run = session.run
-        self._kept: dict[Hashable, tuple[object, Callable[[], object]]] = {}
+        self._cached: dict[Hashable, tuple[object, Callable[[], object]]] = {}
 
     def __call__(
         self,
@@ -45,13 +46,13 @@ class _Run:
         if feed_dict or (options is not None and options.ByteSize()) or self._session._closed:
             return self._run(fetches, feed_dict, options, run_metadata)
         key = _key(fetches)
-        kept = self._kept.get(key)
-        if kept is None:
-            if len(self._kept) == _KEPT:
+        cached = self._cached.get(key)
+        if cached is None:
+            if len(self._cached) == _MAX_CALLABLES:
                 return self._run(fetches, feed_dict, options, run_metadata)
             # The cache keeps the fetches alive, so that the identities in the key stay unique.
-            kept = self._kept[key] = fetches, self._session.make_callable(fetches)
-        return self._session._do_call(kept[1])  # adds the failed operation's location in the module to errors
+            cached = self._cached[key] = fetches, self._session.make_callable(fetches)
+        return self._session._do_call(cached[1])  # adds the failed operation's location in the module to errors
 
 
 def _key(fetches: object) -> Hashable:

@@ -41,13 +41,13 @@ from ..inputs.readers.shard_ledger import (
 )
 from .task_mail import Answer, Mail, Message
 
-_PATIENCE = 600.0  # maximum duration of a worker's step in seconds
+_STEP_TIMEOUT = 600.0  # maximum duration of a worker's step in seconds
 _CHIEF = f"{CHIEF} 0"
 _READY, _JOIN, _TAKE, _PUT_BACK, _FAILED = "ready", "join", "take", "put back", "failed"
-_RESTING, _LEAVE = "resting", "leave"
-_REST, _GO_ON, _STOP = "rest", "go on", "stop"
-_ANYONE = "*"
-_BEGIN_AGAIN = "All tasks have to begin again from the last checkpoint."
+_PAUSED, _LEAVE = "paused", "leave"
+_PAUSE, _RESUME, _STOP = "pause", "resume", "stop"
+_ANY_PROCESS = "*"
+_RESTART_ALL = "Restart all tasks from the last checkpoint."
 
 
 class Part(Protocol):
@@ -63,10 +63,10 @@ class Part(Protocol):
           ledger: This task's ledger of the data; the chief's ledger is the shared one.
         """
 
-    def may_step(self) -> bool:
+    def can_step(self) -> bool:
         """Called before each step; blocks while a checkpoint is written. Returns False when training is over."""
 
-    def at_rest(self) -> contextlib.AbstractContextManager[None]:
+    def workers_paused(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context manager in which no worker trains."""
 
     def end(self) -> None:
@@ -83,10 +83,10 @@ def part_of(task: ClusterTask | None) -> Part | None:
         return None
     if PS not in task.jobs or CHIEF not in task.jobs:
         raise InputError(
-            f"{task.num_workers} workers share their data by way of a chief and parameter servers, and the cluster has "
-            f"{', '.join(task.jobs)}. Start it with a parameter server (--ps 1) or train on one worker."
+            f"{task.num_workers} workers need a chief and a parameter server to share the data, but the cluster has "
+            f"{', '.join(task.jobs)}. Start it with a parameter server (--ps 1), or train on one worker."
         )
-    return ChiefsPart(task) if task.is_chief else WorkersPart(task)
+    return ChiefPart(task) if task.is_chief else WorkerPart(task)
 
 
 class SharingHook(tf.train.SessionRunHook):  # type: ignore[misc]
@@ -107,7 +107,7 @@ class SharingHook(tf.train.SessionRunHook):  # type: ignore[misc]
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> None:
         """Blocks while a checkpoint is written; stops the training when it is over."""
-        if not self._part.may_step():
+        if not self._part.can_step():
             run_context.request_stop()
 
     def end(self, session: tf.Session) -> None:
@@ -122,11 +122,11 @@ class _Member:
 
     id: str
     trained: int = 0
-    rested: int = 0
+    paused: int = 0
     has_left: bool = False
 
 
-class ChiefsPart:
+class ChiefPart:
     """The chief's `Part`, which keeps the ledger.
 
     Args:
@@ -139,8 +139,8 @@ class ChiefsPart:
         self._members: dict[str, _Member] = {}
         self._changed = threading.Condition()
         self._late: list[Message] = []  # join requests received while a checkpoint is written
-        self._rest = 0  # number of the last pause
-        self._is_at_rest = False
+        self._pause = 0  # number of the last pause
+        self._is_paused = False
         self._is_over = False
         self._lost: Exception | None = None
         self._ledger: ShardLedger | None = None
@@ -152,31 +152,29 @@ class ChiefsPart:
     def join(self, ledger: ShardLedger) -> Ledger:
         """See `Part`."""
         if self._ledger is not None:
-            raise ProcessDiedError(
-                "a parameter server was lost; all tasks have to begin again from the last checkpoint."
-            )
+            raise ProcessDiedError(f"A parameter server was lost. {_RESTART_ALL}")
         self._ledger = ledger
         threading.Thread(target=self._serve, name="shared ledger", daemon=True).start()
         return ledger
 
-    def may_step(self) -> bool:
+    def can_step(self) -> bool:
         """See `Part`."""
         if self._lost is not None:
             raise self._lost
         return True
 
     @contextlib.contextmanager
-    def at_rest(self) -> Iterator[None]:
+    def workers_paused(self) -> Iterator[None]:
         """See `Part`."""
         with self._changed:
-            self._rest += 1
-            self._is_at_rest = True
-            self._order(_REST)
-            self._await(lambda member: member.rested == self._rest, "stop for a checkpoint")
+            self._pause += 1
+            self._is_paused = True
+            self._send_order(_PAUSE)
+            self._wait_for_workers(lambda member: member.paused == self._pause, "pause for a checkpoint")
         yield
         with self._changed:
-            self._is_at_rest = False
-            self._order(_GO_ON)
+            self._is_paused = False
+            self._send_order(_RESUME)
             late, self._late = self._late, []
             for message in late:
                 self._answer(message)
@@ -186,12 +184,12 @@ class ChiefsPart:
         assert self._ledger is not None
         with self._changed:
             if not self._ledger.is_handed_out:
-                self._order(_STOP)  # the chief stopped before the end of the data
-            self._await(lambda _: False, "come to its end")
+                self._send_order(_STOP)  # the chief stopped before the end of the data
+            self._wait_for_workers(lambda _: False, "finish")
             self._is_over = True
             for worker in self._workers:
                 if worker not in self._members:
-                    self._mail.send(worker, {"order": _STOP, "id": _ANYONE})
+                    self._mail.send(worker, {"order": _STOP, "id": _ANY_PROCESS})
 
     def _serve(self) -> None:
         while True:
@@ -211,14 +209,14 @@ class ChiefsPart:
         answer: Answer = {}
         if ask == _JOIN:
             if member is not None and not member.has_left:
-                raise _lost(name)
-            if self._is_at_rest:
+                raise _restarted_error(name)
+            if self._is_paused:
                 self._late.append(message)
                 return
             answer = self._joined(message)
         elif ask != _READY:
             if member is None or member.id != message["id"]:
-                raise _lost(name)
+                raise _restarted_error(name)
             assert self._ledger is not None
             self._ledger.trained(message["trained"] - member.trained, name)
             member.trained = message["trained"]
@@ -226,15 +224,14 @@ class ChiefsPart:
         self._mail.send(name, {"answer": answer, "id": message["id"], "number": message["number"]})
 
     def _joined(self, message: Message) -> Answer:
-        name, mine = message["from"], self._ledger
-        assert mine is not None
-        if not mine.matches(*message["data"]):
-            what = (
-                f"{name} finds {message['data'][1]} rows in {message['data'][0]}, the chief {mine.size} in {mine.data}"
-            )
-            return {"error": f"{what}. All workers have to read the same data."}
+        name, ledger = message["from"], self._ledger
+        assert ledger is not None
+        if not ledger.matches(*message["data"]):
+            data, size = message["data"]
+            what = f"{name} found {size} rows in {data}, but the chief {ledger.size} in {ledger.data}"
+            return {"error": f"{what}. All workers must read the same data."}
         self._members[name] = _Member(message["id"])
-        logging.info("%s has joined; rows are handed out in ranges of %d.", name, mine.shard_size)
+        logging.info("%s joined; rows are assigned in ranges of %d.", name, ledger.shard_size)
         return {"over": self._is_over}
 
     def _done(self, ledger: ShardLedger, name: str, member: _Member, message: Message) -> Answer:
@@ -250,35 +247,37 @@ class ChiefsPart:
                 ledger.failed(shards[0], worker=name)
             except ShardError:
                 return {"is_final": True}
-        elif ask == _RESTING:
-            member.rested = message["rest"]
+        elif ask == _PAUSED:
+            member.paused = message["pause"]
         elif ask == _LEAVE:
             ledger.release(name)
             member.has_left = True
         return {}
 
-    def _order(self, what: str) -> None:
+    def _send_order(self, what: str) -> None:
         for name, member in self._members.items():
             if not member.has_left:
-                self._mail.send(name, {"order": what, "id": member.id, "rest": self._rest})
+                self._mail.send(name, {"order": what, "id": member.id, "pause": self._pause})
 
-    def _await(self, is_there: Callable[[_Member], bool], what: str) -> None:
+    def _wait_for_workers(self, is_done: Callable[[_Member], bool], what: str) -> None:
         """Waits until a condition holds for every worker that has not left."""
 
         def missing() -> list[str]:
-            return [name for name, one in self._members.items() if not one.has_left and not is_there(one)]
+            return [name for name, one in self._members.items() if not one.has_left and not is_done(one)]
 
         while missing() and self._lost is None:
-            heard = [member.trained for member in self._members.values()]
-            if not self._changed.wait(_PATIENCE) and heard == [member.trained for member in self._members.values()]:
+            before = [member.trained for member in self._members.values()]
+            has_changed = self._changed.wait(_STEP_TIMEOUT)
+            if not has_changed and before == [member.trained for member in self._members.values()]:
                 raise ProcessDiedError(
-                    f"the chief has waited {_PATIENCE:g} s for {', '.join(missing())} to {what}; is its process alive?"
+                    f"The chief timed out after {_STEP_TIMEOUT:g} s of waiting for {', '.join(missing())} to {what}. "
+                    "Check whether the worker's process is running."
                 )
         if self._lost is not None:
             raise self._lost
 
 
-class WorkersPart:
+class WorkerPart:
     """A worker's `Part`, which sends requests to the chief; it is also the task's `Ledger`.
 
     Args:
@@ -290,102 +289,100 @@ class WorkersPart:
         self._id = uuid.uuid4().hex
         self._numbers = 0
         self._trained = 0
-        self._mine = ShardsInProgress()
+        self._in_hand = ShardsInProgress()
         self._data = ""
         self._has_joined = False
         self._is_over = False
-        self._asking = threading.Lock()
+        self._request_lock = threading.Lock()
         self._answers: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._changed = threading.Condition()
-        self._rest: int | None = None  # number of the requested pause
+        self._pause: int | None = None  # number of the requested pause
 
     def begin(self, target: str) -> None:
         """See `Part`."""
         self._mail = Mail(target, self._task)
         threading.Thread(target=self._listen, name="shared ledger", daemon=True).start()
         logging.info("Waiting for the chief.")
-        self._ask(_READY)
+        self._request(_READY)
 
     def join(self, ledger: ShardLedger) -> Ledger:
         """See `Part`."""
         if self._has_joined:
-            raise ProcessDiedError(
-                "a parameter server was lost; all tasks have to begin again from the last checkpoint."
-            )
+            raise ProcessDiedError(f"A parameter server was lost. {_RESTART_ALL}")
         self._has_joined, self._data = True, ledger.data
-        answer = self._ask(_JOIN, data=[ledger.data, ledger.size])
+        answer = self._request(_JOIN, data=[ledger.data, ledger.size])
         if "error" in answer:
             raise InputError(answer["error"])
         self._is_over = self._is_over or bool(answer.get("over"))
         return self
 
-    def may_step(self) -> bool:
+    def can_step(self) -> bool:
         """See `Part`."""
-        while (rest := self._rest) is not None and not self._is_over:
-            self._ask(_RESTING, rest=rest)
+        while (pause := self._pause) is not None and not self._is_over:
+            self._request(_PAUSED, pause=pause)
             with self._changed:
-                while self._rest == rest and not self._is_over:
+                while self._pause == pause and not self._is_over:
                     self._changed.wait()
         return not self._is_over
 
-    def at_rest(self) -> contextlib.AbstractContextManager[None]:
+    def workers_paused(self) -> contextlib.AbstractContextManager[None]:
         """See `Part`; a no-op, because a worker does not save."""
         return contextlib.nullcontext()
 
     def end(self) -> None:
         """See `Part`."""
-        self._ask(_LEAVE)
+        self._request(_LEAVE)
         self._mail.close()
 
     def take(self, worker: str = "") -> Shard | None:
         """See `Ledger`."""
-        found = self._ask(_TAKE).get("shard")
+        found = self._request(_TAKE).get("shard")
         if not found:
             return None
         shard = Shard(*found)
         with self._changed:
-            self._mine.add(shard)
+            self._in_hand.add(shard)
         return shard
 
     def taken(self, worker: str = "") -> list[Shard]:
         """See `Ledger`."""
         with self._changed:
-            return self._mine.remainders
+            return self._in_hand.remainders
 
     def trained(self, count: int, worker: str = "") -> None:
         """See `Ledger`; reported to the chief with the next request."""
         with self._changed:
-            self._mine.trained(count, worker)
+            self._in_hand.trained(count, worker)
             self._trained += count
 
     def put_back(self, shards: Iterable[Shard], worker: str = "") -> None:
         """See `Ledger`."""
         shards = list(shards)
         with self._changed:
-            self._mine.remove(shards, worker)
-        self._ask(_PUT_BACK, shards=[dataclasses.astuple(shard) for shard in shards])
+            self._in_hand.remove(shards, worker)
+        self._request(_PUT_BACK, shards=[dataclasses.astuple(shard) for shard in shards])
 
     def failed(self, shard: Shard, error: BaseException | None = None, worker: str = "") -> None:
         """See `Ledger`."""
         with self._changed:
-            self._mine.remove([shard], worker)
-        if self._ask(_FAILED, shards=[dataclasses.astuple(shard)]).get("is_final"):
+            self._in_hand.remove([shard], worker)
+        if self._request(_FAILED, shards=[dataclasses.astuple(shard)]).get("is_final"):
             raise ShardError(shard, MAX_TRIES, self._data) from error
 
-    def _ask(self, what: str, **details: object) -> Answer:
+    def _request(self, what: str, **details: object) -> Answer:
         """Sends a request to the chief and returns its answer; {} when training is over."""
-        with self._asking:
+        with self._request_lock:
             self._numbers += 1
             number = self._numbers
             own = {"from": str(self._task), "id": self._id, "number": number, "trained": self._trained}
             self._mail.send(_CHIEF, {**own, "ask": what, **details})
-            while (answer := self._answers.get())["number"] not in (number, _ANYONE):
+            while (answer := self._answers.get())["number"] not in (number, _ANY_PROCESS):
                 pass
-            if answer["number"] == _ANYONE:
+            if answer["number"] == _ANY_PROCESS:
                 self._answers.put(answer)  # for later requests
         if "gone" in answer:
             raise ProcessDiedError(
-                f"the parameter server that holds the workers' mail cannot be reached: {answer['gone']}"
+                f"The parameter server with the workers' message queues is not reachable: {answer['gone']}"
             )
         found: Answer = answer["answer"]
         return found
@@ -395,9 +392,9 @@ class WorkersPart:
             try:
                 message = self._mail.receive()
             except tf.errors.OpError as error:
-                self._answers.put({"number": _ANYONE, "gone": error.message})
+                self._answers.put({"number": _ANY_PROCESS, "gone": error.message})
                 return
-            if message["id"] not in (self._id, _ANYONE):
+            if message["id"] not in (self._id, _ANY_PROCESS):
                 continue  # addressed to an earlier process of this task
             if "answer" in message:
                 self._answers.put(message)
@@ -405,15 +402,15 @@ class WorkersPart:
             with self._changed:
                 if message["order"] == _STOP:
                     self._is_over = True
-                    if message["id"] == _ANYONE:
-                        self._answers.put({"number": _ANYONE, "answer": {}})  # the chief sends no more answers
+                    if message["id"] == _ANY_PROCESS:
+                        self._answers.put({"number": _ANY_PROCESS, "answer": {}})  # the chief sends no more answers
                 else:
-                    self._rest = message["rest"] if message["order"] == _REST else None
+                    self._pause = message["pause"] if message["order"] == _PAUSE else None
                 self._changed.notify_all()
 
 
-def _lost(name: str) -> Exception:
+def _restarted_error(name: str) -> Exception:
     return ProcessDiedError(
-        f"{name} was started again while the others trained, and whether its last step is in the weights nobody knows. "
-        f"{_BEGIN_AGAIN}"
+        f"{name} was restarted during the training; it is unknown whether the weights include its last step. "
+        f"{_RESTART_ALL}"
     )

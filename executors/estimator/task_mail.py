@@ -21,7 +21,7 @@ import tensorflow.compat.v1 as tf
 from ..distributed.tf_config import CHIEF, WORKER, ClusterTask
 
 _BOX = "generic_trainer_mail_to_{}"
-_ROOM = 10_000  # maximum number of messages in a mailbox
+_MAX_MESSAGES = 10_000  # maximum number of messages in a mailbox
 
 
 class Answer(TypedDict, total=False):
@@ -46,7 +46,7 @@ Message = TypedDict(
         "ask": str,
         "data": tuple[str, int],
         "shards": list[tuple[int, int, int]],
-        "rest": int,
+        "pause": int,
         "answer": Answer,
         "order": str,
         "gone": str,
@@ -68,7 +68,7 @@ class Mail:
         graph = tf.Graph()
         with graph.as_default(), tf.device("/job:ps/task:0/device:CPU:0"):
             boxes = {
-                name: tf.FIFOQueue(_ROOM, [tf.string], [[]], shared_name=_BOX.format(name.replace(" ", "_")))
+                name: tf.FIFOQueue(_MAX_MESSAGES, [tf.string], [[]], shared_name=_BOX.format(name.replace(" ", "_")))
                 for name in names
             }
             self._text = tf.placeholder(tf.string, [])

@@ -70,7 +70,7 @@ def export_eval_savedmodel(**arguments: Any) -> object:
     try:
         return eval_export.export_eval_savedmodel(**arguments)
     except Exception as error:
-        logging.warning("No evaluation model is written: %s: %s", type(error).__name__, error)
+        logging.warning("The evaluation model was not written: %s: %s", type(error).__name__, error)
         return None
 
 

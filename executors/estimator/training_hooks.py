@@ -1,8 +1,8 @@
 """Estimator hooks that end a training on SIGTERM and report its progress.
 
 with deferred_sigterm():
-    train_spec = train_spec._replace(hooks=(*train_spec.hooks, EndIfAskedHook(), ProgressHook()))
-    eval_spec = eval_spec._replace(hooks=(*eval_spec.hooks, NoMoreEvaluationHook()))
+    train_spec = train_spec._replace(hooks=(*train_spec.hooks, PreemptionHook(), ProgressHook()))
+    eval_spec = eval_spec._replace(hooks=(*eval_spec.hooks, PreemptedEvaluationHook()))
     with contextlib.suppress(Preempted):
         tf.estimator.train_and_evaluate(estimator, train_spec, eval_spec)
 """
@@ -19,7 +19,7 @@ from ..monitoring.progress import report_details, report_progress
 from ..runtime.process.preemption import Preempted, is_preempted
 
 
-class EndIfAskedHook(tf.train.SessionRunHook):  # type: ignore[misc]
+class PreemptionHook(tf.train.SessionRunHook):  # type: ignore[misc]
     """Ends a training after the step in which SIGTERM was received; the saver hook saves when the session ends."""
 
     def after_run(self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
@@ -29,17 +29,17 @@ class EndIfAskedHook(tf.train.SessionRunHook):  # type: ignore[misc]
             run_context.request_stop()
 
 
-class TrainedHook(tf.train.SessionRunHook):  # type: ignore[misc]
+class TrainingEndHook(tf.train.SessionRunHook):  # type: ignore[misc]
     """Reports the global step at which training is complete, unless SIGTERM ended it.
 
     The checkpoint of that step is saved next; the final evaluation and the exporters follow.
 
     Args:
-      note: Called with the global step.
+      report: Called with the global step.
     """
 
-    def __init__(self, note: Callable[[int], None]) -> None:
-        self._note = note
+    def __init__(self, report: Callable[[int], None]) -> None:
+        self._report = report
 
     def begin(self) -> None:
         """Gets the global step tensor."""
@@ -48,11 +48,11 @@ class TrainedHook(tf.train.SessionRunHook):  # type: ignore[misc]
     def end(self, session: tf.Session) -> None:
         """Reports the step."""
         if not is_preempted():
-            self._note(int(session.run(self._step)))
+            self._report(int(session.run(self._step)))
 
 
-def note_end(estimator: tf.estimator.Estimator, note: Callable[[int], None]) -> None:
-    """Adds a `TrainedHook` to an Estimator's training, before the hooks that save, evaluate and export at its end."""
+def report_training_end(estimator: tf.estimator.Estimator, report: Callable[[int], None]) -> None:
+    """Adds a `TrainingEndHook` to an Estimator's training, before the hooks that save, evaluate and export."""
     build = estimator._call_model_fn
 
     def call_model_fn(
@@ -61,12 +61,12 @@ def note_end(estimator: tf.estimator.Estimator, note: Callable[[int], None]) -> 
         spec = build(features, labels, mode, config)
         if mode != tf.estimator.ModeKeys.TRAIN:
             return spec
-        return spec._replace(training_chief_hooks=(TrainedHook(note), *spec.training_chief_hooks))
+        return spec._replace(training_chief_hooks=(TrainingEndHook(report), *spec.training_chief_hooks))
 
     estimator._call_model_fn = call_model_fn
 
 
-class NoMoreEvaluationHook(tf.train.SessionRunHook):  # type: ignore[misc]
+class PreemptedEvaluationHook(tf.train.SessionRunHook):  # type: ignore[misc]
     """Aborts an evaluation after SIGTERM, because TensorFlow also evaluates the checkpoint saved at the end."""
 
     def begin(self) -> None:

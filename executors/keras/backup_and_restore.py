@@ -24,20 +24,20 @@ from absl import logging
 
 from ..checkpoints.async_checkpoints import AsyncCheckpoints
 from ..checkpoints.directory import FITS
-from ..compat.keras import begin_at, is_keras_2
+from ..compat.keras import is_keras_2, set_first_epoch
 from ..compat.tensorflow import has_coordinator
 from ..errors import ModuleError
 from ..monitoring.metrics import numbers_in
 from ..monitoring.progress import report_progress
 from ..runtime.process.preemption import is_preempted
 from .model_state import state_of
-from .resume import Dropping
+from .resume import DroppingTrainFunction
 
 if TYPE_CHECKING:
     from ..fn_args import FnArgs
 
 _LAST = "end"  # name of a fit's last checkpoint; the same step may already have one with other weights
-_KEPT = 2
+_MAX_CHECKPOINTS = 2
 
 
 class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
@@ -67,7 +67,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._supports_tf_logs = True  # otherwise tf-keras waits for the logs after every batch
         self._chief_worker_only = False  # all workers must take part in reading distributed variables
         self._fn_args = fn_args
-        self._seconds, self._every, self._save_epochs = save_seconds, save_steps, save_epochs
+        self._save_seconds, self._save_steps, self._save_epochs = save_seconds, save_steps, save_epochs
         self._endless = endless_data
         self.end = ""
         self._folder = ""
@@ -89,24 +89,24 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         """
         if not self.model.built:
             raise ModuleError(
-                f"callbacks(fn_args): the model {self.model.name!r} has no variables yet when fit begins, so nothing "
-                "could be restored. Begin it with keras.Input, or call it on a batch before fit."
+                f"callbacks(fn_args): the model {self.model.name!r} has no variables yet when fit begins, so no "
+                "checkpoint can be restored. Start it with keras.Input, or call it on a batch before fit."
             )
         if self._has_coordinator:
             # With parameter servers, all scheduled steps are finished only at the end of an epoch.
-            self._seconds, self._every, self._save_epochs = None, None, True
+            self._save_seconds, self._save_steps, self._save_epochs = None, None, True
         self._before = self._fn_args.get("keras_steps", 0)
         number = vars(self._fn_args)["keras_fits"] = self._fn_args.get("keras_fits", 0) + 1
         self._folder = os.path.join(self._fn_args.checkpoint_dir, FITS, str(number))
         self._position = _Position()
         self._state = state_of(self.model, position=self._position)
-        self._checkpoints = AsyncCheckpoints(self._state, self._folder, _KEPT)
+        self._checkpoints = AsyncCheckpoints(self._state, self._folder, _MAX_CHECKPOINTS)
         self._saved_at, self._saved_step, self._left = time.monotonic(), -1, 0
         self._epoch_length = self.params.get("steps")
         # History is Keras's last callback. Callbacks before it may still change weights, as EarlyStopping does.
         self.model.history.on_train_end = self._finish
         if latest := self._checkpoints.restore():
-            self._go_on(latest)
+            self._resume(latest)
         else:
             self._position.epoch_length = self._epoch_length
 
@@ -114,7 +114,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
     def _has_coordinator(self) -> bool:
         return has_coordinator(self.model.distribute_strategy)
 
-    def _go_on(self, latest: str) -> None:
+    def _resume(self, latest: str) -> None:
         position = self._position
         self._saved_step = position.steps
         position.count_in_epochs_of(self._epoch_length)
@@ -123,23 +123,23 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         epochs = self.params["epochs"]
         epoch = epochs if position.stopped else min(position.epoch, epochs)
         logging.info(
-            "Going on from %s: step %d, epoch %d, after %d of its batches.",
+            "Resuming from %s: step %d, epoch %d, after %d of its batches.",
             latest, position.steps, epoch + 1, position.batch,
         )  # fmt: skip
         self.model.history.history.update({name: list(values) for name, values in position.history.items()})
-        begin_at(self.model, epoch)
+        set_first_epoch(self.model, epoch)
         self._left = position.batch if epoch < epochs else 0
         ahead = position.steps - position.batch if self._endless and not self._has_coordinator else 0
         # At the end of the epoch in which Keras 2 learns the number of batches, it runs a step without a batch.
         is_counted = is_learned and self._epoch_length and epoch and is_keras_2(self.model)
         if self._left or ahead or is_counted:
             rest = self._epoch_length - position.batch if is_counted and self._epoch_length else None
-            self.model.train_function = Dropping(self.model, ahead, self._left, position.logs, rest)
+            self.model.train_function = DroppingTrainFunction(self.model, ahead, self._left, position.logs, rest)
         self._resumed = True
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
         """Updates the position; the first epoch after a resume keeps its number of trained batches."""
-        begin_at(self.model, None)
+        set_first_epoch(self.model, None)
         if not self._resumed:
             self._position.epoch, self._position.batch = epoch, 0
         self._resumed = False
@@ -185,7 +185,7 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         """Number of trained steps of this fit, including those before it was resumed."""
         return self._position.steps
 
-    def passed_over(self, steps: int) -> None:
+    def skip_completed_fit(self, steps: int) -> None:
         """Counts a fit that is restored instead of run, because it ended in an earlier attempt."""
         vars(self._fn_args)["keras_fits"] = self._fn_args.get("keras_fits", 0) + 1
         vars(self._fn_args)["keras_steps"] = self._fn_args.get("keras_steps", 0) + steps
@@ -194,18 +194,18 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         """Saves the final state, so that a run that fails later does not train this fit again."""
         del logs
         vars(self._fn_args)["keras_steps"] = self._before + self._position.steps
-        begin_at(self.model, None)
+        set_first_epoch(self.model, None)
         self._checkpoints.close()  # the "end" checkpoint below is written separately
         self.end = os.path.join(self._folder, f"{_LAST}-{self._position.steps}")
         if os.path.basename(self._checkpoints.latest or "") == os.path.basename(self.end):
             return  # no new steps were trained
         self._position.stopped |= bool(self.model.stop_training)
-        with AsyncCheckpoints(self._state, self._folder, _KEPT, _LAST) as checkpoints:
+        with AsyncCheckpoints(self._state, self._folder, _MAX_CHECKPOINTS, _LAST) as checkpoints:
             checkpoints.save(self._position.steps)
 
     def _is_due(self) -> bool:
-        by_steps = self._every is not None and self._position.steps - max(0, self._saved_step) >= self._every
-        return by_steps or (self._seconds is not None and time.monotonic() - self._saved_at >= self._seconds)
+        by_steps = self._save_steps is not None and self._position.steps - max(0, self._saved_step) >= self._save_steps
+        return by_steps or (self._save_seconds is not None and time.monotonic() - self._saved_at >= self._save_seconds)
 
     def _save(self) -> None:
         if self._saved_step == self._position.steps:

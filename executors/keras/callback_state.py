@@ -5,9 +5,9 @@ Usage:
 
     before = attributes(callbacks)
     model.fit(..., callbacks=callbacks)
-    values, arrays = found(callbacks, before)
+    values, arrays = changes(callbacks, before)
     ...
-    put_back(callbacks, values, arrays)
+    restore(callbacks, values, arrays)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..compat.keras import OF_CALLBACKS
+from ..compat.keras import CALLBACK_ATTRIBUTES
 from ..modules.keras_version import KERAS_PACKAGES
 from ..runtime.files import file_io
 
@@ -37,7 +37,7 @@ class NotPlainError(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
-class _Seen:
+class _Attribute:
     """An attribute's value with its JSON form and arrays; `is_plain` is False if it has none."""
 
     value: object
@@ -46,27 +46,30 @@ class _Seen:
     is_plain: bool = True
 
     @classmethod
-    def of(cls, value: object) -> _Seen:
+    def of(cls, value: object) -> _Attribute:
         arrays: list[np.ndarray] = []
         try:
             return cls(value, _packed(value, arrays), tuple(arrays))
         except TypeError:
             return cls(value, is_plain=False)
 
-    def is_as(self, other: _Seen | None) -> bool:
+    def equals(self, other: _Attribute | None) -> bool:
         if other is None or not (self.is_plain and other.is_plain):
             return other is not None and self.value is other.value
         same = len(self.arrays) == len(other.arrays)
         return same and self.plain == other.plain and all(map(np.array_equal, self.arrays, other.arrays))
 
 
-def attributes(callbacks: Sequence[keras.callbacks.Callback]) -> list[dict[str, _Seen]]:
+def attributes(callbacks: Sequence[keras.callbacks.Callback]) -> list[dict[str, _Attribute]]:
     """Returns the current attributes of each callback, without those that Keras sets."""
-    return [{name: _Seen.of(value) for name, value in vars(one).items() if _is_its_own(one, name)} for one in callbacks]
+    return [
+        {name: _Attribute.of(value) for name, value in vars(one).items() if _is_own_attribute(one, name)}
+        for one in callbacks
+    ]
 
 
-def found(
-    callbacks: Sequence[keras.callbacks.Callback], before: Sequence[Mapping[str, _Seen]]
+def changes(
+    callbacks: Sequence[keras.callbacks.Callback], before: Sequence[Mapping[str, _Attribute]]
 ) -> tuple[list[dict[str, object]], list[np.ndarray]]:
     """Returns the attributes that a fit has changed as JSON values, and the arrays that these refer to.
 
@@ -80,13 +83,17 @@ def found(
     values: list[dict[str, object]] = []
     arrays: list[np.ndarray] = []
     for callback, now, earlier in zip(callbacks, attributes(callbacks), before, strict=True):
-        changed = {name: seen for name, seen in now.items() if not seen.is_as(earlier.get(name))}
+        changed = {name: attribute for name, attribute in now.items() if not attribute.equals(earlier.get(name))}
         if _is_of_keras(callback):  # their other state, such as copies of weights, is not needed after the fit
-            changed = {name: seen for name, seen in changed.items() if seen.is_plain and not seen.arrays}
-        for name, seen in changed.items():
-            if not seen.is_plain:
-                raise NotPlainError(f"{type(callback).__name__}.{name} is a {type(seen.value).__name__}")
-        values.append({name: _packed(seen.value, arrays) for name, seen in changed.items()})
+            changed = {
+                name: attribute for name, attribute in changed.items() if attribute.is_plain and not attribute.arrays
+            }
+        for name, attribute in changed.items():
+            if not attribute.is_plain:
+                raise NotPlainError(
+                    f"{type(callback).__name__}.{name} is a {type(attribute.value).__name__}, which cannot be saved"
+                )
+        values.append({name: _packed(attribute.value, arrays) for name, attribute in changed.items()})
     return values, arrays
 
 
@@ -94,14 +101,16 @@ def _is_of_keras(callback: keras.callbacks.Callback) -> bool:
     return type(callback).__module__.partition(".")[0] in KERAS_PACKAGES
 
 
-def _is_its_own(callback: keras.callbacks.Callback, name: str) -> bool:
-    return name not in _KERAS_SETS and not (name.startswith("_") and (_is_of_keras(callback) or name in OF_CALLBACKS))
+def _is_own_attribute(callback: keras.callbacks.Callback, name: str) -> bool:
+    return name not in _KERAS_SETS and not (
+        name.startswith("_") and (_is_of_keras(callback) or name in CALLBACK_ATTRIBUTES)
+    )
 
 
-def put_back(
+def restore(
     callbacks: Sequence[keras.callbacks.Callback], values: Sequence[Mapping[str, object]], arrays: Sequence[np.ndarray]
 ) -> None:
-    """Sets the attributes that `found` returned."""
+    """Sets the attributes that `changes` returned."""
     for callback, plain in zip(callbacks, values, strict=True):
         for name, value in plain.items():
             setattr(callback, name, _unpacked(value, arrays))

@@ -59,7 +59,7 @@ def callbacks(
     """
     for name, value in (("save_seconds", save_seconds), ("save_steps", save_steps)):
         if value is not None and value <= 0:
-            raise InputError(f"callbacks: {name}={value!r}: give a number above 0, or None.")
+            raise InputError(f"callbacks: {name}={value!r} must be a number above 0, or None.")
     if fn_args.num_workers > 1:
         save_seconds, save_steps = None, save_steps or SAVE_STEPS
     backup = BackUp(fn_args, save_seconds, save_steps, fn_args.num_workers > 1, endless_data)

@@ -7,7 +7,7 @@ so the export can be fixed without training again.
 
 Usage, in the process that runs the module; innermost, so that all other observers see restored fits as well:
 
-    with kept(fn_args, source):
+    with restored(fn_args, source):
         run_fn(fn_args)
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def kept(fn_args: FnArgs, source: ModuleSource) -> Iterator[None]:
+def restored(fn_args: FnArgs, source: ModuleSource) -> Iterator[None]:
     """Keeps the states at the end of the block's fits, and restores those of an earlier attempt.
 
     No-op with several workers, which resume from the checkpoints of `callbacks(fn_args)`.

@@ -7,7 +7,7 @@ applies to Estimators, at each evaluation. `stop_on_nan` checks the loss of a `f
 
 Usage, in the training process:
 
-    with pursued(options, fn_args):
+    with goals_applied(options, fn_args):
         run_fn(fn_args)
 """
 
@@ -41,28 +41,28 @@ _BEST = "best-{}.npz"  # file with the best weights of a fit, in the checkpoint 
 
 
 @contextlib.contextmanager
-def pursued(options: TrainingOptions, fn_args: FnArgs) -> Iterator[None]:
+def goals_applied(options: TrainingOptions, fn_args: FnArgs) -> Iterator[None]:
     """Applies the options to all trainings of a block; logs a warning if a goal was set but nothing was trained."""
-    pursuit = _Pursuit(options, fn_args.checkpoint_dir, fn_args.is_chief)
-    if not pursuit.is_wanted:
+    observer = _GoalObserver(options, fn_args.checkpoint_dir, fn_args.is_chief)
+    if not observer.is_needed:
         yield
         return
-    with run_context.extended(pursuit), observed_by(pursuit), progress.stop_on_nan(options.stop_on_nan):
+    with run_context.extended(observer), observed_by(observer), progress.stop_on_nan(options.stop_on_nan):
         yield
-    pursuit.say_if_idle()
+    observer.warn_if_unused()
 
 
-def stop_of_estimator() -> Goal | None:
+def estimator_stop_goal() -> Goal | None:
     """Returns the early-stopping goal for an Estimator, or None.
 
     Raises:
       InputError: If `best_model` is set; for Estimators, the module's own exporter chooses the best model.
     """
-    pursuit = run_context.part(_Pursuit)
-    return pursuit.of_estimator() if pursuit else None
+    observer = run_context.part(_GoalObserver)
+    return observer.estimator_goal() if observer else None
 
 
-class _Pursuit(KerasObserver):
+class _GoalObserver(KerasObserver):
     """Adds early stopping, best weights and NaN checks to the fits of a run."""
 
     def __init__(self, options: TrainingOptions, folder: str, is_chief: bool) -> None:
@@ -73,15 +73,15 @@ class _Pursuit(KerasObserver):
         self._fits = 0
 
     @property
-    def is_wanted(self) -> bool:
+    def is_needed(self) -> bool:
         return self._stop is not None or self._best is not None or self._ends_by_nan
 
-    def of_estimator(self) -> Goal | None:
+    def estimator_goal(self) -> Goal | None:
         self._fits += 1
         if self._best is not None:
             raise InputError(
-                f"best_model={self._best}: an Estimator exports its best model by tf.estimator.BestExporter in its "
-                "EvalSpec. Leave best_model out."
+                f"best_model={self._best}: an Estimator exports its best model with a tf.estimator.BestExporter in its "
+                "EvalSpec. Remove best_model."
             )
         return self._stop
 
@@ -91,17 +91,17 @@ class _Pursuit(KerasObserver):
         call.add_callback(self._callback(call.model))
         return proceed()
 
-    def say_if_idle(self) -> None:
+    def warn_if_unused(self) -> None:
         """Logs a warning for each goal if there was no fit and no Estimator."""
         for name, goal in (("early_stop", self._stop), ("best_model", self._best)):
             if goal is not None and not self._fits:
-                logging.warning("%s=%s: there was no Keras fit and no Estimator for it.", name, goal)
+                logging.warning("%s=%s had no effect: the module ran no Keras fit and no Estimator.", name, goal)
 
     def _callback(self, model: keras.Model) -> keras.callbacks.Callback:
         path = os.path.join(self._folder, _BEST.format(self._fits)) if self._folder else ""
         watch = _FitWatch(self._stop, self._best, self._ends_by_nan, path, self._is_chief)
 
-        class Goals(callback_class(model)):  # type: ignore[misc]
+        class GoalCallback(callback_class(model)):  # type: ignore[misc]
             """Forwards Keras's callback events."""
 
             def on_train_begin(self, logs: Mapping[str, object] | None = None) -> None:
@@ -116,7 +116,7 @@ class _Pursuit(KerasObserver):
             def on_train_end(self, logs: Mapping[str, object] | None = None) -> None:
                 watch.end(self.model)
 
-        return Goals()
+        return GoalCallback()
 
 
 @dataclasses.dataclass
@@ -136,20 +136,21 @@ class _FitWatch:
       best: Goal for choosing the best epoch, or None.
       ends_by_nan: Whether a loss of NaN or infinity ends the training.
       path: File for the best weights; "" to not save them.
-      keeps: Whether this process writes the file; with several workers only the chief does.
+      is_writer: Whether this process writes the file; with several workers only the chief does.
     """
 
-    def __init__(self, stop: Goal | None, best: Goal | None, ends_by_nan: bool, path: str, keeps: bool) -> None:
-        self._stop, self._goal, self._ends_by_nan, self._path, self._keeps = stop, best, ends_by_nan, path, keeps
+    def __init__(self, stop: Goal | None, best: Goal | None, ends_by_nan: bool, path: str, is_writer: bool) -> None:
+        self._stop, self._goal, self._ends_by_nan = stop, best, ends_by_nan
+        self._path, self._is_writer = path, is_writer
         self._best = _Best()
-        self._seen: list[float] = []  # values of the metric of `stop`
+        self._values: list[float] = []  # values of the metric of `stop`
         self._epoch = -1
         self._due = progress.RateLimiter()
 
     def begin(self, model: keras.Model) -> None:
         """Restores the state of a resumed training; its history has already been restored."""
         history: Mapping[str, list[float]] = getattr(model.history, "history", {}) if model.history else {}
-        self._seen = list(history.get(self._stop.metric, ())) if self._stop else []
+        self._values = list(history.get(self._stop.metric, ())) if self._stop else []
         if history and self._goal is not None and os.path.exists(self._path):
             with np.load(self._path, allow_pickle=False) as kept:
                 count = len(kept.files) - 2
@@ -176,14 +177,14 @@ class _FitWatch:
         if self._ends_by_nan:
             progress.require_finite_loss(logs)
         if self._goal is not None:
-            self._note_best(model, epoch, _metric(self._goal, logs, "best_model"))
+            self._update_best(model, epoch, _metric(self._goal, logs, "best_model"))
         if self._stop is not None:
-            self._seen.append(_metric(self._stop, logs, "early_stop"))
-            if self._stop.is_over(self._seen):
-                best = self._stop.best(self._seen)
+            self._values.append(_metric(self._stop, logs, "early_stop"))
+            if self._stop.is_over(self._values):
+                best = self._stop.best(self._values)
                 logging.info(
-                    "early_stop=%s: %s was best in epoch %d, %.5g; this is epoch %d.",
-                    self._stop, self._stop.metric, best + 1, self._seen[best], epoch + 1,
+                    "early_stop=%s: the best %s was in epoch %d (%.5g); stopping after epoch %d.",
+                    self._stop, self._stop.metric, best + 1, self._values[best], epoch + 1,
                 )  # fmt: skip
                 model.stop_training = True
 
@@ -192,16 +193,16 @@ class _FitWatch:
         if self._best.weights and self._best.epoch != self._epoch:
             model.set_weights(self._best.weights)
             logging.info(
-                "best_model=%s: the weights of epoch %d are taken, %.5g.",
+                "best_model=%s: restored the weights of epoch %d (%.5g).",
                 self._goal, self._best.epoch + 1, self._best.value,
             )  # fmt: skip
 
-    def _note_best(self, model: keras.Model, epoch: int, value: float) -> None:
+    def _update_best(self, model: keras.Model, epoch: int, value: float) -> None:
         assert self._goal is not None
         if not self._goal.is_better(value, self._best.value):
             return
         self._best = _Best(epoch, value, model.get_weights())
-        if self._keeps and self._path and _has_folder(self._path):
+        if self._is_writer and self._path and _has_folder(self._path):
             weights: dict[str, Any] = {f"weight {number}": weight for number, weight in enumerate(self._best.weights)}
             part = f"{self._path}.part.npz"
             np.savez(part, epoch=epoch, value=value, **weights)

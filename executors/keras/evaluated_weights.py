@@ -1,7 +1,7 @@
 """Which weights were evaluated with which metrics, and which of them are in the published SavedModel.
 
     evaluated = [Evaluated(of_weights(model.weights), {"eval": {"loss": 0.3}}, {"source": "fit", "epoch": 3}), …]
-    published(evaluated, live=of_weights(model.weights), saved=of_saved_model(folder))
+    published_weights(evaluated, live=of_weights(model.weights), saved=of_saved_model(folder))
 
 Published weights are identified by comparing fingerprints, so it does not matter how they were restored (EarlyStopping,
 `best_model`, `load_weights`, or another model object that loads a file).
@@ -58,7 +58,9 @@ class Evaluated:
         return cls(tuple(state["weights"]), state["metrics"], state["origin"])
 
 
-def published(evaluated: Sequence[Evaluated], live: tuple[str, ...], saved: frozenset[str]) -> tuple[str, ...] | None:
+def published_weights(
+    evaluated: Sequence[Evaluated], live: tuple[str, ...], saved: frozenset[str]
+) -> tuple[str, ...] | None:
     """Returns the fingerprints of the published weights, chosen from the evaluated weights and those in memory.
 
     A SavedModel may have more variables than the model (a vocabulary, optimizer slots), fewer (an exported encoder),
@@ -89,7 +91,7 @@ def _is_possible(weights: tuple[str, ...], saved: frozenset[str]) -> bool:
     return not missing & others
 
 
-class Kept:
+class EvaluationLog:
     """Evaluations stored in the checkpoint folder, so that a resumed run has those of earlier attempts.
 
     A line refers to weights, not to a run, so lines of other attempts are harmless.

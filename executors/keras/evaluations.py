@@ -1,10 +1,10 @@
 """Observes every Keras `fit` and `evaluate` of a run, and records the metrics by the weights' fingerprints.
 
-    with observed(files, kept) as seen:
+    with observed(files, log) as evaluations:
         run_fn(fn_args)
-    seen.evaluated                # a list of Evaluated
-    seen.live                     # fingerprints of the last fitted model's weights
-    seen.evaluate_again()         # its metrics on the last fit's validation data
+    evaluations.evaluated         # a list of Evaluated
+    evaluations.live              # fingerprints of the last fitted model's weights
+    evaluations.evaluate_again()  # its metrics on the last fit's validation data
 
 Weights are fingerprinted when Keras evaluates them: at the end of a validation, before callbacks such as
 SwapEMAWeights swap averaged weights out again; without validation at the end of an epoch, before EarlyStopping restores
@@ -23,7 +23,7 @@ from absl import logging
 from ..monitoring.metrics import Metrics, finite, from_return_value, numbers_in
 from ..runtime.observers import observed_by
 from .batch_results import KerasBatches
-from .evaluated_weights import Evaluated, Kept, Origin
+from .evaluated_weights import Evaluated, EvaluationLog, Origin
 from .interception import KerasCall, KerasObserver, callback_class, may_use_keras
 from .weight_fingerprints import of_weights
 
@@ -34,19 +34,19 @@ _DATA = ("x", "y", "sample_weight", "batch_size", "steps")  # arguments of `eval
 
 
 @contextlib.contextmanager
-def observed(files: Sequence[str], kept: Kept) -> Iterator[KerasEvaluations]:
+def observed(files: Sequence[str], log: EvaluationLog) -> Iterator[KerasEvaluations]:
     """Observes the fits and evaluations of a block.
 
     Args:
       files: The module's source files. Keras is not imported if they neither mention nor import it.
-      kept: Stores evaluations for later attempts.
+      log: Stores evaluations for later attempts.
     """
-    seen = KerasEvaluations(kept)
+    evaluations = KerasEvaluations(log)
     if not may_use_keras(files):
-        yield seen
+        yield evaluations
         return
-    with observed_by(seen), observed_by(seen.batches):
-        yield seen
+    with observed_by(evaluations), observed_by(evaluations.batches):
+        yield evaluations
 
 
 @dataclasses.dataclass
@@ -76,9 +76,9 @@ class KerasEvaluations(KerasObserver):
       batches: Results of `train_on_batch` and `test_on_batch`.
     """
 
-    def __init__(self, kept: Kept) -> None:
-        self._kept = kept
-        self.evaluated = kept.read()
+    def __init__(self, log: EvaluationLog) -> None:
+        self._log = log
+        self.evaluated = log.read()
         self.batches = KerasBatches()
         self._fits = 0
         self._last: _Fit | None = None
@@ -109,7 +109,7 @@ class KerasEvaluations(KerasObserver):
         """Evaluates the last fitted model on its fit's validation data; returns {} without such data."""
         if self._last is None or self._last.validation is None:
             return {}
-        logging.info("The published weights are those of no evaluation; they are evaluated once more.")
+        logging.info("The published weights were not evaluated during training; evaluating them now.")
         values = self._last.model.evaluate(**self._last.validation, verbose=0, return_dict=True)
         return finite(numbers_in(values))
 
@@ -123,7 +123,7 @@ class KerasEvaluations(KerasObserver):
         try:
             return proceed()
         finally:
-            self._note_epochs(self._running)
+            self._record_epochs(self._running)
             self._running = None
 
     def evaluate(self, call: KerasCall, proceed: Callable[[], object]) -> object:
@@ -140,7 +140,7 @@ class KerasEvaluations(KerasObserver):
             self._add(Evaluated(of_weights(call.model.weights), {"eval": results}, {"source": "evaluate"}))
         return returned
 
-    def _note_epochs(self, fit: _Fit) -> None:
+    def _record_epochs(self, fit: _Fit) -> None:
         """Records the epochs whose logs are complete."""
         for weights, epoch, logs in fit.ended:
             origin: Origin = {"source": "fit", "fit": fit.number, "epoch": epoch + 1}
@@ -149,28 +149,28 @@ class KerasEvaluations(KerasObserver):
 
     def _add(self, one: Evaluated) -> None:
         self.evaluated.append(one)
-        self._kept.add(one)
+        self._log.add(one)
 
     def _callback(self, model: keras.Model) -> keras.callbacks.Callback:
-        seen = self
+        evaluations = self
 
-        class Observing(callback_class(model)):  # type: ignore[misc]
+        class WeightsCallback(callback_class(model)):  # type: ignore[misc]
             """Fingerprints the weights, before other callbacks change them."""
 
             def on_test_end(self, logs: Mapping[str, object] | None = None) -> None:
-                if seen._running is not None:
-                    seen._running.weights = of_weights(self.model.weights)
+                if evaluations._running is not None:
+                    evaluations._running.weights = of_weights(self.model.weights)
 
             def on_epoch_begin(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
-                if seen._running is not None:
-                    seen._note_epochs(seen._running)
+                if evaluations._running is not None:
+                    evaluations._record_epochs(evaluations._running)
 
             def on_epoch_end(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
-                if (fit := seen._running) is not None:
+                if (fit := evaluations._running) is not None:
                     fit.ended.append((fit.weights or of_weights(self.model.weights), epoch, logs))
                     fit.weights = ()
 
-        return Observing()
+        return WeightsCallback()
 
 
 def _results_callback(model: keras.Model, results: dict[str, float]) -> keras.callbacks.Callback:

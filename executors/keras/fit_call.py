@@ -17,7 +17,7 @@ _BUILT_BY = ("build_config", "build_input_shape", "batch_input_shape", "batch_sh
 _NOT_TRAINING = ("self", "verbose", "callbacks", "max_queue_size", "workers", "use_multiprocessing")
 
 
-def described(
+def describe(
     bound: inspect.BoundArguments, model: keras.Model, callbacks: Sequence[keras.callbacks.Callback]
 ) -> dict[str, object]:
     """Describes a call of `fit`: its arguments, its data's structure, the model, the optimizer and the callbacks.
@@ -28,16 +28,16 @@ def described(
       callbacks: The callbacks that the module passed.
     """
     bound.apply_defaults()
-    told = {name: value for name, value in bound.arguments.items() if name not in (*_NOT_TRAINING, *_DATA)}
+    description = {name: value for name, value in bound.arguments.items() if name not in (*_NOT_TRAINING, *_DATA)}
     for name in _DATA:
-        told[f"kind of {name}"] = _kind(bound.arguments.get(name))
-    told |= {
+        description[f"kind of {name}"] = _kind(bound.arguments.get(name))
+    description |= {
         "model": _digest(model),
         "trainable weights": len(model.trainable_weights) if model.built else None,
         "optimizer": _digest(model.optimizer),
         "callbacks": [type(one).__qualname__ for one in callbacks],
     }
-    plain: dict[str, object] = json.loads(json.dumps(told, default=_type_name))
+    plain: dict[str, object] = json.loads(json.dumps(description, default=_type_name))
     return plain
 
 

@@ -1,6 +1,6 @@
 """Reports the progress of every Keras `fit`, see `progress.py`.
 
-with told_by_fits(source.files):
+with fit_progress_reported(source.files):
     run_fn(fn_args)
 """
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
-_ARRAYS = 32  # Keras's default batch size for arrays
-_LOOKED_AT = 100  # maximum number of upstream datasets to search for a batch size
+_DEFAULT_BATCH_SIZE = 32  # Keras's default batch size for arrays
+_MAX_DATASETS = 100  # maximum number of upstream datasets to search for a batch size
 _INFINITE, _UNKNOWN = -1, -2  # tf.data.INFINITE_CARDINALITY, tf.data.UNKNOWN_CARDINALITY
 
 
 @contextlib.contextmanager
-def told_by_fits(files: Sequence[str]) -> Iterator[None]:
+def fit_progress_reported(files: Sequence[str]) -> Iterator[None]:
     """Adds a progress callback to each `fit` of a block, if the progress is monitored.
 
     Keras's progress bar, which prints a line per step if the output is not a terminal, is set to one line per epoch.
@@ -47,14 +47,14 @@ def told_by_fits(files: Sequence[str]) -> Iterator[None]:
 class _Progress(KerasObserver):
     def fit(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
         given = call.arguments
-        counted = any(getattr(one, "reports_progress", False) for one in call.callbacks)
+        are_steps_reported = any(getattr(one, "reports_progress", False) for one in call.callbacks)
         size = batch_size(given.get("x"), given.get("batch_size"))
-        call.add_callback(_callback(call.model, size, counted, _Length.of(call.model, given)))
-        _one_line_an_epoch(given)
+        call.add_callback(_callback(call.model, size, are_steps_reported, _Length.of(call.model, given)))
+        _print_one_line_per_epoch(given)
         return proceed()
 
     def evaluate(self, call: KerasCall, proceed: Callable[[], object]) -> object:
-        _one_line_an_epoch(call.arguments)
+        _print_one_line_per_epoch(call.arguments)
         progress.report_details(doing="evaluating")
         try:
             return proceed()
@@ -62,7 +62,7 @@ class _Progress(KerasObserver):
             progress.report_details(doing=None)
 
 
-def _one_line_an_epoch(given: dict[str, object]) -> None:
+def _print_one_line_per_epoch(given: dict[str, object]) -> None:
     if given.get("verbose", "auto") in ("auto", 1):
         given["verbose"] = 2
 
@@ -108,7 +108,7 @@ def batch_size(x: object, size: int | None = None) -> float:
       x: The argument of `fit`: a batched tf.data.Dataset, or arrays.
       size: The `batch_size` argument of `fit`.
     """
-    found = size or (_size_in(x) if hasattr(x, "element_spec") else _ARRAYS if hasattr(x, "shape") else 0)
+    found = size or (_size_in(x) if hasattr(x, "element_spec") else _DEFAULT_BATCH_SIZE if hasattr(x, "shape") else 0)
     task = task_from_environment()
     return found / task.num_workers if task is not None and "ps" not in task.jobs else found
 
@@ -118,39 +118,41 @@ def _size_in(dataset: tf.data.Dataset) -> int:
     for one in datasets:
         if (size := batch_size_of(one)) is not None:
             return size
-        if len(datasets) < _LOOKED_AT:
+        if len(datasets) < _MAX_DATASETS:
             datasets += inputs_of(one)
     return 0
 
 
-def _callback(model: keras.Model, examples: float, counted: bool, length: _Length) -> keras.callbacks.Callback:
+def _callback(
+    model: keras.Model, examples: float, are_steps_reported: bool, length: _Length
+) -> keras.callbacks.Callback:
     """Returns a callback that reports steps, epochs, metrics and examples.
 
     Args:
       model: The model to train.
       examples: Number of examples per batch.
-      counted: Whether another callback reports the steps (BackUp, which has the step to resume from).
+      are_steps_reported: Whether another callback reports the steps (BackUp, which has the step to resume from).
       length: Length of the data. The total is reported once it is certain: at the beginning, or after the first epoch.
     """
 
-    class Telling(callback_class(model)):  # type: ignore[misc]
+    class ProgressCallback(callback_class(model)):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self._before = self._steps = self._epoch_begin = 0
 
         def on_train_begin(self, logs: Mapping[str, object] | None = None) -> None:
             self._before = self._steps = self._epoch_begin = progress.reported_step()
-            self._say_total(self.params.get("steps") if length.is_certain else None)
+            self._report_total(self.params.get("steps") if length.is_certain else None)
 
         def on_epoch_begin(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
             self._epoch_begin = self._steps
             progress.report_details(epoch=epoch + 1, epochs=self.params.get("epochs"))
-            if not counted:
+            if not are_steps_reported:
                 progress.report_progress(self._steps)
 
         def on_train_batch_end(self, batch: int, logs: Mapping[str, object] | None = None) -> None:
             done, self._steps = self._steps, self._epoch_begin + batch + 1
-            if not counted:
+            if not are_steps_reported:
                 progress.report_progress(self._steps, examples * max(0, self._steps - done))
             elif examples:
                 progress.report_examples(examples * max(0, self._steps - done))
@@ -158,14 +160,14 @@ def _callback(model: keras.Model, examples: float, counted: bool, length: _Lengt
                 progress.report_details(metrics=numbers_in(logs))
 
         def on_epoch_end(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
-            self._say_total(self._steps - self._epoch_begin)
+            self._report_total(self._steps - self._epoch_begin)
             progress.report_details(metrics=numbers_in(logs))
 
-        def _say_total(self, steps: int | None) -> None:
+        def _report_total(self, steps: int | None) -> None:
             if steps and self.params.get("epochs"):
                 whole = steps * self.params["epochs"]
                 progress.report_details(total=self._before + int(min(whole, length.most or whole)))
             else:
                 progress.report_details(total=None)  # clears the total of an earlier fit
 
-    return Telling()
+    return ProgressCallback()

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     import keras
 
 _FACTS, _ARRAYS, _WEIGHTS, _FILES = "fit.json", "callbacks.npz", "end", "files"
-_ROOM = 3  # required free space as a multiple of the state's size, because the export also needs space
+_FREE_SPACE_FACTOR = 3  # required free space as a multiple of the state's size, because the export also needs space
 
 
-class NotKeptError(Exception):
+class NotSavedError(Exception):
     """A fit's state cannot be kept; the message gives the reason."""
 
 
@@ -82,7 +82,7 @@ class FitState:
         history: keras.callbacks.History,
         call: Mapping[str, object],
         callbacks: Sequence[keras.callbacks.Callback],
-        before: Sequence[Mapping[str, callback_state._Seen]],
+        before: Sequence[Mapping[str, callback_state._Attribute]],
         weights: str,
         **facts: int,
     ) -> None:
@@ -91,29 +91,29 @@ class FitState:
         Args:
           model: The model.
           history: The History that `fit` returned.
-          call: The call, as returned by `fit_call.described`.
+          call: The call, as returned by `fit_call.describe`.
           callbacks: The callbacks that the module passed.
           before: The callbacks' `attributes` before the fit.
           weights: Path of an existing checkpoint of this state; "" to write one.
           **facts: Further JSON values to store.
 
         Raises:
-          NotKeptError: If weights are NaN or infinite, a callback has attributes that cannot be stored, or there is not
-            enough free disk space.
+          NotSavedError: If weights are NaN or infinite, a callback has attributes that cannot be stored, or there is
+            not enough free disk space.
           CheckpointError: If the checkpoint cannot be written.
         """
         _require_finite(model)
         try:
-            values, arrays = callback_state.found(callbacks, before)
+            values, arrays = callback_state.changes(callbacks, before)
         except callback_state.NotPlainError as error:
-            raise NotKeptError(str(error)) from None
+            raise NotSavedError(str(error)) from None
         state = state_of(model)
         shapes = shapes_of(state, model)
         file_io.makedirs(self.folder)
         if weights:
             self._link(weights)
         else:
-            self._require_room(sum(math.prod(shape) for shape in shapes.values()) * 4)
+            self._require_free_space(sum(math.prod(shape) for shape in shapes.values()) * 4)
             with AsyncCheckpoints(state, self.folder, 1, _WEIGHTS) as checkpoints:
                 weights = checkpoints.save(0)
         if arrays:
@@ -121,8 +121,8 @@ class FitState:
             np.savez(written, *arrays)
             with tf.io.gfile.GFile(os.path.join(self.folder, _ARRAYS), "wb") as file:
                 file.write(written.getvalue())
-        files = [self._copied(number, one) for number, one in enumerate(callbacks)]
-        noted = {
+        files = [self._copy_files(number, one) for number, one in enumerate(callbacks)]
+        content = {
             **facts,
             "call": call,
             "history": {name: list(series) for name, series in history.history.items()},
@@ -134,7 +134,7 @@ class FitState:
             "callbacks": values,
             "files": files,
         }
-        file_io.write_text(os.path.join(self.folder, _FACTS), json.dumps(noted, default=_number) + "\n")
+        file_io.write_text(os.path.join(self.folder, _FACTS), json.dumps(content, default=_number) + "\n")
 
     def restore(self, model: keras.Model, callbacks: Sequence[keras.callbacks.Callback]) -> keras.callbacks.History:
         """Restores a built model and its fit's callbacks; returns the fit's History.
@@ -145,19 +145,21 @@ class FitState:
         facts = self.facts()
         assert facts is not None
         state = state_of(model)
-        if (here := shapes_of(state, model)) != facts["shapes"]:
-            there = facts["shapes"]
-            odd = sorted(name for name in {*here, *there} if here.get(name) != there.get(name))
-            raise CheckpointError(f"{self.folder} holds other variables than the model has: {', '.join(odd[:3])}")
+        if (current := shapes_of(state, model)) != facts["shapes"]:
+            saved = facts["shapes"]
+            odd = sorted(name for name in {*current, *saved} if current.get(name) != saved.get(name))
+            raise CheckpointError(
+                f"the variables in {self.folder} differ from those of the model: {', '.join(odd[:3])}"
+            )
         checkpoint_restoring.restore(state, os.path.join(self.folder, facts["weights"])).expect_partial()
         arrays: list[np.ndarray] = []
         path = os.path.join(self.folder, _ARRAYS)
         if file_io.exists(path):
             with np.load(io.BytesIO(file_io.read_bytes(path)), allow_pickle=False) as kept:
                 arrays = [kept[name] for name in kept.files]
-        callback_state.put_back(callbacks, facts["callbacks"], arrays)
+        callback_state.restore(callbacks, facts["callbacks"], arrays)
         for number, (callback, names) in enumerate(zip(callbacks, facts["files"], strict=True)):
-            self._put_files_back(number, callback, names)
+            self._restore_files(number, callback, names)
         return self._history(model, facts)
 
     def _history(self, model: keras.Model, facts: FitFacts) -> keras.callbacks.History:
@@ -179,24 +181,24 @@ class FitState:
             except OSError:  # another file system, one without hard links, or a remote one
                 _copy(path, target)
 
-    def _copied(self, number: int, callback: keras.callbacks.Callback) -> list[str]:
+    def _copy_files(self, number: int, callback: keras.callbacks.Callback) -> list[str]:
         """Copies the files that a callback wrote, because the folders of a failed run may be deleted."""
         paths = callback_state.files_of(callback)
         for path in paths:
             _copy(path, os.path.join(self.folder, _FILES, str(number), os.path.basename(path)))
         return [os.path.basename(path) for path in paths]
 
-    def _put_files_back(self, number: int, callback: keras.callbacks.Callback, names: Sequence[str]) -> None:
+    def _restore_files(self, number: int, callback: keras.callbacks.Callback, names: Sequence[str]) -> None:
         for name in names:
             target = os.path.join(os.path.dirname(os.fspath(callback.filepath)), name)
             if not file_io.exists(target):
                 _copy(os.path.join(self.folder, _FILES, str(number), name), target)
 
-    def _require_room(self, size: int) -> None:
+    def _require_free_space(self, size: int) -> None:
         if file_io.is_remote(self.folder):
             return
-        if (free := shutil.disk_usage(self.folder).free) < _ROOM * size:
-            raise NotKeptError(f"{free} bytes are free in {self.folder}, and the state takes about {size}")
+        if (free := shutil.disk_usage(self.folder).free) < _FREE_SPACE_FACTOR * size:
+            raise NotSavedError(f"{self.folder} has {free} bytes of free disk space, and the state needs about {size}")
 
 
 def _copy(source: str, target: str) -> None:
@@ -213,7 +215,7 @@ def _require_finite(model: keras.Model) -> None:
             continue
         value = tf.convert_to_tensor(variable)
         if value.dtype.is_floating and not bool(tf.reduce_all(tf.math.is_finite(value))):
-            raise NotKeptError(f"the weights of {variable.name} are NaN or infinite")
+            raise NotSavedError(f"the weights of {variable.name} are NaN or infinite")
 
 
 def _number(value: object) -> object:

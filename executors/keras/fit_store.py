@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..modules.training_code import TrainingCode
 
 RESUMES_ITSELF = "resumes_by_its_own_checkpoints"  # attribute of models that resume from their own checkpoints
-_OWN = __name__.partition(".")[0]
+_PACKAGE = __name__.partition(".")[0]
 
 
 class FitKeeper(KerasObserver):
@@ -45,54 +45,63 @@ class FitKeeper(KerasObserver):
         in_order = threading.get_ident() == self._thread and not call.is_nested
         if not in_order or call.has_callback_list or getattr(call.model, RESUMES_ITSELF, False):
             return proceed()
-        return self._one(call, proceed)
+        return self._restore_or_run(call, proceed)
 
-    def _one(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
+    def _restore_or_run(
+        self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]
+    ) -> keras.callbacks.History:
         self._fits += 1
         model, callbacks = call.model, call.callbacks
         state = FitState(os.path.join(self._folder, str(self._fits)))
-        theirs = [one for one in callbacks if type(one).__module__.partition(".")[0] != _OWN]
-        facts = {**fit_call.described(call.bound, model, theirs), "code that runs before its end": self._code.digest()}
+        user_callbacks = [one for one in callbacks if type(one).__module__.partition(".")[0] != _PACKAGE]
+        facts = {
+            **fit_call.describe(call.bound, model, user_callbacks),
+            "code that runs before its end": self._code.digest(),
+        }
         if not self._trains:
-            history = self._restored(call, state, facts, theirs)
+            history = self._restore(call, state, facts, user_callbacks)
             if history is not None:
                 return history
             self._trains = True
-            self._forget_from(self._fits)
-        before = callback_state.attributes(theirs)
+            self._delete_from(self._fits)
+        before = callback_state.attributes(user_callbacks)
         history = proceed()
-        self._keep(state, model, history, facts, theirs, before, callbacks)
+        self._keep(state, model, history, facts, user_callbacks, before, callbacks)
         return history
 
-    def _restored(
-        self, call: KerasCall, state: FitState, described: Mapping[str, object], theirs: list[keras.callbacks.Callback]
+    def _restore(
+        self,
+        call: KerasCall,
+        state: FitState,
+        described: Mapping[str, object],
+        user_callbacks: list[keras.callbacks.Callback],
     ) -> Any:
         """Restores a fit that was completed in an earlier attempt and returns its History; None if there is none."""
         facts = state.facts()
         if facts is None:
             return None
         if differs := fit_call.differences(described, facts["call"]):
-            return self._say_why_not("; ".join(differs))
+            return self._log_difference("; ".join(differs))
         try:
             _build(call)
-            history = state.restore(call.model, theirs)
+            history = state.restore(call.model, user_callbacks)
         except Exception as error:  # if the call itself is invalid, fit raises the error again
-            return self._say_why_not(str(error) or type(error).__name__)
+            return self._log_difference(str(error) or type(error).__name__)
         for one in call.callbacks:
-            if passed_over := getattr(one, "passed_over", None):
-                passed_over(facts["steps"])
+            if skip_completed_fit := getattr(one, "skip_completed_fit", None):
+                skip_completed_fit(facts["steps"])
         report_progress(facts["reported"], steps=0)
         replay(call.model, history, call.callbacks, call.arguments.get("validation_freq", 1))
         logging.info(
-            "Fit %d of this run ended in an earlier try, which published no model. Its weights, optimizer and history "
-            "are restored from %s, and it is not trained again. To train anew, delete that folder.",
+            "Fit %d of this run was completed in an earlier attempt that published no model. Restored its weights, "
+            "optimizer and history from %s instead of training it again. To train it again, delete that folder.",
             self._fits, state.folder,
         )  # fmt: skip
         return history
 
-    def _say_why_not(self, reason: str) -> None:
+    def _log_difference(self, reason: str) -> None:
         logging.warning(
-            "Fit %d of this run ended in an earlier try, but differs now, so it is trained anew: %s.",
+            "Fit %d of this run was completed in an earlier attempt, but has changed and is trained again: %s.",
             self._fits, reason.rstrip("."),
         )  # fmt: skip
 
@@ -102,24 +111,24 @@ class FitKeeper(KerasObserver):
         model: keras.Model,
         history: keras.callbacks.History,
         call: Mapping[str, object],
-        theirs: list[keras.callbacks.Callback],
-        before: Sequence[Mapping[str, callback_state._Seen]],
+        user_callbacks: list[keras.callbacks.Callback],
+        before: Sequence[Mapping[str, callback_state._Attribute]],
         callbacks: list[keras.callbacks.Callback],
     ) -> None:
         """Saves the state; a failure to save must not end the run."""
-        backups = [one for one in callbacks if hasattr(one, "passed_over")]
+        backups = [one for one in callbacks if hasattr(one, "skip_completed_fit")]
         facts = {"steps": sum(one.steps for one in backups), "reported": reported_step()}
         weights = next((one.end for one in backups), "")
         try:
-            state.save(model, history, call, theirs, before, weights, **facts)
+            state.save(model, history, call, user_callbacks, before, weights, **facts)
         except Exception as error:  # including models that TensorFlow cannot save
             file_io.rmtree(state.folder)
             logging.warning(
-                "The state in which fit %d ended is not kept: %s. A run that fails from here on trains it again.",
+                "The final state of fit %d was not saved: %s. If this run fails later, the next run trains it again.",
                 self._fits, str(error).rstrip(".") or type(error).__name__,
             )  # fmt: skip
 
-    def _forget_from(self, number: int) -> None:
+    def _delete_from(self, number: int) -> None:
         """Deletes the states of this fit and of all later ones, which were trained from different states."""
         names = file_io.listdir(self._folder) if file_io.isdir(self._folder) else []
         for name in names:

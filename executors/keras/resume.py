@@ -2,8 +2,8 @@
 
 Usage, in a callback's `on_train_begin`:
 
-    begin_at(model, 3)                                       # start with the fourth epoch
-    model.train_function = Dropping(model, 0, 7, logs, None) # and with its eighth batch
+    set_first_epoch(model, 3)                                              # start with the fourth epoch
+    model.train_function = DroppingTrainFunction(model, 0, 7, logs, None)  # and with its eighth batch
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     import keras
 
 
-class Dropping:
+class DroppingTrainFunction:
     """Replaces a model's train function until the batches that were already trained have been dropped.
 
     Attributes:
-      own: The model's original train function.
+      original: The model's original train function.
     """
 
     def __init__(self, model: keras.Model, ahead: int, batches: int, logs: dict[str, float], rest: int | None) -> None:
@@ -37,7 +37,7 @@ class Dropping:
           rest: Number of remaining batches of the epoch, to end it without reading further; None to read until the
             data ends.
         """
-        self.own: Callable[[Iterator[object]], Mapping[str, object]] = model.train_function
+        self.original: Callable[[Iterator[object]], Mapping[str, object]] = model.train_function
         self._model = model
         self._ahead, self._left, self._logs, self._rest = ahead, batches, logs, rest
 
@@ -58,12 +58,14 @@ class Dropping:
             self._drop(iterator, _steps_per_execution(self._model))
             return dict(self._logs)
         if self._rest is None or self._rest <= 0:
-            self._model.train_function = self.own
+            self._model.train_function = self.original
         if self._rest is not None:
             if self._rest <= 0:
-                raise tf.errors.OutOfRangeError(None, None, "The epoch is as long as the ones before.")
+                raise tf.errors.OutOfRangeError(
+                    None, None, "End of the epoch, which has as many batches as the earlier ones."
+                )
             self._rest -= _steps_per_execution(self._model)
-        return self.own(iterator)
+        return self.original(iterator)
 
     def _drop(self, iterator: Iterator[object], steps: int) -> None:
         for _ in range(steps):

@@ -1,7 +1,7 @@
 """Chooses alternative pipeline settings for a module from the outcome of a trial.
 
     settings = Settings()                           # a schema with shapes; transformed examples
-    settings.alternatives(outcome, open_to)         # [Settings(train_examples="raw")]
+    alternatives(settings, outcome, adjustable)     # [Settings(train_examples="raw")]
 
 TFX's default wiring is tried first; alternatives only if the outcome suggests them.
 """
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 AUTO = "auto"
 RAW, TRANSFORMED = "raw", "transformed"
 YES, NO = "yes", "no"
-MOST = 4  # maximum number of attempts
+MAX_ATTEMPTS = 4
 _PHASES = ("transform", "model", "training", "evaluation", "export")
 
 # Messages of functions that expect a SparseTensor and get a Tensor, or vice versa.
 _SPARSE = re.compile(r"no attribute '(indices|values|dense_shape|row_splits|to_tensor)'|[Ss]parse")
 # Errors in the code, which do not depend on the examples.
-_OF_THE_CODE = ("NameError", "UnboundLocalError", "ImportError", "ModuleNotFoundError", "SyntaxError", "MemoryError")
+_CODE_ERRORS = ("NameError", "UnboundLocalError", "ImportError", "ModuleNotFoundError", "SyntaxError", "MemoryError")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,67 +75,69 @@ class Outcome:
 
     def fits(self, settings: Settings) -> bool:
         """Whether the attempt passed, on examples that contain the features that the module parses."""
-        return self.failure is None and not (settings.train_examples == RAW and self._absent(RAW, TRANSFORMED))
+        lacks_features = settings.train_examples == RAW and self._missing_features(RAW, TRANSFORMED)
+        return self.failure is None and not lacks_features
 
-    def wants_raw(self) -> str:
+    def reason_for_raw(self) -> str:
         """Returns why the module needs raw examples, or "" without evidence that it does."""
-        if absent := self._absent(TRANSFORMED, RAW):
-            return f"its input pipeline parses {closest_names(absent)}, which only the raw examples have"
-        if self.reads.get("transforms") and not self._absent(RAW, TRANSFORMED):
-            return "its input pipeline applies the Transform graph itself"
+        if absent := self._missing_features(TRANSFORMED, RAW):
+            return f"the input pipeline parses {closest_names(absent)}, which only the raw examples have"
+        if self.reads.get("transforms") and not self._missing_features(RAW, TRANSFORMED):
+            return "the input pipeline applies the Transform graph itself"
         return ""
 
-    def _absent(self, these: str, others: str) -> list[str]:
-        """Returns parsed features that only these examples lack, if the other kind lacks fewer in total."""
+    def _missing_features(self, kind: str, other_kind: str) -> list[str]:
+        """Returns parsed features that only examples of this kind lack, if the other kind lacks fewer in total."""
         parsed = self.reads.get("parsed") or {}
-        if not {these, others} <= self.features.keys():  # without a Transform there is one kind
+        if not {kind, other_kind} <= self.features.keys():  # without a Transform there is one kind
             return []
-        lacking = {
-            kind: [name for name, dtype in sorted(parsed.items()) if self.features[kind].get(name) != dtype]
-            for kind in (these, others)
+        missing = {
+            one: [name for name, dtype in sorted(parsed.items()) if self.features[one].get(name) != dtype]
+            for one in (kind, other_kind)
         }
-        return [name for name in lacking[these] if name not in lacking[others]] * (
-            len(lacking[others]) < len(lacking[these])
+        return [name for name in missing[kind] if name not in missing[other_kind]] * (
+            len(missing[other_kind]) < len(missing[kind])
         )
 
 
-def alternatives(settings: Settings, outcome: Outcome, open_to: Collection[str]) -> Iterator[tuple[Settings, str]]:
+def alternatives(settings: Settings, outcome: Outcome, adjustable: Collection[str]) -> Iterator[tuple[Settings, str]]:
     """Yields (settings, reason) of further attempts, the most promising first.
 
     Args:
       settings: Settings of the last attempt.
       outcome: Its outcome.
-      open_to: Names of the fields of `Settings` that may be changed.
+      adjustable: Names of the fields of `Settings` that may be changed.
     """
     failed = outcome.failure
-    if failed and "keras" in open_to and not settings.keras and _needs_keras_2(failed):
+    if failed and "keras" in adjustable and not settings.keras and _needs_keras_2(failed):
         yield dataclasses.replace(settings, keras="2"), failed.text
         return
-    on_raw = dataclasses.replace(settings, train_examples=RAW)
-    may_be_raw = "train_examples" in open_to and settings.train_examples == TRANSFORMED
-    if may_be_raw and (why := outcome.wants_raw()):
-        yield on_raw, why
-        may_be_raw = False
+    with_raw = dataclasses.replace(settings, train_examples=RAW)
+    can_use_raw = "train_examples" in adjustable and settings.train_examples == TRANSFORMED
+    if can_use_raw and (why := outcome.reason_for_raw()):
+        yield with_raw, why
+        can_use_raw = False
     if failed is None:
         return
     if failed.item in _PHASES:
-        yield from _fed_otherwise(settings, failed, open_to, may_be_raw)
-    if "keras" in open_to and not settings.keras and (why := raised_by_keras(failed.traceback, outcome.keras)):
+        yield from _input_alternatives(settings, failed, adjustable, can_use_raw)
+    can_change_keras = "keras" in adjustable and not settings.keras
+    if can_change_keras and (why := reason_for_other_keras(failed.traceback, outcome.keras)):
         yield dataclasses.replace(settings, keras="2" if outcome.keras == "3" else "3"), why
 
 
-def _fed_otherwise(
-    settings: Settings, failed: Verdict, open_to: Collection[str], may_be_raw: bool
+def _input_alternatives(
+    settings: Settings, failed: Verdict, adjustable: Collection[str], can_use_raw: bool
 ) -> Iterator[tuple[Settings, str]]:
-    said = f"{failed.text}\n{failed.traceback.rstrip().rpartition(chr(10))[2]}"
-    if "schema_shapes" in open_to and settings.schema_shapes == YES and _SPARSE.search(said):
+    message = f"{failed.text}\n{failed.traceback.rstrip().rpartition(chr(10))[2]}"
+    if "schema_shapes" in adjustable and settings.schema_shapes == YES and _SPARSE.search(message):
         yield (
             dataclasses.replace(settings, schema_shapes=NO),
-            "it expects sparse tensors, which a schema with shapes does not give",
+            "the module expects sparse tensors, and a schema with shapes produces dense ones",
         )
-    of_the_data = failed.item != "transform" and not failed.text.startswith(_OF_THE_CODE)
-    if may_be_raw and of_the_data and failed.error is not None and failed.exit_code == 1:
-        yield dataclasses.replace(settings, train_examples=RAW), "it fails on the transformed ones"
+    may_be_data_error = failed.item != "transform" and not failed.text.startswith(_CODE_ERRORS)
+    if can_use_raw and may_be_data_error and failed.error is not None and failed.exit_code == 1:
+        yield dataclasses.replace(settings, train_examples=RAW), "the module fails on the transformed examples"
 
 
 def _needs_keras_2(failed: Verdict) -> bool:
@@ -144,15 +146,15 @@ def _needs_keras_2(failed: Verdict) -> bool:
     return bool(classes[0][1] == KerasVersionError.__name__)
 
 
-def raised_by_keras(traceback: str, version: str) -> str:
+def reason_for_other_keras(traceback: str, version: str) -> str:
     """Returns a reason to try the other Keras version if the failure was raised inside Keras, else ""."""
     frames = re.findall(r'^  File "([^"]+)", line \d+', traceback, re.MULTILINE)
     if not frames or not re.search(r"/(tf_keras|keras)/", frames[-1]):
         return ""
-    return f"with Keras {version} it fails inside of Keras: {traceback.rstrip().rpartition(chr(10))[2][:200]}"
+    return f"the error is raised inside Keras {version}: {traceback.rstrip().rpartition(chr(10))[2][:200]}"
 
 
-def adapted(found: Mapping[str, str], reasons: Collection[str]) -> Verdict:
+def adaptation_verdict(found: Mapping[str, str], reasons: Collection[str]) -> Verdict:
     """Returns the verdict on a run that passes only with other settings than the first ones.
 
     Args:
@@ -161,21 +163,21 @@ def adapted(found: Mapping[str, str], reasons: Collection[str]) -> Verdict:
     """
     flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in found.items())
     text = (
-        f"the run goes through with {Settings(**found)}: {'; '.join(reasons)}. `run` does so; {flags} sets it without "
-        "a trial."
+        f"the run succeeds with {Settings(**found)}: {'; '.join(reasons)}. `run` uses this setting; {flags} sets it "
+        "without a trial."
     )
     return Verdict("adaptation", WARNING, text, details=dict(found))
 
 
-def on_transformed(why: str, was_tried: bool) -> Verdict:
+def transformed_examples_warning(why: str, was_tried: bool) -> Verdict:
     """Returns the warning that a module gets transformed examples although it seems to need raw ones.
 
     Args:
-      why: The reason from `Outcome.wants_raw`.
+      why: The reason from `Outcome.reason_for_raw`.
       was_tried: Whether raw examples were tried as well, and failed.
     """
-    what = "With raw examples the run would fail, too." if was_tried else ""
-    remedy = "" if was_tried else "Leave out --train-examples transformed, or give --train-examples raw."
+    what = "With raw examples, the run would fail, too." if was_tried else ""
+    remedy = "" if was_tried else "Remove --train-examples transformed, or set --train-examples raw."
     return Verdict(
-        "adaptation", WARNING, f"{why}; the Trainer gets the transformed ones. {what}".rstrip(), None, remedy
+        "adaptation", WARNING, f"{why}, but the Trainer reads the transformed examples. {what}".rstrip(), None, remedy
     )

@@ -36,7 +36,7 @@ class ExaminationRequest(TypedDict):
       check: A `CheckRequest`.
       source: The module's `ModuleSource`; None if the module cannot be run.
       tuner: The `ModuleSource` of the module with `tuner_fn`; None without modules or without such a module.
-      serves: Names of the functions that the pipeline calls in the module.
+      step_functions: Names of the functions that the pipeline calls in the module.
       hints: Possible causes of a failure, added to its remedy.
       keras: The module's `KerasChoice`; None without `source`.
       folder: Folder for all output.
@@ -49,7 +49,7 @@ class ExaminationRequest(TypedDict):
     check: dict[str, object]
     source: dict[str, object] | None
     tuner: Any
-    serves: list[str]
+    step_functions: list[str]
     hints: list[str]
     keras: Any
     folder: str
@@ -111,7 +111,7 @@ class Attempt:
         self._output = output
         self._set_outputs()
 
-    def make(
+    def run(
         self,
         source: ModuleSource | None,
         keras: KerasChoice | None,
@@ -133,7 +133,7 @@ class Attempt:
             "check": self._request.to_json(),
             "source": dataclasses.asdict(source) if source else None,
             "tuner": dataclasses.asdict(modules.tuner) if modules and modules.tuner else None,
-            "serves": modules.functions_called(source) if modules and source else [],
+            "step_functions": modules.functions_called(source) if modules and source else [],
             "hints": list(modules.hints) if modules and self._request.data else [],
             "keras": dataclasses.asdict(keras) if keras else None,
             "folder": self._folder,
@@ -148,7 +148,7 @@ class Attempt:
                 _WORKER,
                 state,
                 environment=environment,
-                until=events.is_over,
+                until=events.check_timeout,
                 what="checking",
                 forked=True,
                 output=self._output,
@@ -157,10 +157,10 @@ class Attempt:
         except Exception as error:  # the process itself failed: exceptions of the module arrive as verdicts
             found = {}
             events.read()
-            self._add(died(events.stage, error, self._output))
+            self._add(crash_verdict(events.stage, error, self._output))
         events.read()
-        if events.is_over_limit:
-            verdict = self._over_limit(events)
+        if events.has_timed_out:
+            verdict = self._timeout_verdict(events)
             if self._report.get(verdict.item) is None:
                 self._add(verdict)
         prepared: Prepared = raw.prepared() if raw else {}
@@ -178,29 +178,29 @@ class Attempt:
         for folder in (os.path.dirname(fn_args.serving_model_dir), fn_args.model_run_dir):
             os.makedirs(folder)
 
-    def _over_limit(self, events: EventReader) -> Verdict:
-        """Returns the verdict on a stage that exceeded the limit, with the progress that was seen."""
-        seen = events.seen
-        item = _item_of(events.stage) if events.stage != "trial" else seen.get("phase", "model")
+    def _timeout_verdict(self, events: EventReader) -> Verdict:
+        """Returns the verdict on a stage that exceeded the limit, with the progress so far."""
+        progress = events.progress
+        item = _item_of(events.stage) if events.stage != "trial" else progress.get("phase", "model")
         if item == "data" and self._report.get("data") is not None:
             item = "transform"
-        limit = f"ended after {self._request.limit:g} s (--limit)"
+        limit = f"stopped after {self._request.limit:g} s (--limit)"
         if events.stage != "trial":
-            return Verdict(item, WARNING, f"it was {limit}, before it was through")
-        steps = seen.get("steps", 0)
-        done = f"{steps} training step{'s' * (steps != 1)} had been done" if steps else "no training step was seen yet"
-        if losses := seen.get("losses"):
+            return Verdict(item, WARNING, f"{limit}, before it was complete")
+        steps = progress.get("steps", 0)
+        done = f"{steps} training step{'s' * (steps != 1)} completed" if steps else "no training step was observed"
+        if losses := progress.get("losses"):
             done += f", loss {losses[-1]:.4g}"
         return Verdict(
             item,
             WARNING,
-            f"{limit}: {done}. Nothing says how to cut this training shorter; what comes after it was not tried.",
-            remedy="A loop that goes by fn_args.train_steps is cut short by it; or give a larger --limit.",
-            details=seen,
+            f"{limit}: {done}. The check cannot shorten this training; the phases after it were not tried.",
+            remedy="Limit the loop to fn_args.train_steps, which a check reduces, or increase --limit.",
+            details=progress,
         )
 
 
-def died(stage: str, error: Exception, output: LastText) -> Verdict:
+def crash_verdict(stage: str, error: Exception, output: LastText) -> Verdict:
     """Returns the verdict on a subprocess that failed.
 
     Args:

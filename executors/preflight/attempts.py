@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Collection
 
 from ..runtime.logs.redaction import masked_text
-from .adaptation import MOST, RAW, Settings, adapted, alternatives, on_transformed
+from .adaptation import MAX_ATTEMPTS, RAW, Settings, adaptation_verdict, alternatives, transformed_examples_warning
 from .attempt import Trial
 from .verdicts import FAILED, WARNING, Report, Verdict
 
@@ -42,62 +42,62 @@ class Attempts:
         self._show = show
         self._shown = {(verdict.item, verdict.text) for verdict in report.verdicts}
 
-    def make(self, first: Settings, open_to: Collection[str]) -> Trial:
-        """Runs up to `MOST` attempts; the report takes the verdicts and findings of the selected one.
+    def run(self, first: Settings, adjustable: Collection[str]) -> Trial:
+        """Runs up to `MAX_ATTEMPTS` attempts; the report takes the verdicts and findings of the selected one.
 
         Args:
           first: Settings of the first attempt.
-          open_to: Names of the fields of `Settings` that may be changed.
+          adjustable: Names of the fields of `Settings` that may be changed.
 
         Returns:
           The trial of the selected attempt.
         """
-        made: list[_Attempt] = []
-        ahead: list[tuple[Settings, tuple[str, ...]]] = [(first, ())]
-        taken: _Attempt | None = None
-        while ahead and len(made) < MOST:
-            settings, reasons = ahead.pop(0)
-            if any(one.settings == settings for one in made):
+        attempts: list[_Attempt] = []
+        pending: list[tuple[Settings, tuple[str, ...]]] = [(first, ())]
+        selected: _Attempt | None = None
+        while pending and len(attempts) < MAX_ATTEMPTS:
+            settings, reasons = pending.pop(0)
+            if any(one.settings == settings for one in attempts):
                 continue
-            if made:
-                text = f"trying again with {settings}: {reasons[-1]}"
-                self._tell(Verdict("adaptation", WARNING, text))
-            one = self._make(settings, reasons, bool(open_to))
-            made.append(one)
-            more = list(alternatives(settings, one.trial.outcome, open_to))
-            ahead[:0] = [(other, (*reasons, why)) for other, why in more]
+            if attempts:
+                text = f"retrying with {settings}: {reasons[-1]}"
+                self._show_once(Verdict("adaptation", WARNING, text))
+            one = self._run_one(settings, reasons, bool(adjustable))
+            attempts.append(one)
+            further = list(alternatives(settings, one.trial.outcome, adjustable))
+            pending[:0] = [(other, (*reasons, why)) for other, why in further]
             if one.trial.outcome.fits(settings):
-                taken = taken or one
-                if not more:
-                    taken = one
+                selected = selected or one
+                if not further:
+                    selected = one
                     break
-        self._take(taken or made[0], first, open_to)
-        return (taken or made[0]).trial
+        self._report_selected(selected or attempts[0], first, adjustable)
+        return (selected or attempts[0]).trial
 
-    def _make(self, settings: Settings, reasons: tuple[str, ...], holds: bool) -> _Attempt:
+    def _run_one(self, settings: Settings, reasons: tuple[str, ...], defers_failures: bool) -> _Attempt:
         report = Report(self._report.module, list(self._report.verdicts))
 
         def add(verdict: Verdict) -> None:
-            verdict = masked(verdict)
+            verdict = redacted(verdict)
             report.verdicts.append(verdict)
-            if not (holds and verdict.status == FAILED):
-                self._tell(verdict)
+            if not (defers_failures and verdict.status == FAILED):
+                self._show_once(verdict)
 
         return _Attempt(settings, reasons, report, self._attempt(settings, report, add))
 
-    def _take(self, one: _Attempt, first: Settings, open_to: Collection[str]) -> None:
+    def _report_selected(self, one: _Attempt, first: Settings, adjustable: Collection[str]) -> None:
         verdicts = one.report.verdicts
         changed = {name: value for name, value in vars(one.settings).items() if value != getattr(first, name)}
         if changed:
-            verdicts.append(adapted(changed, one.reasons))
-        elif one.settings.train_examples != RAW and (why := one.trial.outcome.wants_raw()):
-            verdicts.append(on_transformed(why, "train_examples" in open_to))
+            verdicts.append(adaptation_verdict(changed, one.reasons))
+        elif one.settings.train_examples != RAW and (why := one.trial.outcome.reason_for_raw()):
+            verdicts.append(transformed_examples_warning(why, "train_examples" in adjustable))
         for verdict in verdicts:
-            self._tell(verdict)
+            self._show_once(verdict)
         self._report.verdicts[:] = verdicts
         self._report.findings.update(changed)
 
-    def _tell(self, verdict: Verdict) -> None:
+    def _show_once(self, verdict: Verdict) -> None:
         key = verdict.item, verdict.text
         if key in self._shown or (verdict.item in _ONCE and any(item == verdict.item for item, _ in self._shown)):
             return
@@ -105,6 +105,6 @@ class Attempts:
         self._show(verdict)
 
 
-def masked(verdict: Verdict) -> Verdict:
+def redacted(verdict: Verdict) -> Verdict:
     """Returns a verdict with secrets redacted from its text."""
     return dataclasses.replace(verdict, text=masked_text(verdict.text))

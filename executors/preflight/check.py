@@ -31,12 +31,12 @@ from ..runtime.logs.exceptions import describe
 from ..runtime.quantities import size_text
 from ..saved_models.check import check_saved_model
 from .adaptation import AUTO, Settings
-from .attempt import Attempt, Trial, died
-from .attempts import Attempts, masked
+from .attempt import Attempt, Trial, crash_verdict
+from .attempts import Attempts, redacted
 from .files import file_verdicts
-from .places import place_of, shown
+from .places import display_path, place_of
 from .raw_process import RawData
-from .remedies import remedy_by_words, shortened
+from .remedies import remedy_for_message, shorten_message
 from .request import CheckRequest
 from .verdicts import (
     ALWAYS,
@@ -75,14 +75,14 @@ def check(request: CheckRequest, show: Show = lambda verdict: None) -> Report:
     report = Report(request.module)
 
     def add(verdict: Verdict) -> None:
-        report.verdicts.append(masked(verdict))
+        report.verdicts.append(redacted(verdict))
         show(report.verdicts[-1])
 
     with tempfile.TemporaryDirectory(prefix="generic-trainer-check-") as folder:
-        _Check(request, os.path.realpath(folder), add, show, report).make()
+        _Check(request, os.path.realpath(folder), add, show, report).run()
     for item in ALWAYS:
         if report.get(item) is None:
-            add(Verdict(item, NOT_REACHED, _why_not(report)))
+            add(Verdict(item, NOT_REACHED, _reason_not_reached(report)))
     order = (*STATIC, *TRIAL)
     report.verdicts.sort(key=lambda verdict: order.index(verdict.item))
     report.seconds = time.perf_counter() - begin
@@ -94,10 +94,10 @@ def execute(state: Mapping[str, object]) -> ReportState:
     return check(CheckRequest.from_json(state)).to_json()
 
 
-def _why_not(report: Report) -> str:
+def _reason_not_reached(report: Report) -> str:
     if (failed := report.first_failure) is not None:
         return f"{failed.item} failed"
-    return next((f"after {one.item}" for one in reversed(report.verdicts) if one.status == WARNING), "")
+    return next((f"stopped at {one.item}" for one in reversed(report.verdicts) if one.status == WARNING), "")
 
 
 class _Check:
@@ -110,7 +110,7 @@ class _Check:
         self._output = LastText()
         self._modules: PipelineModules | None = None
 
-    def make(self) -> None:
+    def run(self) -> None:
         """Runs all checks."""
         source, keras = self._find_module()
         temporary = os.path.join(self._folder, "temporary")  # trial processes are killed before they remove temp files
@@ -155,10 +155,10 @@ class _Check:
             self._add(Verdict("module", FAILED, str(error), place, exit_code=error.exit_code))
             return None, None
         others = len(source.files) - 1
-        more = f" and {others} of its own imports" if others else ""
-        text = f"{shown(source.path)}{more}; Keras {keras.version} ({keras.reason})"
+        more = f" and {others} imported file{'s' * (others != 1)}" if others else ""
+        text = f"{display_path(source.path)}{more}; Keras {keras.version} ({keras.reason})"
         if request.data and modules.transform not in (None, source):
-            text += f"; {modules.notice or f'Transform uses {shown(modules.transform.path)}'}"
+            text += f"; {modules.notice or f'Transform uses {display_path(modules.transform.path)}'}"
         if request.tunes and modules.tuner_notice:
             text += f"; {modules.tuner_notice}"
         self._add(Verdict("module", PASSED, text, details={"keras": keras.version}))
@@ -178,19 +178,19 @@ class _Check:
                 raw_data[shapes] = self._prepare_raw_data(environment, shapes)
             folder = os.path.join(self._folder, f"{settings.train_examples}-{shapes}{settings.keras}")
             one = Attempt(self._request, settings, folder, report, add, self._output)
-            own = KerasChoice(settings.keras, "as a trial showed") if settings.keras else keras
-            theirs = {**environment, **(own.environment() if own else {})}
-            return one.make(source, own, theirs, raw_data.get(shapes), self._modules)
+            trial_keras = KerasChoice(settings.keras, "determined by a trial") if settings.keras else keras
+            trial_environment = {**environment, **(trial_keras.environment() if trial_keras else {})}
+            return one.run(source, trial_keras, trial_environment, raw_data.get(shapes), self._modules)
 
         request = self._request
-        open_to = {"train_examples"} if request.data and transforms and request.train_examples == AUTO else set()
+        adjustable = {"train_examples"} if request.data and transforms and request.train_examples == AUTO else set()
         if request.data and not request.fn_args.schema_path and request.schema_shapes == AUTO:
-            open_to.add("schema_shapes")
+            adjustable.add("schema_shapes")
         if request.options.keras == AUTO and request.options.worker_range[1] == 1 and has_keras_3():
-            open_to.add("keras")
+            adjustable.add("keras")
         first = Settings.of(request.train_examples, request.schema_shapes)
         try:
-            return Attempts(attempt, self._report, self._show).make(first, open_to if source else ())
+            return Attempts(attempt, self._report, self._show).run(first, adjustable if source else ())
         finally:
             for raw in raw_data.values():
                 raw.thread.join()
@@ -204,7 +204,7 @@ class _Check:
         request: RawDataRequest = {
             "check": dataclasses.replace(self._request, schema_shapes=shapes).to_json(),
             "source": dataclasses.asdict(source) if source else None,
-            "serves": self._modules.functions_called(source) if self._modules and source else [],
+            "step_functions": self._modules.functions_called(source) if self._modules and source else [],
             "folder": os.path.join(self._folder, f"raw-{shapes}"),
             "events": os.path.join(self._folder, f"raw-{shapes}-events"),
         }
@@ -231,26 +231,27 @@ class _Check:
                 **planning_arguments(**found["evaluation"]),
             )
         except ModelCheckError as error:
-            text = shortened(_without(str(error), trial.folder, self._folder))
-            remedy = remedy_by_words(str(error))
+            text = shorten_message(_relative_to(str(error), trial.folder, self._folder))
+            remedy = remedy_for_message(str(error))
             self._add(Verdict("SavedModel", FAILED, text, place, remedy, 3, error=describe(error)))
             return
         except Exception as error:
-            self._add(died("SavedModel", error, self._output))
+            self._add(crash_verdict("SavedModel", error, self._output))
             return
-        answer = ", ".join(f"{name}={_short(values)}" for name, values in report.answer.items())
-        text = (
-            f"{size_text(report.size_bytes)}; it loads in a fresh process; signatures: {', '.join(report.signatures)}"
-        )
-        source = _without(report.example, trial.folder, self._folder)
+        answer = ", ".join(f"{name}={_shortened_values(values)}" for name, values in report.answer.items())
+        text = f"{size_text(report.size_bytes)}; loads in a new process; signatures: {', '.join(report.signatures)}"
+        source = _relative_to(report.example, trial.folder, self._folder)
         text += (
-            f"; it answers {'an eval example' if 'first eval example' in source else source}: {answer}"
+            f"; prediction for {'an eval example' if 'first eval example' in source else source}: {answer}"
             if answer
             else ""
         )
-        odd = [f"{name} {outcome}" for name, outcome in report.checks.items() if outcome not in ("passed", "skipped")]
-        status = WARNING if odd else PASSED
-        self._add(Verdict("SavedModel", status, ". ".join([text, *odd]), details={"signatures": report.signatures}))
+        failed_checks = [
+            f"{name} {outcome}" for name, outcome in report.checks.items() if outcome not in ("passed", "skipped")
+        ]
+        status = WARNING if failed_checks else PASSED
+        text = ". ".join([text, *failed_checks])
+        self._add(Verdict("SavedModel", status, text, details={"signatures": report.signatures}))
         if found["evaluation"]["overrides"]["labels"] and report.evaluation_plan:
             self._add_plan(EvaluationPlan.from_json(report.evaluation_plan))
 
@@ -260,13 +261,13 @@ class _Check:
         self._add(Verdict(EVALUATION_PLAN, PASSED if plan.compares else WARNING, plan.line(), details=plan.to_json()))
 
 
-def _without(text: str, *folders: str) -> str:
+def _relative_to(text: str, *folders: str) -> str:
     """Returns a text with paths in these folders made relative to them."""
     for folder in folders:
         text = text.replace(f"{folder}/", "")
     return text
 
 
-def _short(values: Sequence[object]) -> str:
+def _shortened_values(values: Sequence[object]) -> str:
     text = str([float(f"{one:.4g}") if isinstance(one, float) else one for one in values])
     return text if len(text) < 120 else f"{text[:120]}…"

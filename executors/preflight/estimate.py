@@ -34,13 +34,13 @@ class Memory:
 
 
 def verdict(
-    watch: Watch, asked: int | None, is_shortened: bool, records: int, seconds: float, peaks: dict[str, int]
+    watch: Watch, requested: int | None, is_shortened: bool, records: int, seconds: float, peaks: dict[str, int]
 ) -> Verdict:
     """Returns the estimate for a whole run.
 
     Args:
       watch: Measurements of the trial.
-      asked: Requested number of steps, or None.
+      requested: Requested number of steps, or None.
       is_shortened: Whether the trial got a reduced number of steps, so that `watch.planned_steps` is too small.
       records: Estimated number of training examples; 0 if unknown.
       seconds: Duration of the trial.
@@ -48,33 +48,33 @@ def verdict(
     """
     memory = f"{peaks['memory'] / 1e9:.2g} GB of memory"
     if "gpu_memory" in peaks:
-        memory += f", {peaks['gpu_memory'] / 1e9:.2g} GB of the GPU's"
-    steady, steps = watch.steady_seconds(), _steps(watch, asked, is_shortened, records)
+        memory += f", {peaks['gpu_memory'] / 1e9:.2g} GB of GPU memory"
+    steady, steps = watch.steady_seconds(), _steps(watch, requested, is_shortened, records)
     details: dict[str, object] = {**peaks, "seconds_per_step": steady, "steps": steps}
     if steady is None:
-        return Verdict("estimate", SKIPPED, f"{memory}; too few steps were seen to tell a step's time", details=details)
+        return Verdict("estimate", SKIPPED, f"{memory}; too few steps to measure the time per step", details=details)
     measured = f"measured over {len(watch.step_seconds)} steps on this machine"
     if not steps:
         text = (
-            f"{duration_text(steady)} a step, {memory}; {measured}. No number of steps was asked for (--train-steps)."
+            f"{duration_text(steady)} per step, {memory}; {measured}. No number of steps was requested (--train-steps)."
         )
         return Verdict("estimate", PASSED, text, details=details)
-    others = max(0.0, seconds - watch.first_seconds - sum(watch.step_seconds))
-    total = others + watch.first_seconds + steady * (steps - 1)
-    about = "" if asked or watch.planned_steps else "about "
+    other_seconds = max(0.0, seconds - watch.first_seconds - sum(watch.step_seconds))
+    total = other_seconds + watch.first_seconds + steady * (steps - 1)
+    about = "" if requested or watch.planned_steps else "about "
     text = (
         f"training takes about {duration_text(total)} for {about}{steps:,} steps of {duration_text(steady)}, "
-        f"{duration_text(max(0.0, total - steady * steps))} of it before the first step and to export, and {memory}; "
-        f"{measured}, evaluations and what is kept of the data come on top"
+        f"{duration_text(max(0.0, total - steady * steps))} of it for startup and export, and {memory}; "
+        f"{measured}, without evaluations and cached data"
     )
     return Verdict("estimate", PASSED, text, details={**details, "seconds": total})
 
 
-def _steps(watch: Watch, asked: int | None, is_shortened: bool, records: int) -> int | None:
+def _steps(watch: Watch, requested: int | None, is_shortened: bool, records: int) -> int | None:
     """Returns the number of steps of a run: planned by the loop, requested, or computed from epochs and records."""
     planned = None if is_shortened else watch.planned_steps
-    if planned or asked:
-        return planned or asked
+    if planned or requested:
+        return planned or requested
     if watch.epochs and records and watch.batch_size:
         return max(1, -(-records // watch.batch_size)) * watch.epochs
     return None

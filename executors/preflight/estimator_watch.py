@@ -25,20 +25,20 @@ class EstimatorWatch(EstimatorObserver):
     def train_and_evaluate(self, call: EstimatorCall, proceed: Callable[[], None]) -> None:
         """Limits the steps of both specs."""
         given = call.arguments
-        most, enough = given["train_spec"].max_steps, self._watch.most_steps
-        self._watch.planned_steps, self._is_planned = most, True
-        given["train_spec"] = given["train_spec"]._replace(max_steps=min(most or enough, enough))
+        requested, limit = given["train_spec"].max_steps, self._watch.max_steps
+        self._watch.planned_steps, self._is_planned = requested, True
+        given["train_spec"] = given["train_spec"]._replace(max_steps=min(requested or limit, limit))
         given["eval_spec"] = given["eval_spec"]._replace(steps=1)
         proceed()
 
     def train(self, call: EstimatorCall, proceed: Callable[[], tf.estimator.Estimator]) -> tf.estimator.Estimator:
         """Limits `max_steps` and adds a hook that reports each step."""
         given = call.arguments
-        requested, enough = given.get("steps") or given.get("max_steps"), self._watch.most_steps
+        requested, limit = given.get("steps") or given.get("max_steps"), self._watch.max_steps
         if not self._is_planned:
             self._watch.planned_steps = requested
         given.pop("steps", None)
-        given["max_steps"] = min(requested or enough, enough)
+        given["max_steps"] = min(requested or limit, limit)
         given["hooks"] = [*(given.get("hooks") or ()), _step_hook(self._watch)]
         estimator = proceed()
         self._watch.enter("training")
@@ -70,7 +70,7 @@ class EstimatorWatch(EstimatorObserver):
         """Records the export's folder."""
         in_loop, self._watch.in_loop = self._watch.in_loop, False
         try:
-            self._watch.note_save(str(call.arguments["export_dir_base"]))
+            self._watch.record_save(str(call.arguments["export_dir_base"]))
             return proceed()
         finally:
             self._watch.in_loop = in_loop

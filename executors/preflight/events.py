@@ -12,7 +12,7 @@ from .verdicts import FAILED, Verdict
 
 if TYPE_CHECKING:
     from .input_watch import Reads
-    from .watch import Seen
+    from .watch import Progress
 
 
 class Event(TypedDict, total=False):
@@ -20,7 +20,7 @@ class Event(TypedDict, total=False):
 
     verdict: dict[str, object]
     stage: str
-    seen: Seen
+    progress: Progress
     reads: Reads
 
 
@@ -44,9 +44,9 @@ class EventWriter:
         """Writes the start of a stage: an item, or "trial"."""
         self._write({"stage": item})
 
-    def seen(self, seen: Seen) -> None:
+    def progress(self, progress: Progress) -> None:
         """Writes the progress of the training."""
-        self._write({"seen": seen})
+        self._write({"progress": progress})
 
     def reads(self, reads: Reads) -> None:
         """Writes how the module's input pipeline reads its examples; see `input_watch`."""
@@ -68,27 +68,27 @@ class EventReader:
 
     Attributes:
       stage: Current stage of the worker process; "load" at first.
-      seen: Last progress of the training.
+      progress: Last progress of the training.
       reads: How the module's input pipeline reads its examples; see `input_watch`.
-      is_over_limit: Whether the worker process exceeded the limit.
+      has_timed_out: Whether the worker process exceeded the limit.
     """
 
     def __init__(self, path: str, raw: str, add: Callable[[Verdict], None], limit: float) -> None:
         self.stage = "load"
-        self.seen: Seen = {}
+        self.progress: Progress = {}
         self.reads: Reads = {}
-        self.is_over_limit = False
+        self.has_timed_out = False
         self._main = path
         self._read = {name: 0 for name in (raw, path) if name}
         self._add = add
         self._limit = limit
         self._since = time.monotonic()
 
-    def is_over(self) -> bool:
+    def check_timeout(self) -> bool:
         """Reads new events; returns whether the current stage exceeds the limit."""
         self.read()
-        self.is_over_limit = time.monotonic() - self._since > self._limit
-        return self.is_over_limit
+        self.has_timed_out = time.monotonic() - self._since > self._limit
+        return self.has_timed_out
 
     def read(self) -> None:
         """Reads new events; leaves an incomplete last line for the next call."""
@@ -99,14 +99,14 @@ class EventReader:
                 whole = text[: text.rfind(b"\n") + 1]
                 self._read[path] += len(whole)
                 for line in whole.splitlines():
-                    self._take(json.loads(line), path == self._main)
+                    self._handle(json.loads(line), path == self._main)
 
-    def _take(self, event: Event, is_main: bool) -> None:
+    def _handle(self, event: Event, is_main: bool) -> None:
         if "verdict" in event:
             self._add(Verdict.from_json(event["verdict"]))
         elif is_main and "stage" in event:
             self.stage, self._since = event["stage"], time.monotonic()
-        elif "seen" in event:
-            self.seen = event["seen"]
+        elif "progress" in event:
+            self.progress = event["progress"]
         elif "reads" in event:
             self.reads = event["reads"]

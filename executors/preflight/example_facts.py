@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 _KINDS = {"bytes_list": "BYTES", "float_list": "FLOAT", "int64_list": "INT"}
 _TYPES = {str: "BYTES", bytes: "BYTES", float: "FLOAT", int: "INT", bool: "INT"}  # Python types of Parquet values
-_SHOWN = 8  # features or values listed in one line
-_CHARACTERS = 100  # shown of a value
-_LISTED = 20  # maximum number of problems listed
-_OFTEN = 10  # minimum average count of each distinct value for a feature to be treated as categorical
-MOST_VALUES = 1000  # distinct values kept for each feature
+_MAX_SHOWN = 8  # features or values listed in one line
+_MAX_CHARACTERS = 100  # shown of a value
+_MAX_PROBLEMS = 20  # maximum number of problems listed
+_MIN_OCCURRENCES = 10  # minimum average count of each distinct value for a feature to be treated as categorical
+MAX_VALUES = 1000  # distinct values kept for each feature
 _FEW_VALUES = 50  # a summary lists the values of an integer feature with at most this many distinct ones
 
 
@@ -36,7 +36,7 @@ class FeatureFacts:
       least, most: Minimum and maximum number of values in an example.
       lowest, highest: Minimum and maximum of the finite numbers; None without any, and for strings.
       not_finite: Number of values that are NaN or infinite.
-      values: Distinct strings or integers, about `MOST_VALUES` at most.
+      values: Distinct strings or integers, about `MAX_VALUES` at most.
     """
 
     kind: str
@@ -58,7 +58,7 @@ class FeatureFacts:
             self.highest = max(finite) if self.highest is None else max(self.highest, *finite)
         if kind == "FLOAT":
             self.not_finite += sum(not math.isfinite(value) for value in values)
-        elif len(self.values) < MOST_VALUES:
+        elif len(self.values) < MAX_VALUES:
             self.values.update(values)
 
     def summary(self) -> FeatureSummary:
@@ -114,21 +114,23 @@ def differences(
     Returns:
       Errors (features of different types) and warnings.
     """
-    wrong, odd = [], []
+    errors, warnings = [], []
     for name in sorted({*train, *evaluation}):
         one, other, called = train.get(name), evaluation.get(name), short_repr(name)
         if one is None or other is None:
-            odd.append(f"feature {called} is in {'train' if one else 'eval'} and not in {'eval' if one else 'train'}")
+            has, lacks = ("train", "eval") if one else ("eval", "train")
+            warnings.append(f"feature {called} is in {has} but not in {lacks}")
         elif one.kind != other.kind:
-            wrong.append(f"feature {called} is {one.kind} in train and {other.kind} in eval")
+            errors.append(f"feature {called} is {one.kind} in train and {other.kind} in eval")
         elif one.least == one.most and other.least == other.most and one.most != other.most:
-            odd.append(f"feature {called} has {_count(one.most)} in train and {_count(other.most)} in eval")
-        elif is_whole and (strange := _strange(one, other)):
-            odd.append(f"feature {called} has {short_repr(strange[0])} in eval, which no example of train has")
-    return first_of(wrong), first_of(odd)
+            warnings.append(f"feature {called} has {_count(one.most)} in train and {_count(other.most)} in eval")
+        elif is_whole and (new_values := _new_values(one, other)):
+            value = short_repr(new_values[0])
+            warnings.append(f"feature {called} has the value {value} in eval, which does not occur in train")
+    return first_problems(errors), first_problems(warnings)
 
 
-def odd_values(facts: dict[str, FeatureFacts], label: str, split: str, count: int) -> list[str]:
+def value_warnings(facts: dict[str, FeatureFacts], label: str, split: str, count: int) -> list[str]:
     """Returns warnings about NaN or infinite values, and about examples without the label.
 
     Args:
@@ -137,39 +139,34 @@ def odd_values(facts: dict[str, FeatureFacts], label: str, split: str, count: in
       split: The split's name.
       count: Number of examples that `facts` covers.
     """
-    odd = [
-        f"feature {short_repr(name)} has {_count(fact.not_finite)} in {split} that {_are(fact.not_finite)} NaN or "
-        "infinite"
+    warnings = [
+        f"feature {short_repr(name)} has {_count(fact.not_finite, 'NaN or infinite value')} in {split}"
         for name, fact in sorted(facts.items())
         if fact.not_finite
     ]
     if label in facts and facts[label].examples < count:
-        odd.insert(0, f"{count - facts[label].examples:,} of {count:,} examples of {split} have no label {label!r}")
-    return first_of(odd)
+        warnings.insert(0, f"{count - facts[label].examples:,} of {count:,} {split} examples have no label {label!r}")
+    return first_problems(warnings)
 
 
-def first_of(problems: list[str]) -> list[str]:
+def first_problems(problems: list[str]) -> list[str]:
     """Returns the first 20 problems, and if there are more, a last entry with the number of the others."""
-    more = len(problems) - _LISTED
-    return problems if more <= 0 else [*problems[:_LISTED], f"and {more:,} more like these"]
+    more = len(problems) - _MAX_PROBLEMS
+    return problems if more <= 0 else [*problems[:_MAX_PROBLEMS], f"and {more:,} more"]
 
 
-def _strange(train: FeatureFacts, evaluation: FeatureFacts) -> list[Value]:
+def _new_values(train: FeatureFacts, evaluation: FeatureFacts) -> list[Value]:
     """Returns values that only eval has, for categorical features; [] for others."""
-    is_vocabulary = 0 < _OFTEN * len(train.values) <= train.examples and len(evaluation.values) < MOST_VALUES
-    return sorted(evaluation.values - train.values, key=_in_order) if is_vocabulary else []
+    is_vocabulary = 0 < _MIN_OCCURRENCES * len(train.values) <= train.examples and len(evaluation.values) < MAX_VALUES
+    return sorted(evaluation.values - train.values, key=_sort_key) if is_vocabulary else []
 
 
-def _in_order(value: Value) -> tuple[bool, Any]:
+def _sort_key(value: Value) -> tuple[bool, Any]:
     return isinstance(value, bytes), value  # a feature of kind "mixed" has strings and numbers
 
 
-def _count(number: int) -> str:
-    return "1 value" if number == 1 else f"{number:,} values"
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
+def _count(number: int, what: str = "value") -> str:
+    return f"1 {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def contradictions(facts: dict[str, FeatureFacts], schema: schema_pb2.Schema) -> tuple[list[str], list[str]]:
@@ -180,28 +177,28 @@ def contradictions(facts: dict[str, FeatureFacts], schema: schema_pb2.Schema) ->
     """
     from tensorflow_metadata.proto.v0 import schema_pb2
 
-    wrong, odd = [], []
+    errors, warnings = [], []
     domains = {domain.name: domain for domain in schema.string_domain}
     for feature in schema.feature:
         fact, kind = facts.get(feature.name), schema_pb2.FeatureType.Name(feature.type)
         if fact is None:
             if feature.presence.min_fraction == 1 and not feature.deprecated:
                 hint = did_you_mean(feature.name, facts)
-                odd.append(f"no example has the feature {feature.name!r}, which the schema requires.{hint}")
+                warnings.append(f"no example has the feature {feature.name!r}, which the schema requires.{hint}")
             continue
         if kind in _KINDS.values() and fact.kind != kind:
-            wrong.append(f"feature {feature.name!r} is {fact.kind} in the examples and {kind} in the schema")
+            errors.append(f"feature {feature.name!r} is {fact.kind} in the examples and {kind} in the schema")
         size = 1
         for dimension in feature.shape.dim:
             size *= dimension.size
         if feature.HasField("shape") and fact.examples and (fact.least, fact.most) != (size, size):
             got = fact.least if fact.least == fact.most else f"{fact.least} to {fact.most}"
-            wrong.append(f"feature {feature.name!r} has {got} values in the examples and {size} in the schema")
-        odd += _out_of_domain(feature, fact, domains)
-    return first_of(wrong), first_of(odd)
+            errors.append(f"feature {feature.name!r} has {got} values in the examples and {size} in the schema")
+        warnings += _out_of_domain(feature, fact, domains)
+    return first_problems(errors), first_problems(warnings)
 
 
-def facts_shown(facts: dict[str, FeatureFacts], label: str = "") -> str:
+def facts_text(facts: dict[str, FeatureFacts], label: str = "") -> str:
     """Returns the features in one line: "4 FLOAT (…), 1 INT (variety, the label: 0, 1, 2)"."""
     groups: dict[str, list[str]] = {}
     for name, fact in sorted(facts.items()):
@@ -209,17 +206,17 @@ def facts_shown(facts: dict[str, FeatureFacts], label: str = "") -> str:
         groups.setdefault(fact.kind, []).append(f"{name}{many}")
     parts = []
     for kind, names in groups.items():
-        more = ", …" if len(names) > _SHOWN else ""
-        parts.append(f"{len(names)} {kind} ({', '.join(shorten(name) for name in names[:_SHOWN])}{more})")
+        more = ", …" if len(names) > _MAX_SHOWN else ""
+        parts.append(f"{len(names)} {kind} ({', '.join(shorten(name) for name in names[:_MAX_SHOWN])}{more})")
     text = ", ".join(parts)
     return f"{text}; label {label}: {_values_of(facts[label])}" if label in facts else text
 
 
 def _values_of(fact: FeatureFacts) -> str:
-    if fact.values and len(fact.values) <= _SHOWN:
+    if fact.values and len(fact.values) <= _MAX_SHOWN:
         return ", ".join(
-            one[:_CHARACTERS].decode("utf-8", "replace") if isinstance(one, bytes) else str(one)
-            for one in sorted(fact.values, key=_in_order)
+            one[:_MAX_CHARACTERS].decode("utf-8", "replace") if isinstance(one, bytes) else str(one)
+            for one in sorted(fact.values, key=_sort_key)
         )
     return f"{len(fact.values)} values" if fact.lowest is None else f"{fact.lowest:.4g} to {fact.highest:.4g}"
 
@@ -231,11 +228,11 @@ def _out_of_domain(
     has_max = number.HasField("max") and fact.highest is not None and fact.highest > number.max
     has_min = number.HasField("min") and fact.lowest is not None and fact.lowest < number.min
     if has_max or has_min:
-        return [f"feature {feature.name!r} goes from {fact.lowest:g} to {fact.highest:g}, out of its domain"]
+        return [f"feature {feature.name!r} ranges from {fact.lowest:g} to {fact.highest:g}, outside its domain"]
     known = domains[feature.domain].value if feature.domain in domains else feature.string_domain.value
-    strange = [
+    unknown = [
         value for value in fact.values if isinstance(value, bytes) and value.decode("utf-8", "replace") not in known
     ]
-    if known and strange:
-        return [f"feature {feature.name!r} has {shorten(repr(strange[0]))}, which is not in its domain"]
+    if known and unknown:
+        return [f"feature {feature.name!r} has the value {shorten(repr(unknown[0]))}, which is not in its domain"]
     return []

@@ -10,7 +10,7 @@ from ..runtime.files.artifact_layout import read_hyperparameters
 from ..runtime.files.schema import read_schema
 from ..runtime.quantities import size_text
 from ..saved_models.locations import base_model_path
-from .places import shown
+from .places import display_path
 from .request import CheckRequest
 from .verdicts import FAILED, PASSED, Verdict
 
@@ -30,14 +30,14 @@ def file_verdicts(request: CheckRequest) -> Iterator[Verdict]:
         ("transform graph", fn_args.transform_graph_path, lambda: _graph(str(fn_args.transform_graph_path))),
         ("base model", request.base_model, lambda: _base_model(request)),
         ("hyperparameters", request.hyperparameters, lambda: _hyperparameters(request)),
-        ("custom_config", fn_args.custom_config, lambda: _names(fn_args.custom_config or {})),
+        ("custom_config", fn_args.custom_config, lambda: _listed_names(fn_args.custom_config or {})),
     ]
-    for item, value, look in given:
+    for item, value, check in given:
         if item in request.problems:
             yield Verdict(item, FAILED, request.problems[item], exit_code=2)
         elif value:
             try:
-                yield Verdict(item, PASSED, look())
+                yield Verdict(item, PASSED, check())
             except TrainerError as error:
                 yield Verdict(item, FAILED, str(error), exit_code=error.exit_code)
 
@@ -47,13 +47,13 @@ def _examples(patterns: list[str]) -> str:
     for pattern in patterns:
         found = [path for path in file_io.glob(pattern) if not file_io.isdir(path)]
         if not found:
-            raise InputError(f"no file matches {pattern!r}.{_near(pattern)} Check the path, or the split's name.")
+            raise InputError(f"no file matches {pattern!r}.{_suggestion(pattern)} Check the path or the split name.")
         files += found
     size = sum(map(file_io.size_of, files))
     return f"{len(files)} file{'s' * (len(files) != 1)}, {size_text(size)}: {', '.join(patterns)}"
 
 
-def _near(pattern: str) -> str:
+def _suggestion(pattern: str) -> str:
     """Returns " Did you mean …?" for the first path component that does not exist, or ""."""
     if file_io.is_remote(pattern):
         return ""
@@ -67,28 +67,28 @@ def _near(pattern: str) -> str:
 def _schema(path: str) -> str:
     schema = read_schema(path)
     if not schema.feature:
-        raise InputError(f"schema {path} names no features.")
-    return f"{len(schema.feature)} features: {shown(path)}"
+        raise InputError(f"schema {path} contains no features.")
+    return f"{len(schema.feature)} features: {display_path(path)}"
 
 
 def _graph(path: str) -> str:
     if not file_io.isdir(path):
-        raise InputError(f"transform_graph_path={path}: there is no such folder.{_near(path)}")
+        raise InputError(f"transform_graph_path={path}: the folder does not exist.{_suggestion(path)}")
     missing = [part for part in _GRAPH_PARTS if part not in file_io.listdir(path)]
     if missing:
-        raise InputError(f"transform_graph_path={path} is no output of Transform: it lacks {', '.join(missing)}.")
-    return shown(path)
+        raise InputError(f"transform_graph_path={path} is not an output of Transform: it lacks {', '.join(missing)}.")
+    return display_path(path)
 
 
 def _base_model(request: CheckRequest) -> str:
     request.fn_args.base_model = base_model_path(request.base_model)
-    return shown(request.fn_args.base_model)
+    return display_path(request.fn_args.base_model)
 
 
 def _hyperparameters(request: CheckRequest) -> str:
     request.fn_args.hyperparameters = read_hyperparameters(request.hyperparameters, "--hyperparameters")
-    return _names(request.fn_args.hyperparameters.get("values", request.fn_args.hyperparameters))
+    return _listed_names(request.fn_args.hyperparameters.get("values", request.fn_args.hyperparameters))
 
 
-def _names(values: dict[str, object]) -> str:
+def _listed_names(values: dict[str, object]) -> str:
     return ", ".join(map(str, values)) or "empty"

@@ -39,10 +39,10 @@ class KerasWatch(KerasObserver):
             )
             given["validation_steps"] = 1
         call.add_callback(_step_callback(call.model, self._watch))
-        self._watch.model = _described(call.model)
+        self._watch.model = _describe(call.model)
         with self._watch.loop():
             history = proceed()
-        self._watch.model = _described(call.model)
+        self._watch.model = _describe(call.model)
         if self._watch.batch_size is None:
             self._watch.batch_size = _batch_size(given.get("x"), given.get("batch_size"))
         return history
@@ -76,7 +76,7 @@ def _step_callback(model: keras.Model, watch: Watch) -> keras.callbacks.Callback
             loss = (logs or {}).get("loss")
             steps, self._done = max(1, batch + 1 - self._done), batch + 1
             watch.step(float(loss) if loss is not None else None, steps)
-            if watch.has_enough():
+            if watch.has_enough_steps():
                 self.model.stop_training = True
 
         def on_test_begin(self, logs: Mapping[str, float] | None = None) -> None:
@@ -91,7 +91,7 @@ def _step_callback(model: keras.Model, watch: Watch) -> keras.callbacks.Callback
     return Steps()
 
 
-def _described(model: keras.Model) -> str:
+def _describe(model: keras.Model) -> str:
     """Returns a model's name and size: "model 'taxi', 1,234 weights"."""
     inner = getattr(model, "inner", model)  # the user's model in the wrapper of an ElasticDL job
     try:
@@ -101,10 +101,10 @@ def _described(model: keras.Model) -> str:
     return f"model {inner.name!r}{weights}"
 
 
-def _batch_size(x: tf.data.Dataset | np.ndarray, asked: int | None) -> int | None:
+def _batch_size(x: tf.data.Dataset | np.ndarray, requested: int | None) -> int | None:
     """Returns the number of examples in the first batch of a dataset, or the `batch_size` argument for arrays."""
     if not hasattr(x, "cardinality"):
-        return asked
+        return requested
     import tensorflow as tf
 
     try:

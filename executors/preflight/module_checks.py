@@ -13,7 +13,7 @@ from ..fn_args import FnArgs
 from .request import CheckRequest
 
 # Functions that other components of a pipeline call: (number of arguments, expected form).
-_OF_STEPS = {
+_STEP_FUNCTIONS = {
     "preprocessing_fn": (1, "preprocessing_fn(inputs), or preprocessing_fn(inputs, custom_config)"),
     "stats_options_updater_fn": (2, "stats_options_updater_fn(stats_type, stats_options)"),
     "tuner_fn": (1, "tuner_fn(fn_args)"),
@@ -49,7 +49,7 @@ def dialect_of(module: ModuleType, request: CheckRequest) -> tuple[str, str]:
 
 
 def checked_module(
-    dialect: str, module: ModuleType, request: CheckRequest, of_steps: Sequence[str] = ()
+    dialect: str, module: ModuleType, request: CheckRequest, step_functions: Sequence[str] = ()
 ) -> CheckedModule:
     """Checks a module's functions.
 
@@ -57,7 +57,7 @@ def checked_module(
       dialect: The module's dialect.
       module: The training module.
       request: The run to check.
-      of_steps: Names of functions in it that other components of the pipeline call, such as `preprocessing_fn`.
+      step_functions: Names of functions in it that other components of the pipeline call, such as `preprocessing_fn`.
 
     Raises:
       TrainerError: With file, function and expected form, if a signature does not match.
@@ -65,9 +65,9 @@ def checked_module(
     chosen = dialects.installed()[dialect]
     run_fn = chosen.run_fn(module, request.function, request.options)
     warnings = chosen.check(module, request.function, request.fn_args)
-    require_step_functions(module, of_steps)
+    require_step_functions(module, step_functions)
     steps = chosen.steps_requested(module, request.function, request.fn_args)
-    return CheckedModule(chosen, run_fn, _signatures(chosen, module, request, of_steps), warnings, steps)
+    return CheckedModule(chosen, run_fn, _signatures(chosen, module, request, step_functions), warnings, steps)
 
 
 def require_step_functions(module: ModuleType, names: Sequence[str]) -> None:
@@ -77,13 +77,13 @@ def require_step_functions(module: ModuleType, names: Sequence[str]) -> None:
       ModuleError: With file, function and expected form, if a signature does not match.
     """
     for name in names:
-        count, form = _OF_STEPS[name]
+        count, form = _STEP_FUNCTIONS[name]
         function = getattr(module, name, None)
         if function is not None:
             require_call(module, name, function, count, form, optional=("custom_config",))
 
 
-def _signatures(dialect: Dialect, module: ModuleType, request: CheckRequest, of_steps: Sequence[str]) -> str:
+def _signatures(dialect: Dialect, module: ModuleType, request: CheckRequest, step_functions: Sequence[str]) -> str:
     names = [request.function] if request.function else list(dialect.functions)
-    found = [name for name in (*names, *of_steps) if callable(getattr(module, name, None))]
+    found = [name for name in (*names, *step_functions) if callable(getattr(module, name, None))]
     return ", ".join(f"{name}{shown_signature(getattr(module, name))}" for name in found) or dialect.needs

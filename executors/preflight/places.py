@@ -22,8 +22,8 @@ from .verdicts import Place
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _IN_TEXT = re.compile(r"([^\s:'\"]+\.py), line (\d+)")
-_NAMED = re.compile(r"([^\s'\"]+\.py): (\w+)")
-_MEANT = re.compile(r"Did you mean '(\w+)'")
+_FILE_AND_NAME = re.compile(r"([^\s'\"]+\.py): (\w+)")
+_SUGGESTED = re.compile(r"Did you mean '(\w+)'")
 
 
 def place_of(error: BaseException, files: Sequence[str]) -> Place | None:
@@ -45,7 +45,7 @@ def place_of(error: BaseException, files: Sequence[str]) -> Place | None:
             return place_at(*in_text[-1])
         if found := next((frame for frame in frames if os.path.realpath(frame[0]) in own), None):
             return place_at(*found)
-        if isinstance(one, TrainerError) and (place := _told(text, own)):
+        if isinstance(one, TrainerError) and (place := _place_in_message(text, own)):
             return place
     return None
 
@@ -53,7 +53,7 @@ def place_of(error: BaseException, files: Sequence[str]) -> Place | None:
 def place_at(file: str, line: int) -> Place:
     """Returns the `Place` of a line of a file, with the line's text."""
     linecache.checkcache(file)
-    return Place(shown(file), line, linecache.getline(file, line).strip() if line else "")
+    return Place(display_path(file), line, linecache.getline(file, line).strip() if line else "")
 
 
 def definition(file: str, name: str) -> Place | None:
@@ -88,19 +88,19 @@ def string_constants(file: str) -> Iterator[tuple[str, str, int]]:
             yield node.targets[0].id, node.value.value, node.lineno
 
 
-def shown(path: str) -> str:
+def display_path(path: str) -> str:
     """Returns a path relative to the current directory, or unchanged if it is outside."""
     relative = os.path.relpath(path) if os.path.isabs(path) else path
     return path if relative.startswith(os.pardir) else relative
 
 
-def _told(text: str, own: dict[str, str]) -> Place | None:
+def _place_in_message(text: str, own: dict[str, str]) -> Place | None:
     """Returns the place named in the message of a `TrainerError`: "taxi.py, line 3", or "taxi.py: model_fn"."""
     for file, line in _IN_TEXT.findall(text):
         if os.path.realpath(file) in own:
             return place_at(file, int(line))
-    named = [(file, name) for file, name in _NAMED.findall(text) if os.path.realpath(file) in own]
-    named += [(file, name) for name in _MEANT.findall(text) for file in own]
+    named = [(file, name) for file, name in _FILE_AND_NAME.findall(text) if os.path.realpath(file) in own]
+    named += [(file, name) for name in _SUGGESTED.findall(text) for file in own]
     return next((place for file, name in named if (place := definition(file, name))), None)
 
 

@@ -15,9 +15,9 @@ from ..inputs.message_text import join_names
 from ..inputs.readers.record_files import check_text
 from ..runtime.files import file_io
 
-_SCANNED = 100_000  # maximum number of rows read
-_FIRST, _OTHERS = 400, 200  # rows in the sample: the first, and random later ones
-_OF_EACH = 3  # minimum number of rows with a value of each column, and of rows without one, if there are as many
+_MAX_ROWS = 100_000  # maximum number of rows read
+_FIRST, _RANDOM = 400, 200  # rows in the sample: the first, and random later ones
+_MIN_ROWS = 3  # minimum number of rows with a value of each column, and of rows without one, if there are as many
 _KINDS = (int, float, str)
 _INT_BITS = 63  # of an int64, without the sign
 
@@ -42,14 +42,14 @@ def csv_examples(paths: Sequence[str]) -> tuple[list[bytes], int]:
                 table = _Table(header)
             if header != table.header:
                 raise InputError(
-                    f"{path} has the columns {join_names(header)}; {paths[0]} has {join_names(table.header)}."
+                    f"{path} has the columns {join_names(header)}, but {paths[0]} has {join_names(table.header)}."
                 )
             table.take(row)
             read += length
-            if table.count >= _SCANNED:
+            if table.count >= _MAX_ROWS:
                 return table.examples(), int(table.count * max(1.0, size / read))
     if table is None:
-        raise InputError(f"{', '.join(paths)}: there are no rows below the header.")
+        raise InputError(f"{', '.join(paths)}: no rows below the header.")
     return table.examples(), table.count
 
 
@@ -62,32 +62,32 @@ class _Table:
         self._kinds = [0] * len(header)  # indices into _KINDS
         self._seen = [[0, 0] for _ in header]  # rows taken without and with a value
         self._first: list[list[str]] = []
-        self._others: list[list[str]] = []
-        self._telling: list[list[str]] = []  # later rows with a rare combination of column and missing or present value
+        self._random: list[list[str]] = []
+        self._rare: list[list[str]] = []  # later rows with a rare combination of column and missing or present value
         self._chance = random.Random(1)  # noqa: S311 (a sample, no secrets)
 
     def take(self, row: list[str]) -> None:
         """Updates the column types by a row, and adds the row to the sample if selected."""
         self.count += 1
-        is_telling = False
+        is_rare = False
         for column, value in enumerate(row):
             if value and self._kinds[column] < len(_KINDS) - 1:
                 self._kinds[column] = max(self._kinds[column], _kind(value))
-            is_telling |= self._seen[column][bool(value)] < _OF_EACH
+            is_rare |= self._seen[column][bool(value)] < _MIN_ROWS
         if len(self._first) < _FIRST:
             self._keep(self._first, row)
-        elif is_telling:
-            self._keep(self._telling, row)
-        elif len(self._others) < _OTHERS:
-            self._others.append(row)
-        elif (place := self._chance.randrange(self.count)) < _OTHERS:
-            self._others[place] = row
+        elif is_rare:
+            self._keep(self._rare, row)
+        elif len(self._random) < _RANDOM:
+            self._random.append(row)
+        elif (place := self._chance.randrange(self.count)) < _RANDOM:
+            self._random[place] = row
 
     def examples(self) -> list[bytes]:
         """Returns the sampled rows as serialized tf.Examples."""
         kinds = [_KINDS[kind] for kind in self._kinds]
         # Rows with rare values go to the front and to the back, so that both splits get some.
-        rows = [*self._telling[::2], *self._first, *self._others, *self._telling[1::2]]
+        rows = [*self._rare[::2], *self._first, *self._random, *self._rare[1::2]]
         return [_example(self.header, kinds, row) for row in rows]
 
     def _keep(self, rows: list[list[str]], row: list[str]) -> None:
@@ -105,7 +105,7 @@ def _rows(path: str) -> Iterator[tuple[list[str], list[str], int]]:
             header = next(reader, [])
             for row in reader:
                 if row and len(row) != len(header):
-                    raise InputError(f"{path}, line {reader.line_num}: {len(row)} values, and {len(header)} columns.")
+                    raise InputError(f"{path}, line {reader.line_num}: {len(row)} values, but {len(header)} columns.")
                 if row:
                     yield header, row, sum(map(len, row)) + len(row)
         except (csv.Error, UnicodeDecodeError) as error:

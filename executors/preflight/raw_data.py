@@ -33,9 +33,9 @@ from .verdicts import FAILED, PASSED, Verdict
 if TYPE_CHECKING:
     from ..evaluation.features import FeatureSummary
 
-_EVERY = 3  # every third row goes to the eval split: ExampleGen's default ratio is 2:1
-_PLACES = {RAW: sample.RAW_EXAMPLES, TRANSFORMED: "Transform/transformed_examples/4"}  # as in TFX
-_FILLED = 8192  # examples to provide; larger batches are rare
+_EVAL_EVERY = 3  # every third row goes to the eval split: ExampleGen's default ratio is 2:1
+_FOLDERS = {RAW: sample.RAW_EXAMPLES, TRANSFORMED: "Transform/transformed_examples/4"}  # as in TFX
+_TARGET_EXAMPLES = 8192  # examples to provide; larger batches are rare
 
 
 class RawDataRequest(TypedDict):
@@ -44,14 +44,14 @@ class RawDataRequest(TypedDict):
     Attributes:
       check: A `CheckRequest`.
       source: The Transform module's `ModuleSource`; None without one.
-      serves: Names of the functions that the pipeline calls in it.
+      step_functions: Names of the functions that the pipeline calls in it.
       folder: Folder for all output.
       events: File for verdicts; see `events`.
     """
 
     check: dict[str, Any]
     source: dict[str, object] | None
-    serves: list[str]
+    step_functions: list[str]
     folder: str
     events: str
 
@@ -78,7 +78,7 @@ def execute(state: RawDataRequest) -> Prepared:
     source = ModuleSource.of(state["source"]) if state["source"] else None
     with open(state["events"], "a", encoding="utf-8") as events:
 
-        def say(verdict: Verdict) -> None:
+        def write_verdict(verdict: Verdict) -> None:
             events.write(json.dumps({"verdict": verdict.to_json()}, default=str) + "\n")
             events.flush()
 
@@ -88,10 +88,11 @@ def execute(state: RawDataRequest) -> Prepared:
             shapes = request.schema_shapes != NO
             schema_path = request.fn_args.schema_path or _infer(splits, state["folder"], shapes)
             facts = facts_of(itertools.chain(*splits.values()))
-            counts = " and ".join(f"{len(records):,} of {split}" for split, records in splits.items())
-            say(Verdict("data", PASSED, f"{counts}, {len(facts)} features: {', '.join(sorted(facts)[:12])}"))
+            counts = " and ".join(f"{len(records):,} {split}" for split, records in splits.items())
+            text = f"{counts} examples, {len(facts)} features: {', '.join(sorted(facts)[:12])}"
+            write_verdict(Verdict("data", PASSED, text))
             prepared: dict[str, object] = {"schema_path": schema_path, "transform_graph_path": None}
-            seen = {RAW: {name: fact.summary() for name, fact in facts.items()}}
+            summaries = {RAW: {name: fact.summary() for name, fact in facts.items()}}
             examples = {RAW: splits}
             kinds = {RAW: _kinds(facts, schema_path)}
             if source:
@@ -100,31 +101,38 @@ def execute(state: RawDataRequest) -> Prepared:
 
                 with contextlib.ExitStack() as stack:
                     module = stack.enter_context(loaded(source))
-                    require_step_functions(module, state["serves"])
-                    graph, made_of = transform(module, splits, schema_path, request.fn_args, state["folder"])
+                    require_step_functions(module, state["step_functions"])
+                    graph, transformed = transform(module, splits, schema_path, request.fn_args, state["folder"])
                 prepared["transform_graph_path"] = graph
-                made = facts_of(itertools.chain(*made_of.values()))
-                seen[TRANSFORMED] = {name: fact.summary() for name, fact in made.items()}
-                examples[TRANSFORMED] = made_of
-                kinds[TRANSFORMED] = _kinds(made, os.path.join(graph, "transformed_metadata", "schema.pbtxt"))
-                say(Verdict("transform", PASSED, f"on these examples; it gives {', '.join(sorted(made)[:12])}"))
+                transformed_facts = facts_of(itertools.chain(*transformed.values()))
+                summaries[TRANSFORMED] = {name: fact.summary() for name, fact in transformed_facts.items()}
+                examples[TRANSFORMED] = transformed
+                transformed_schema = os.path.join(graph, "transformed_metadata", "schema.pbtxt")
+                kinds[TRANSFORMED] = _kinds(transformed_facts, transformed_schema)
+                write_verdict(
+                    Verdict(
+                        "transform",
+                        PASSED,
+                        f"applied to these examples; output features: {', '.join(sorted(transformed_facts)[:12])}",
+                    )
+                )
             for label in parse_labels(request.label).values():
-                if problem := label_problem(label, seen["raw"], seen.get("transformed")):
+                if problem := label_problem(label, summaries["raw"], summaries.get("transformed")):
                     raise InputError(f"--label: {problem}")
         except (Exception, SystemExit) as error:
-            say(_verdict(item, error, source, request))
+            write_verdict(_verdict(item, error, source, request))
             return {}
         files = {
             kind: {
                 f"{split}_files": [
-                    _write(records, totals[split], os.path.join(state["folder"], _PLACES[kind], f"Split-{split}"))
+                    _write(records, totals[split], os.path.join(state["folder"], _FOLDERS[kind], f"Split-{split}"))
                 ]
-                for split, records in of_kind.items()
+                for split, records in examples_by_split.items()
             }
-            for kind, of_kind in examples.items()
+            for kind, examples_by_split in examples.items()
         }
         prepared["num_examples"] = totals
-        return {"fn_args": prepared, "examples": files, "kinds": kinds, "features": seen}
+        return {"fn_args": prepared, "examples": files, "kinds": kinds, "features": summaries}
 
 
 def _kinds(facts: Mapping[str, FeatureFacts], schema_path: str) -> dict[str, str]:
@@ -151,12 +159,12 @@ def _read(data: str, folder: str) -> tuple[dict[str, list[bytes]], dict[str, int
     if tables := [path for path in files if path.endswith(".csv")]:
         return _split(*csv_examples(tables))
     if {os.path.basename(path) for path in files} >= SPLITS:
-        taken = {
+        samples = {
             split: sample.take([os.path.join(data, split, "*")], os.path.join(folder, "sample", split))
             for split in ("train", "eval")
         }
-        totals = {split: one.estimated_records for split, one in taken.items()}
-        return {split: one.records for split, one in taken.items()}, totals
+        totals = {split: one.estimated_records for split, one in samples.items()}
+        return {split: one.records for split, one in samples.items()}, totals
     records_files = [path for path in files if not file_io.isdir(path)]
     one = sample.take(records_files, os.path.join(folder, "sample", "all"))
     return _split(one.records, one.estimated_records)
@@ -164,9 +172,9 @@ def _read(data: str, folder: str) -> tuple[dict[str, list[bytes]], dict[str, int
 
 def _split(records: Sequence[bytes], total: int) -> tuple[dict[str, list[bytes]], dict[str, int]]:
     """Splits examples two to one, ExampleGen's default ratio."""
-    train = [record for number, record in enumerate(records) if number % _EVERY != _EVERY - 1]
-    splits = {"train": train, "eval": list(records[_EVERY - 1 :: _EVERY]) or train}
-    return splits, {"train": total - total // _EVERY, "eval": total // _EVERY}
+    train = [record for number, record in enumerate(records) if number % _EVAL_EVERY != _EVAL_EVERY - 1]
+    splits = {"train": train, "eval": list(records[_EVAL_EVERY - 1 :: _EVAL_EVERY]) or train}
+    return splits, {"train": total - total // _EVAL_EVERY, "eval": total // _EVAL_EVERY}
 
 
 def _infer(splits: dict[str, list[bytes]], folder: str, shapes: bool) -> str:
@@ -193,7 +201,7 @@ def _write(records: Sequence[bytes], total: int, folder: str) -> str:
     import tensorflow as tf
 
     os.makedirs(folder, exist_ok=True)
-    times = max(1, min(total, _FILLED) // max(1, len(records)))
+    times = max(1, min(total, _TARGET_EXAMPLES) // max(1, len(records)))
     names = [os.path.join(folder, f"examples-{number:05d}-of-{times:05d}.gz") for number in range(times)]
     with tf.io.TFRecordWriter(names[0], "GZIP") as writer:
         for record in records:

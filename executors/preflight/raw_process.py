@@ -68,7 +68,7 @@ class RawData:
             verdict = Verdict("data", FAILED, str(error), exit_code=1)
         except TrainingProcessError:
             verdict = Verdict(
-                "data", WARNING, f"preparing them was ended after {request['check']['limit']:g} s (--limit)"
+                "data", WARNING, f"preparation was stopped after {request['check']['limit']:g} s (--limit)"
             )
         except Exception as error:  # the process itself failed: it reports errors of data and module as verdicts
             verdict = Verdict("data", FAILED, f"{type(error).__name__}: {error}", exit_code=1, error=describe(error))

@@ -45,7 +45,7 @@ def transform(
     """
     schema = read_schema(schema_path)
     tfxio = tf_example_record.TFExampleBeamRecord(physical_format="inmem", schema=schema)
-    function = _bound(module.preprocessing_fn, fn_args.custom_config)
+    function = _with_custom_config(module.preprocessing_fn, fn_args.custom_config)
     graph, work = os.path.join(folder, "Transform", "transform_graph", "4"), os.path.join(folder, "transform_work")
     with (
         beam.Pipeline(options=PipelineOptions(list(_BEAM_ARGS))) as pipeline,
@@ -86,7 +86,7 @@ def _read(path: str) -> list[bytes]:
     return [bytes(record) for record in tf.compat.v1.io.tf_record_iterator(path)]
 
 
-def _bound(function: Callable[..., R], custom_config: Mapping[str, object] | None) -> Callable[..., R]:
+def _with_custom_config(function: Callable[..., R], custom_config: Mapping[str, object] | None) -> Callable[..., R]:
     """Binds custom_config if the function has such a parameter, as TFX's executor does."""
     if "custom_config" in inspect.signature(function).parameters:
         return functools.partial(function, custom_config=custom_config)

@@ -9,37 +9,37 @@ from ..errors import did_you_mean
 from ..runtime.logs.exceptions import one_line_message
 
 _LAST_ERROR = re.compile(r"^\s*(?:\w+\.)*(\w*(?:Error|Exception)): (.+)", re.MULTILINE | re.DOTALL)
-_LONGEST = 400
+_MAX_LENGTH = 400
 # Decoration that Keras and TensorFlow add to messages.
-_AROUND = re.compile(
+_DECORATION = re.compile(
     r"\x1b\[\d*m|\{\{function_node [^}]*\}\}\s*|\[Op:\w+\]( name:\s*$)?|\[\[\{\{node [^]]*\]\]|Name: <unknown>, "
     r"|\s*Arguments received by .*|<stack traces unavailable>|Graph execution error:"
     r"|Detected at node \S+ defined at[^:]*:",
     re.DOTALL,
 )
 
-_SMELLS = (
+_REMEDIES = (
     (
         r"Shapes? .* (?:are|is) incompatible|must have the same shape|logits and labels|`logits` and `labels`"
         r"|same first dimension|labels.*shape|rank mismatch",
         "The model's output does not fit the label. For a label of class ids use SparseCategoricalCrossentropy and as "
-        "many outputs as classes; for 0 or 1, BinaryCrossentropy and one output; one-hot labels want "
-        "CategoricalCrossentropy.",
+        "many outputs as classes; for 0 or 1, BinaryCrossentropy and one output; for one-hot "
+        "labels, CategoricalCrossentropy.",
     ),
     (
         r"expected axis|incompatible with the layer|Dimensions must be equal|Matrix size-incompatible|expected shape"
         r"|Incompatible shapes|Cannot reshape|shape mismatch",
-        "A layer gets another shape than it was built for; compare it with the features of the item `examples`.",
+        "A layer received another shape than it was built for; compare it with the features of the item `examples`.",
     ),
     (
         r"indices\[[^\]]*\] = -?\d+ is not in|outside of the valid range|Received a label value of|out.of.range"
         r"|label.* (?:outside|not in)",
-        "An id or label in the data is larger than the table or the output has room for: take the number of different "
-        "values (one more for unknown ones), or clip the ids.",
+        "An id or label in the data exceeds the size of the embedding table or the output: set the size to the number "
+        "of distinct values (plus one for unknown values), or clip the ids.",
     ),
     (
         r"[Dd]ata ?types? don't match|Data types|Can't parse serialized|(?:is|but) required but could not be found",
-        "The feature spec by which examples are parsed does not fit them; the item `examples` lists names and types.",
+        "The feature spec does not match the examples; the item `examples` lists their features and types.",
     ),
     (
         r"label_key .* is not among|KeyError|is not among the tensors",
@@ -47,19 +47,19 @@ _SMELLS = (
     ),
     (
         r"corrupted record|truncated record|DataLoss|inflate",
-        "A file of examples is damaged, or compressed in another way than it is read: names of gzipped TFRecords have "
-        "to end in .gz, those of others must not.",
+        "A file of examples is damaged, or its name does not match its compression: names of gzipped TFRecord files "
+        "must end in .gz, and those of uncompressed ones must not.",
     ),
     (
         r"Op type not registered|No registered '.*' Op",
-        "The op comes with a package that is not imported; import it at the module's top.",
+        "The op is defined by a package that is not imported; import the package at the top of the module.",
     ),
-    (r"ResourceExhausted|OOM when allocating|MemoryError", "There is not enough memory: use smaller batches."),
-    (r"[Nn]a[Nn]", "Look for a logarithm or division of zero, for NaN in the data, or lower the learning rate."),
+    (r"ResourceExhausted|OOM when allocating|MemoryError", "Out of memory: use smaller batches."),
+    (r"[Nn]a[Nn]", "Check for a logarithm of zero, a division by zero or NaN in the data, or lower the learning rate."),
 )
 
 
-def said(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """Returns an exception in one line: its type and message, without TensorFlow's stack frames, and its notes."""
     text = str(getattr(error, "message", None) or error)
     if ("in user code" in text or "Exception encountered" in text) and (found := _LAST_ERROR.findall(text)):
@@ -67,34 +67,38 @@ def said(error: BaseException) -> str:
     else:
         name, message = type(error).__name__, one_line_message(error)
     notes = [note for note in getattr(error, "__notes__", ()) if not note.startswith("Raised by")]
-    return f"{name}: {'; '.join([shortened(message), *notes])}"
+    return f"{name}: {'; '.join([shorten_message(message), *notes])}"
 
 
-def shortened(text: str) -> str:
+def shorten_message(text: str) -> str:
     """Returns a message in one line of at most 400 characters, without what Keras and TensorFlow add to it."""
-    line = " ".join(_AROUND.sub(" ", text).split())
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+    line = " ".join(_DECORATION.sub(" ", text).split())
+    return line if len(line) <= _MAX_LENGTH else f"{line[:_MAX_LENGTH]}…"
 
 
-def remedy_by_words(text: str) -> str:
+def remedy_for_message(text: str) -> str:
     """Returns advice on an error message, or ""."""
-    return next((remedy for pattern, remedy in _SMELLS if re.search(pattern, text)), "")
+    return next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, text)), "")
 
 
-def remedy_for(error: BaseException, beside: Sequence[str], config: Sequence[str] | None = None, line: str = "") -> str:
+def remedy_for(
+    error: BaseException, siblings: Sequence[str], config: Sequence[str] | None = None, line: str = ""
+) -> str:
     """Returns advice on an exception that the module raised, or "".
 
     Args:
       error: The exception.
-      beside: Names of Python modules in the training module's folder, for suggestions.
+      siblings: Names of Python modules in the training module's folder, for suggestions.
       config: Keys of custom_config.
       line: Text of the user's line that raised it.
     """
     if isinstance(error, ModuleNotFoundError):
         name = error.name or ""
-        return f"Install the package, or put {name.partition('.')[0]}.py beside the module.{did_you_mean(name, beside)}"
+        return (
+            f"Install the package, or put {name.partition('.')[0]}.py next to the module.{did_you_mean(name, siblings)}"
+        )
     if isinstance(error, KeyError) and "config" in line:
         key = str(error.args[0]) if error.args else ""
-        there = ", ".join(config or ()) or "nothing"
-        return f"custom_config holds {there}.{did_you_mean(key, config or ())} Give it by --custom-config."
-    return remedy_by_words(f"{type(error).__name__}: {error}")
+        keys = ", ".join(config or ()) or "nothing"
+        return f"custom_config contains {keys}.{did_you_mean(key, config or ())} Set the key with --custom-config."
+    return remedy_for_message(f"{type(error).__name__}: {error}")

@@ -29,7 +29,7 @@ _WHOLE_BYTES = 4 << 20  # data up to this size are copied completely
 _RECORDS = 512  # copied of each file of larger data
 _FILES = 4  # copied of larger data
 _BYTES = 16 << 20  # maximum copied of each file
-_FILLED = 8192  # records to provide; larger batches are rare
+_TARGET_RECORDS = 8192  # records to provide; larger batches are rare
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +83,7 @@ def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> 
     kind, files = kind_of(named, columns_wanted, default=TEXT)
     total = sum(map(file_io.size_of, files))
     whole = total <= _WHOLE_BYTES or kind == RECORD_IO
-    chosen = files if whole else _spread(files)
+    chosen = files if whole else _evenly_spaced(files)
     os.makedirs(folder, exist_ok=True)
     records: list[Any] = []
     count = read = 0
@@ -94,15 +94,15 @@ def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> 
         records += taken.first
         read += file_io.size_of(path) if whole else os.path.getsize(target)
     if not count:
-        raise InputError(f"{', '.join(patterns)}: there are no records in the files.")
+        raise InputError(f"{', '.join(patterns)}: the files contain no records.")
     if not whole:
-        _repeat(folder, count)
+        _link_copies(folder, count)
     misnamed = next((path for path in files if kind == TF_RECORD and is_gzipped(path) != path.endswith(".gz")), "")
     return Sample(os.path.join(folder, "*"), kind, records, count, read, total, len(files), whole, misnamed)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Taken:
+class _Copied:
     count: int
     first: list[bytes] | list[dict[str, object]] = dataclasses.field(default_factory=list)
 
@@ -113,21 +113,21 @@ def _files(pattern: str) -> list[str]:
     return [path for path in file_io.glob(pattern) if not file_io.isdir(path)]
 
 
-def _spread(files: Sequence[str]) -> list[str]:
+def _evenly_spaced(files: Sequence[str]) -> list[str]:
     """Returns up to four files, evenly spaced from the first to the last."""
     last = len(files) - 1
     return [files[index] for index in sorted({round(last * part / (_FILES - 1)) for part in range(_FILES)})]
 
 
-def _repeat(folder: str, count: int) -> None:
+def _link_copies(folder: str, count: int) -> None:
     """Repeats the copies by symbolic links until there are enough records for a large batch."""
     originals = sorted(os.listdir(folder))
-    for turn in range(1, _FILLED // max(count, 1) + 1):
+    for turn in range(1, _TARGET_RECORDS // max(count, 1) + 1):
         for name in originals:
             os.symlink(os.path.join(folder, name), os.path.join(folder, f"{turn:02d}-{name}"))
 
 
-def _copy_tf_records(path: str, target: str, most: int | None) -> _Taken:
+def _copy_tf_records(path: str, target: str, limit: int | None) -> _Copied:
     import tensorflow as tf
 
     compression = "GZIP" if is_gzipped(path) else ""
@@ -139,13 +139,13 @@ def _copy_tf_records(path: str, target: str, most: int | None) -> _Taken:
                 writer.write(record)
                 first += [record] if len(first) < _RECORDS else []
                 count, size = count + 1, size + len(record)
-                if most is not None and (count >= most or size >= _BYTES):
+                if limit is not None and (count >= limit or size >= _BYTES):
                     break
     except tf.errors.OpError as error:
         raise InputError(
-            f"{path}: the TFRecord file is damaged or cut off behind {count} records: {error.message}"
+            f"{path}: the TFRecord file is damaged or truncated after {count} records: {error.message}"
         ) from error
-    return _Taken(count, first)
+    return _Copied(count, first)
 
 
 def _tf_records(path: str, compression: str) -> Iterator[bytes]:
@@ -157,7 +157,7 @@ def _tf_records(path: str, compression: str) -> Iterator[bytes]:
     yield from v1.tf_record_iterator(path, v1.TFRecordOptions(kind))
 
 
-def _copy_lines(path: str, target: str, most: int | None) -> _Taken:
+def _copy_lines(path: str, target: str, limit: int | None) -> _Copied:
     check_text(path)
     zipped = is_gzipped(path)
     count = size = quotes = 0
@@ -168,16 +168,16 @@ def _copy_lines(path: str, target: str, most: int | None) -> _Taken:
                 copy.write(line)
                 count, size, quotes = count + 1, size + len(line), quotes + line.count(b'"')
                 # With an odd number of quotes, a quoted CSV field continues in the next line.
-                if most is not None and (count >= most or size >= _BYTES) and quotes % 2 == 0:
+                if limit is not None and (count >= limit or size >= _BYTES) and quotes % 2 == 0:
                     break
         except GZIP_ERRORS as error:
-            raise InputError(f"{path} is gzipped, and cut off or damaged: {error}") from error
+            raise InputError(f"{path}: the gzip file is damaged or truncated: {error}") from error
         if zipped:
             copy.close()
-    return _Taken(count)
+    return _Copied(count)
 
 
-def _copy_parquet(path: str, target: str, most: int | None) -> _Taken:
+def _copy_parquet(path: str, target: str, limit: int | None) -> _Copied:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -186,21 +186,21 @@ def _copy_parquet(path: str, target: str, most: int | None) -> _Taken:
     try:
         with ArrowFile(path, "rb") as file:
             parquet = pq.ParquetFile(file)
-            batches = list(itertools.islice(parquet.iter_batches(_RECORDS), None if most is None else 1))
+            batches = list(itertools.islice(parquet.iter_batches(_RECORDS), None if limit is None else 1))
             pq.write_table(pa.Table.from_batches(batches, parquet.schema_arrow), target)
     except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{path}: the Parquet file is damaged or cut off: {error}") from error
+        raise InputError(f"{path}: the Parquet file is damaged or truncated: {error}") from error
     first = batches[0].to_pylist() if batches else []
-    return _Taken(sum(batch.num_rows for batch in batches), first)
+    return _Copied(sum(batch.num_rows for batch in batches), first)
 
 
-def _copy_whole(path: str, target: str, most: int | None) -> _Taken:
-    del most
+def _copy_whole(path: str, target: str, limit: int | None) -> _Copied:
+    del limit
     with file_io.file_system(path).open(path, mode="rb") as source, open(target, "wb") as copy:
         shutil.copyfileobj(source, copy)
     if file_io.size_of(path) <= _WHOLE_BYTES:
-        return _Taken(sum(map(len, recordio.read_chunks(path))))
-    return _Taken(sum(chunk.records for chunk in recordio.read_index(path)))
+        return _Copied(sum(map(len, recordio.read_chunks(path))))
+    return _Copied(sum(chunk.records for chunk in recordio.read_index(path)))
 
 
 _COPIES = {

@@ -25,17 +25,19 @@ from ..runtime.logs.exceptions import describe, describe_handled
 from . import estimate
 from .module_checks import CheckedModule
 from .places import definition, place_of
-from .remedies import remedy_for, said
-from .remedies import shortened as shorten_message
+from .remedies import error_line, remedy_for, shorten_message
 from .verdicts import FAILED, PASSED, SKIPPED, WARNING, Place, Verdict
 from .watch import EVALUATION, EXPORT, MODEL, PHASES, STEPS, TRAINING, Watch
 
 if TYPE_CHECKING:
-    from .watch import Seen
+    from .watch import Progress
 
-_HAND_STEPS = 10  # for a custom loop, which only fn_args can shorten
-_HAND_EVAL_STEPS = 2
-_NAN = "Look for a logarithm or a division of zero in loss and model, for NaN in the data, or lower the learning rate."
+_CUSTOM_LOOP_STEPS = 10  # for a custom loop, which only fn_args can shorten
+_CUSTOM_LOOP_EVAL_STEPS = 2
+_NAN = (
+    "Check loss and model for a logarithm of zero or a division by zero, check the data for NaN, or lower the learning "
+    "rate."
+)
 
 
 def try_training(
@@ -43,7 +45,7 @@ def try_training(
     source: ModuleSource,
     fn_args: FnArgs,
     records: int,
-    tell: Callable[[Seen], None],
+    report: Callable[[Progress], None],
 ) -> tuple[list[Verdict], Watch]:
     """Runs a module with a shortened training.
 
@@ -52,21 +54,21 @@ def try_training(
       source: The module's files.
       fn_args: Arguments with the sample's files and temporary output folders.
       records: Estimated number of training examples of a run; 0 if unknown.
-      tell: Called with the progress during the training.
+      report: Called with the progress during the training.
 
     Returns:
       Verdicts on the phases that were reached, and the `Watch` with all measurements.
     """
-    theirs, is_shortened = shortened(fn_args, module.dialect, source)
-    watch = Watch(source.files, tell)
+    trial_args, is_shortened = shorten_args(fn_args, module.dialect, source)
+    watch = Watch(source.files, report)
     if fn_args.seed is not None:
         seed_all(fn_args.seed)
     memory = estimate.Memory()
     begin = time.perf_counter()
     error: BaseException | None = None
     try:
-        with watch.watching(), _errors_logged(watch):
-            module.run_fn(theirs)
+        with watch.watching(), _first_logged_error(watch):
+            module.run_fn(trial_args)
     except Exception as raised:
         error = keras_version_error(raised) or raised
     except SystemExit as raised:
@@ -79,13 +81,13 @@ def try_training(
 
 
 @contextlib.contextmanager
-def _errors_logged(watch: Watch) -> Iterator[None]:
+def _first_logged_error(watch: Watch) -> Iterator[None]:
     """Records the first error logged in the block: a module may catch and log its exceptions."""
 
     class FirstError(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             raised = record.exc_info[1] if record.exc_info else None
-            parts = [record.getMessage(), said(raised) if raised else ""]
+            parts = [record.getMessage(), error_line(raised) if raised else ""]
             watch.logged_error = watch.logged_error or shorten_message(": ".join(filter(None, parts)))
 
     handlers = FirstError(logging.ERROR), FirstError(logging.ERROR)
@@ -99,21 +101,21 @@ def _errors_logged(watch: Watch) -> Iterator[None]:
             logger.removeHandler(handler)
 
 
-def shortened(fn_args: FnArgs, dialect: Dialect, source: ModuleSource) -> tuple[FnArgs, bool]:
+def shorten_args(fn_args: FnArgs, dialect: Dialect, source: ModuleSource) -> tuple[FnArgs, bool]:
     """Returns a copy of the arguments, and whether its step counts were reduced.
 
     They are reduced for dialects and custom loops that take their number of steps from the arguments. A module that
     trains with Keras's `fit` or an Estimator gets the requested step counts, as it may compute epochs from them.
     """
-    theirs = copy.copy(fn_args)
-    theirs.custom_config = copy.deepcopy(fn_args.custom_config)
-    if dialect.limit_steps(theirs, STEPS):
-        return theirs, True
-    is_shortened = not _trains_visibly(source)
+    trial_args = copy.copy(fn_args)
+    trial_args.custom_config = copy.deepcopy(fn_args.custom_config)
+    if dialect.limit_steps(trial_args, STEPS):
+        return trial_args, True
+    is_shortened = not _has_observed_loop(source)
     if is_shortened:
-        theirs.train_steps = min(fn_args.train_steps or _HAND_STEPS, _HAND_STEPS)
-        theirs.eval_steps = min(fn_args.eval_steps, _HAND_EVAL_STEPS) if fn_args.eval_steps else None
-    return theirs, is_shortened
+        trial_args.train_steps = min(fn_args.train_steps or _CUSTOM_LOOP_STEPS, _CUSTOM_LOOP_STEPS)
+        trial_args.eval_steps = min(fn_args.eval_steps, _CUSTOM_LOOP_EVAL_STEPS) if fn_args.eval_steps else None
+    return trial_args, is_shortened
 
 
 def failure(item: str, error: BaseException, source: ModuleSource | None, fn_args: FnArgs, hint: str = "") -> Verdict:
@@ -133,14 +135,14 @@ def failure(item: str, error: BaseException, source: ModuleSource | None, fn_arg
     if isinstance(error, TrainerError):
         text, remedy, code = str(error), hint, error.exit_code
     else:
-        beside = [os.path.splitext(os.path.basename(file))[0] for file in _python_files_beside(source)]
+        siblings = [os.path.splitext(os.path.basename(file))[0] for file in _python_files_in_folder(source)]
         line = place.source if place else ""
-        text, code = said(error), 1
+        text, code = error_line(error), 1
         remedy = " ".join(
-            part for part in (remedy_for(error, beside, list(fn_args.custom_config or ()), line), hint) if part
+            part for part in (remedy_for(error, siblings, list(fn_args.custom_config or ()), line), hint) if part
         )
     if isinstance(error, SystemExit):
-        text = f"the module ended its process with SystemExit({error.code!r}){describe_handled(error)}"
+        text = f"the module exited with SystemExit({error.code!r}){describe_handled(error)}"
     described = describe(error)
     return Verdict(item, FAILED, text, place, remedy, code, described["traceback"], described)
 
@@ -152,14 +154,14 @@ def _verdicts(
     failed_at = PHASES.index(watch.phase) if error else len(PHASES)
     if isinstance(error, FloatingPointError) and watch.losses and _is_nan(watch.losses[-1]):
         failed_at = PHASES.index(TRAINING)
-    for number, (phase, look) in enumerate(_LOOKS.items()):
+    for number, (phase, make_verdict) in enumerate(_PHASE_VERDICTS.items()):
         if number == failed_at:
             assert error is not None
             yield failure(phase, error, source, fn_args, _NAN if isinstance(error, FloatingPointError) else "")
             return
         if error and phase == EVALUATION and not watch.evaluations:
             continue  # modules evaluate before or after the export
-        yield look(watch, fn_args, seconds)
+        yield make_verdict(watch, fn_args, seconds)
 
 
 def _model(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
@@ -173,17 +175,17 @@ def _training(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
         return Verdict(
             TRAINING,
             WARNING,
-            f"run_fn ended after {seconds:.1f} s without a training step of Keras or an Estimator, and without a step "
-            "that it reported.",
+            f"run_fn returned after {seconds:.1f} s without a training step of Keras or an Estimator, or a call of "
+            "report_progress.",
             remedy="In a custom loop, call report_progress(step) after each step.",
         )
     loss = f", loss {watch.losses[-1]:.4g}" if watch.losses else ""
     steady = watch.steady_seconds()
-    pace = f", the next {_time(steady)} each" if steady is not None else ""
+    pace = f", later steps: {_time_text(steady)} each" if steady is not None else ""
     return Verdict(
         TRAINING,
         PASSED,
-        f"{watch.steps} step{'s' * (watch.steps != 1)}{loss}; the first took {_time(watch.first_seconds)}{pace}",
+        f"{watch.steps} step{'s' * (watch.steps != 1)}{loss}; first step: {_time_text(watch.first_seconds)}{pace}",
         details={"steps": watch.steps, "losses": watch.losses[:STEPS]},
     )
 
@@ -191,13 +193,13 @@ def _training(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
 def _evaluation(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
     del seconds
     if watch.evaluates_forever:
-        text = "fit is given validation data without an end (it is repeated) and no validation_steps, or 0"
-        remedy = "Give validation_steps, or leave out repeat(): else the first evaluation does not end."
+        text = "fit gets infinite validation data (repeated), and validation_steps is not set, or 0"
+        remedy = "Set validation_steps, or remove repeat(); otherwise, the first evaluation never ends."
         return Verdict(EVALUATION, WARNING, text, remedy=remedy)
     if watch.evaluations:
         return Verdict(EVALUATION, PASSED, f"{watch.evaluations} step{'s' * (watch.evaluations != 1)}")
-    why = "the module's own way to evaluate cannot be seen" if fn_args.eval_files else "there are no eval examples"
-    return Verdict(EVALUATION, SKIPPED, f"none was seen: {why}")
+    why = "custom evaluation code is not monitored" if fn_args.eval_files else "there are no eval examples"
+    return Verdict(EVALUATION, SKIPPED, f"no evaluation was observed: {why}")
 
 
 def _export(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
@@ -205,20 +207,21 @@ def _export(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
     target = os.path.realpath(fn_args.serving_model_dir)
     if os.path.isdir(target) and any(os.scandir(target)):
         place = next((place for folder, place in watch.saves if os.path.realpath(folder).startswith(target)), None)
-        return Verdict(EXPORT, PASSED, f"saved{f' in {place}' if place else ''}", place)
+        return Verdict(EXPORT, PASSED, f"saved{f' by {place}' if place else ''}", place)
     elsewhere = [(folder, place) for folder, place in watch.saves if os.path.realpath(folder) != target]
     if elsewhere:
         folder, place = elsewhere[-1]
-        text = f"nothing was saved to fn_args.serving_model_dir; a SavedModel was saved to {_masked(folder, fn_args)}"
+        saved_to = _display_folder(folder, fn_args)
+        text = f"nothing was saved to fn_args.serving_model_dir; a SavedModel was saved to {saved_to}"
     else:
         places = (definition(file, "run_fn") for file in watch.files)
         text, place = "run_fn wrote no model", next((place for place in places if place), None)
     if watch.logged_error:
         text += f"; it logged an error: {watch.logged_error}"
-    return Verdict(EXPORT, FAILED, text, place, "Save it to fn_args.serving_model_dir.", exit_code=3)
+    return Verdict(EXPORT, FAILED, text, place, "Save the model to fn_args.serving_model_dir.", exit_code=3)
 
 
-_LOOKS: Mapping[str, Callable[[Watch, FnArgs, float], Verdict]] = {
+_PHASE_VERDICTS: Mapping[str, Callable[[Watch, FnArgs, float], Verdict]] = {
     MODEL: _model,
     TRAINING: _training,
     EVALUATION: _evaluation,
@@ -226,22 +229,22 @@ _LOOKS: Mapping[str, Callable[[Watch, FnArgs, float], Verdict]] = {
 }
 
 
-def _masked(folder: str, fn_args: FnArgs) -> str:
+def _display_folder(folder: str, fn_args: FnArgs) -> str:
     """Returns a folder of the check relative to the argument of `fn_args` that contains it."""
     for name in ("model_run_dir", "checkpoint_dir"):
         if folder.startswith(getattr(fn_args, name)):
             return f"fn_args.{name}{folder[len(getattr(fn_args, name)) :]}"
     parent = os.path.dirname(fn_args.serving_model_dir)
-    return f"{os.path.relpath(folder, parent)}, beside it" if folder.startswith(parent) else folder
+    return f"{os.path.relpath(folder, parent)}, next to it" if folder.startswith(parent) else folder
 
 
-def _python_files_beside(source: ModuleSource | None) -> Sequence[str]:
+def _python_files_in_folder(source: ModuleSource | None) -> Sequence[str]:
     if source is None:
         return ()
     return [entry.name for entry in os.scandir(source.roots[0]) if entry.name.endswith(".py") or entry.is_dir()]
 
 
-def _trains_visibly(source: ModuleSource) -> bool:
+def _has_observed_loop(source: ModuleSource) -> bool:
     """Returns whether the source calls a method `fit` or uses Estimators, whose steps `Watch` limits."""
     nodes = (node for file in source.files for node in ast.walk(parsed(file)))
     return uses_estimators(source.files) or any(map(_is_fit, nodes))
@@ -255,7 +258,7 @@ def _is_nan(loss: float) -> bool:
     return loss != loss or loss in (float("inf"), float("-inf"))
 
 
-def _time(seconds: float) -> str:
+def _time_text(seconds: float) -> str:
     return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 

@@ -1,6 +1,6 @@
 """Records phases, steps and exports of a training in this process, and stops its loops early.
 
-    watch = Watch(source.files, tell)
+    watch = Watch(source.files, report)
     with watch.watching():
         run_fn(fn_args)
     watch.steps, watch.step_seconds, watch.saves
@@ -31,12 +31,12 @@ from .verdicts import Place
 
 MODEL, TRAINING, EVALUATION, EXPORT = PHASES = ("model", "training", "evaluation", "export")
 STEPS = 8  # the first is traced, the second may be retraced; the others measure the time of a step
-_ENOUGH_SECONDS = 5.0  # of measured steps, after which two steps are enough
-_TELL_SECONDS = 0.5  # minimum interval of progress reports
+_SUFFICIENT_SECONDS = 5.0  # of measured steps, after which two steps are enough
+_REPORT_SECONDS = 0.5  # minimum interval of progress reports
 _LABEL_BATCHES = 4  # read for the labels' values
 
 
-class Seen(TypedDict, total=False):
+class Progress(TypedDict, total=False):
     """Progress of a training, as JSON values; empty before the first report.
 
     Attributes:
@@ -57,7 +57,7 @@ class Watch:
 
     Args:
       files: The module's source files.
-      tell: Called with the progress, at most every 0.5 s and at each new phase.
+      report: Called with the progress, at most every 0.5 s and at each new phase.
 
     Attributes:
       phase: One of PHASES.
@@ -75,12 +75,12 @@ class Watch:
       logged_error: The first error that the module logged; "" for none.
       files: The module's source files.
       fits: Observer of losses and labels in Keras fits; None before `watching`.
-      most_steps: Number of training steps after which a loop is stopped.
+      max_steps: Number of training steps after which a loop is stopped.
     """
 
-    most_steps = STEPS
+    max_steps = STEPS
 
-    def __init__(self, files: Sequence[str], tell: Callable[[Seen], None]) -> None:
+    def __init__(self, files: Sequence[str], report: Callable[[Progress], None]) -> None:
         self.phase = MODEL
         self.model = self.logged_error = ""
         self.evaluates_forever = False
@@ -95,8 +95,8 @@ class Watch:
         self.in_loop = False  # within a loop of Keras or an Estimator, whose callback or hook reports the steps
         self.files = files
         self.fits: Observer | None = None
-        self._tell = tell
-        self._told = 0.0
+        self._report = report
+        self._sent_at = 0.0
         self._last: float | None = None
         self._reported: int | None = None  # the last step that a custom loop has reported
 
@@ -105,8 +105,8 @@ class Watch:
         """Observes exports, reported steps, Keras and Estimators for the duration of the block."""
         self._last = time.perf_counter()
         with (
-            exports_reported(self.note_save),
-            progress.reported_to(self._reported_step),
+            exports_reported(self.record_save),
+            progress.reported_to(self._record_reported_step),
             observed_by(KerasWatch(self)),
             observed_by(EstimatorWatch(self)),
             evidence.observed(self.files, _LABEL_BATCHES) as self.fits,
@@ -119,7 +119,7 @@ class Watch:
             self.phase = phase
             if phase == TRAINING and self._last is not None:
                 self._last = time.perf_counter()  # excludes an evaluation or export between two steps
-            self._say(now=True)
+            self._send_progress(now=True)
 
     @contextlib.contextmanager
     def loop(self) -> Iterator[None]:
@@ -150,15 +150,15 @@ class Watch:
             self.step_seconds += [seconds / steps] * steps
         self.steps += steps
         self._last = now
-        self._say()
+        self._send_progress()
         if loss is not None:
             self.losses.append(loss)
             if not math.isfinite(loss):
                 raise FloatingPointError(f"The loss is {loss} at step {self.steps}.")
 
-    def has_enough(self) -> bool:
+    def has_enough_steps(self) -> bool:
         """Returns whether there are enough steps to estimate the time of a step."""
-        return bool(self.step_seconds) and (self.steps >= STEPS or sum(self.step_seconds) > _ENOUGH_SECONDS)
+        return bool(self.step_seconds) and (self.steps >= STEPS or sum(self.step_seconds) > _SUFFICIENT_SECONDS)
 
     def steady_seconds(self) -> float | None:
         """Returns the mean seconds of a step, without traced ones; None with fewer than two steps."""
@@ -166,16 +166,16 @@ class Watch:
         # The mean rather than the median: with several steps in one call, the first may account for all of the time.
         return max(statistics.fmean(later), 0.0) if later else None
 
-    def seen(self) -> Seen:
+    def current_progress(self) -> Progress:
         """Returns the progress, for the parent process."""
         return {"phase": self.phase, "steps": self.steps, "losses": self.losses[-1:], "model": self.model}
 
-    def _say(self, now: bool = False) -> None:
-        if now or time.monotonic() - self._told > _TELL_SECONDS:
-            self._told = time.monotonic()
-            self._tell(self.seen())
+    def _send_progress(self, now: bool = False) -> None:
+        if now or time.monotonic() - self._sent_at > _REPORT_SECONDS:
+            self._sent_at = time.monotonic()
+            self._report(self.current_progress())
 
-    def _reported_step(self, step: int, metrics: Mapping[str, SupportsFloat]) -> None:
+    def _record_reported_step(self, step: int, metrics: Mapping[str, SupportsFloat]) -> None:
         """Records a report of `report_progress` from a custom loop, whose first one may precede its first step."""
         if self.in_loop:
             return
@@ -190,7 +190,7 @@ class Watch:
         else:
             self._last = time.perf_counter()
 
-    def note_save(self, folder: str) -> None:
+    def record_save(self, folder: str) -> None:
         """Records a SavedModel that is being written, with the user's line that saves it."""
         self.saves.append((folder, calling_place(inspect.currentframe(), self.files)))
         if not self.in_loop:

@@ -32,7 +32,7 @@ from ..runtime.files.schema import read_schema
 from ..saved_models.custom_ops import imported_op_packages
 from ..saved_models.sample_input import collect_sample_input
 from ..tuning.search import TUNER_FN, defaults_of_search, hyperparameters_text, import_keras_tuner
-from . import example_facts, input_watch, made_up, module_checks, trial
+from . import example_facts, input_watch, module_checks, synthetic_examples, trial
 from .adaptation import RAW, TRANSFORMED
 from .events import EventWriter
 from .module_checks import CheckedModule
@@ -56,7 +56,7 @@ R = TypeVar("R")
 _LABELS = ("LABEL_KEY", "_LABEL_KEY", "label_key", "LABEL", "_LABEL")
 # A module with one of these words in its source parses examples by the run's schema.
 _SCHEMA_WORDS = ("schema_path", "schema_file", "preprocessing_fn", "feature_spec")
-_MADE_UP = 256  # synthetic examples
+_SYNTHETIC_EXAMPLES = 256  # synthetic examples
 _WAIT_SECONDS = 0.05
 
 
@@ -91,18 +91,17 @@ def execute(state: ExaminationRequest) -> Found:
     request = CheckRequest.from_json(state["check"])
     source = ModuleSource.of(state["source"]) if state["source"] else None
     with open(state["events"], "a", encoding="utf-8") as events:
-        say = EventWriter(events)
-        return _Examination(request, source, state, say).make()
+        return _Examination(request, source, state, EventWriter(events)).run()
 
 
 class _Examination:
     def __init__(
-        self, request: CheckRequest, source: ModuleSource | None, state: ExaminationRequest, say: EventWriter
+        self, request: CheckRequest, source: ModuleSource | None, state: ExaminationRequest, events: EventWriter
     ) -> None:
         self._request = request
         self._source = source
         self._state = state
-        self._say = say
+        self._events = events
         self._fn_args = request.fn_args
         self._hints: list[str] = list(state["hints"])
         self._features: dict[str, dict[str, FeatureSummary]] = {}  # by RAW and TRANSFORMED
@@ -110,25 +109,27 @@ class _Examination:
         self._raw_eval_files: list[str] = []
         self._module: ModuleType | None = None
 
-    def make(self) -> Found:
+    def run(self) -> Found:
         """Loads the module, checks the examples, and tries a training if nothing has failed."""
         with contextlib.ExitStack() as stack:
             found = self._load(stack) if self._source else None
             self._attempt("examples", self._examine_examples)
-            if found is not None and self._request.tunes and not self._say.has_failed:
-                self._attempt("hyperparameters", self._take_defaults_of_search)
-            if found is None or self._say.has_failed or not self._state["can_try"]:
+            if found is not None and self._request.tunes and not self._events.has_failed:
+                self._attempt("hyperparameters", self._use_search_defaults)
+            if found is None or self._events.has_failed or not self._state["can_try"]:
                 return {}
             assert self._source is not None
-            self._say.stage("trial")
-            with collect_sample_input() as example, input_watch.watching(self._say.reads):
-                verdicts, watch = trial.try_training(found, self._source, self._fn_args, self._records, self._say.seen)
+            self._events.stage("trial")
+            with collect_sample_input() as example, input_watch.watching(self._events.reads):
+                verdicts, watch = trial.try_training(
+                    found, self._source, self._fn_args, self._records, self._events.progress
+                )
         estimated = None
         for verdict in verdicts:
             if verdict.item == "estimate":
                 estimated = verdict.to_json()
             else:
-                self._say.verdict(self._with_hints(verdict))
+                self._events.verdict(self._with_hints(verdict))
         place = trial.place_of_save(watch)
         return {
             "estimate": estimated,
@@ -145,17 +146,17 @@ class _Examination:
     def _facts_for_evaluation(self, watch: Watch) -> PlanningFacts:
         """Returns the facts from which the evaluation plan is made."""
         evidence = watch.fits.evidence() if watch.fits else None
-        asked = overrides_of({"label": self._request.label, **self._request.evaluation})
+        overrides = overrides_of({"label": self._request.label, **self._request.evaluation})
         return {
             "evidence": evidence.to_json() if evidence else {},
             "features": self._features,
-            "overrides": dataclasses.asdict(asked),
+            "overrides": dataclasses.asdict(overrides),
         }
 
     def _load(self, stack: contextlib.ExitStack) -> CheckedModule | None:
         """Loads the module, chooses its dialect and checks its functions; returns None after a failure."""
         assert self._source is not None
-        self._say.stage("load")
+        self._events.stage("load")
         begin = time.perf_counter()
         try:
             keras = KerasChoice(**self._state["keras"])
@@ -166,22 +167,22 @@ class _Examination:
         except (Exception, SystemExit) as error:
             self._fail("load", error)
             return None
-        self._say.verdict(Verdict("load", PASSED, f"imported in {time.perf_counter() - begin:.1f} s"))
+        self._events.verdict(Verdict("load", PASSED, f"imported in {time.perf_counter() - begin:.1f} s"))
         dialect = self._attempt("dialect", lambda: self._dialect(module))
         return self._attempt("signatures", lambda: self._signatures(dialect, module)) if dialect else None
 
     def _dialect(self, module: ModuleType) -> str:
         name, reason = module_checks.dialect_of(module, self._request)
-        self._say.verdict(Verdict("dialect", PASSED, f"{name}: {reason}", details={"dialect": name}))
+        self._events.verdict(Verdict("dialect", PASSED, f"{name}: {reason}", details={"dialect": name}))
         return name
 
     def _signatures(self, dialect: str, module: ModuleType) -> CheckedModule:
-        checked = module_checks.checked_module(dialect, module, self._request, self._state["serves"])
+        checked = module_checks.checked_module(dialect, module, self._request, self._state["step_functions"])
         text = " ".join(checked.warnings) or checked.signatures
-        self._say.verdict(Verdict("signatures", WARNING if checked.warnings else PASSED, text))
+        self._events.verdict(Verdict("signatures", WARNING if checked.warnings else PASSED, text))
         return checked
 
-    def _take_defaults_of_search(self) -> None:
+    def _use_search_defaults(self) -> None:
         fn_args = copy.copy(self._fn_args)
         # TFX's directory layout: some modules parse the path.
         working = ("Tuner", ".system", "executor_execution", "1", ".temp", "1")
@@ -192,20 +193,20 @@ class _Examination:
             assert module is not None
             module_checks.require_step_functions(module, [TUNER_FN])
             found = self._fn_args.hyperparameters = defaults_of_search(module, None, fn_args)
-        self._say.verdict(
+        self._events.verdict(
             Verdict("hyperparameters", PASSED, f"defaults of the search: {hyperparameters_text(found['values'])}")
         )
 
-    def _attempt(self, item: str, look: Callable[[], R]) -> R | None:
-        self._say.stage(item)
+    def _attempt(self, item: str, check: Callable[[], R]) -> R | None:
+        self._events.stage(item)
         try:
-            return look()
+            return check()
         except (Exception, SystemExit) as error:
             self._fail(item, error)
             return None
 
     def _fail(self, item: str, error: BaseException) -> None:
-        self._say.verdict(self._with_hints(trial.failure(item, error, self._source, self._fn_args)))
+        self._events.verdict(self._with_hints(trial.failure(item, error, self._source, self._fn_args)))
 
     # Examples
 
@@ -214,7 +215,7 @@ class _Examination:
             self._await_raw_data()
         fn_args = self._fn_args
         if not fn_args.train_files and not fn_args.eval_files:
-            self._make_up()
+            self._generate_examples()
             return
         if "train files" in self._state["failed"] or "eval files" in self._state["failed"]:
             return
@@ -227,17 +228,17 @@ class _Examination:
         if "train" in samples:
             counted = fn_args.num_examples["train"] if self._state["raw"] else samples["train"].estimated_records
             self._records = counted
-        self._say.verdict(self._of_examples(samples))
+        self._events.verdict(self._samples_verdict(samples))
 
     def _await_raw_data(self) -> None:
         """Waits for the process that prepares raw data, and sets the module's arguments from its result."""
-        self._say.stage("data")
+        self._events.stage("data")
         while not os.path.exists(self._state["raw"]):
             time.sleep(_WAIT_SECONDS)
         with open(self._state["raw"], encoding="utf-8") as file:
             prepared = json.load(file)
         if not prepared:
-            self._say.has_failed = True  # the other process has written the verdict
+            self._events.has_failed = True  # the other process has written the verdict
             self._state["failed"].append("train files")
             self._fn_args.train_files = ["-"]
             return
@@ -250,29 +251,36 @@ class _Examination:
         self._fn_args.transform_output = self._fn_args.transform_graph_path
         self._fn_args.schema_file = self._fn_args.schema_path
 
-    def _make_up(self) -> None:
+    def _generate_examples(self) -> None:
         """Generates synthetic examples from the schema, if there is one."""
         fn_args = self._fn_args
-        path = self._schema_of_examples()
+        path = self._examples_schema_path()
         if not path or "schema" in self._state["failed"] or fn_args.examples_format.payload != TF_EXAMPLE:
-            text = "none were given (--train-files, --data), and there is no schema to make some up from"
-            self._hints.append("No examples were given: give --train-files, --data, or a --schema to make some up.")
-            self._say.verdict(Verdict("examples", SKIPPED, text))
+            text = "no examples (--train-files, --data) and no schema to generate synthetic ones from"
+            self._hints.append(
+                "No examples were given: set --train-files or --data, or --schema to generate synthetic ones."
+            )
+            self._events.verdict(Verdict("examples", SKIPPED, text))
             return
-        records = made_up.made_up(read_schema(path), _MADE_UP)
+        records = synthetic_examples.generate(read_schema(path), _SYNTHETIC_EXAMPLES)
         for split in ("train", "eval"):
             pattern = _write_examples(records, self._examples_folder(split))
             setattr(fn_args, f"{split}_files", [pattern])
-        shown = example_facts.facts_shown(example_facts.facts_of(records), self._request.label)
-        self._say.verdict(Verdict("examples", WARNING, f"{len(records)} made up from {path}, no real ones: {shown}"))
-
-    def _of_examples(self, samples: dict[str, Sample]) -> Verdict:
-        counts = " and ".join(
-            f"{'all ' if sample.whole else ''}{sample.count:,} of {split}" for split, sample in samples.items()
+        shown = example_facts.facts_text(example_facts.facts_of(records), self._request.label)
+        self._events.verdict(
+            Verdict(
+                "examples", WARNING, f"{len(records)} synthetic examples generated from {path}, no real ones: {shown}"
+            )
         )
+
+    def _samples_verdict(self, samples: dict[str, Sample]) -> Verdict:
+        counts = " and ".join(
+            f"{'all ' if sample.whole else ''}{sample.count:,} {split}" for split, sample in samples.items()
+        )
+        counts += " examples"
         misnamed = next((sample.misnamed for sample in samples.values() if sample.misnamed), "")
         problems = (
-            [_misnamed(misnamed)]
+            [_misnamed_problem(misnamed)]
             if misnamed and self._mentions("data_accessor", *functions_that_read_examples())
             else []
         )
@@ -281,21 +289,23 @@ class _Examination:
         if self._fn_args.examples_format.payload not in (TF_EXAMPLE,) or kinds != {TF_RECORD}:
             names = sorted(records[0]) if kinds == {PARQUET} and records else []
             what = f": {join_names(names)}" if names else ""
-            wrong, odd = self._of_splits(samples, example_facts.facts_of_rows) if names else ([], [])
-            return self._examples_verdict(problems, [*wrong, *odd], f"{counts}, {', '.join(sorted(kinds))}{what}", None)
+            errors, warnings = self._compare_splits(samples, example_facts.facts_of_rows) if names else ([], [])
+            return self._examples_verdict(
+                problems, [*errors, *warnings], f"{counts}, {', '.join(sorted(kinds))}{what}", None
+            )
         try:
             facts = example_facts.facts_of(records)
-            apart, strange = self._of_splits(samples, example_facts.facts_of)
+            split_errors, split_warnings = self._compare_splits(samples, example_facts.facts_of)
         except DecodeError as error:
             raise InputError(
-                f"the records are no tf.Examples ({error}). Say what they are with --payload-format."
+                f"the records are not tf.Examples ({error}). Set their format with --payload-format."
             ) from error
-        wrong, odd = self._by_schema(facts)
-        wrong += apart
-        odd += strange
+        errors, warnings = self._compare_with_schema(facts)
+        errors += split_errors
+        warnings += split_warnings
         if not self._mentions(*_SCHEMA_WORDS, *functions_that_read_examples()):  # it may parse by its own feature spec
-            self._hints += wrong
-            wrong, odd = [], [*wrong, *odd]
+            self._hints += errors
+            errors, warnings = [], [*errors, *warnings]
         kind = TRANSFORMED if self._reads_transformed() else RAW
         self._features.setdefault(kind, {name: fact.summary() for name, fact in facts.items()})
         label, place = self._label(facts)
@@ -303,47 +313,49 @@ class _Examination:
             if place is None:
                 problems.append(problem)
             else:
-                odd.append(f"{place}: {problem}")
+                warnings.append(f"{place}: {problem}")
                 self._hints.append(f"{place}: {problem}")
                 label = ""
-        shown = example_facts.facts_shown(facts, label)
+        shown = example_facts.facts_text(facts, label)
         text = shown if self._state["raw"] else f"{counts}: {shown}"
-        return self._examples_verdict([*problems, *wrong], odd, text, facts)
+        return self._examples_verdict([*problems, *errors], warnings, text, facts)
 
-    def _of_splits(
+    def _compare_splits(
         self, samples: dict[str, Sample], facts_of: Callable[[list[Any]], dict[str, FeatureFacts]]
     ) -> tuple[list[str], list[str]]:
         """Returns differences of train and eval that rule out a common feature spec, and other anomalies."""
         facts = {split: facts_of(sample.records) for split, sample in samples.items()}
-        odd = [
-            said
+        warnings = [
+            warning
             for split, sample in samples.items()
-            for said in example_facts.odd_values(facts[split], self._label(facts[split])[0], split, len(sample.records))
+            for warning in example_facts.value_warnings(
+                facts[split], self._label(facts[split])[0], split, len(sample.records)
+            )
         ]
         if len(facts) < 2:
-            return [], odd
+            return [], warnings
         is_whole = all(sample.whole for sample in samples.values())
-        wrong, different = example_facts.differences(facts["train"], facts["eval"], is_whole)
+        errors, different = example_facts.differences(facts["train"], facts["eval"], is_whole)
         self._hints += different
-        return wrong, [*different, *odd]
+        return errors, [*different, *warnings]
 
     def _examples_verdict(
-        self, wrong: Sequence[str], odd: Sequence[str], text: str, facts: Mapping[str, FeatureFacts] | None
+        self, errors: Sequence[str], warnings: Sequence[str], text: str, facts: Mapping[str, FeatureFacts] | None
     ) -> Verdict:
         details = {"features": {name: fact.kind for name, fact in facts.items()}} if facts else {}
-        if wrong:
-            return Verdict("examples", FAILED, "; ".join(wrong), exit_code=2, details=details)
-        if odd:
-            return Verdict("examples", WARNING, f"{text}. {'; '.join(odd)}", details=details)
+        if errors:
+            return Verdict("examples", FAILED, "; ".join(errors), exit_code=2, details=details)
+        if warnings:
+            return Verdict("examples", WARNING, f"{text}. {'; '.join(warnings)}", details=details)
         return Verdict("examples", PASSED, text, details=details)
 
-    def _by_schema(self, facts: dict[str, FeatureFacts]) -> tuple[list[str], list[str]]:
-        path = self._schema_of_examples()
+    def _compare_with_schema(self, facts: dict[str, FeatureFacts]) -> tuple[list[str], list[str]]:
+        path = self._examples_schema_path()
         if not path or not os.path.exists(path) or "schema" in self._state["failed"]:
             return [], []
         return example_facts.contradictions(facts, read_schema(path))
 
-    def _schema_of_examples(self) -> str | None:
+    def _examples_schema_path(self) -> str | None:
         """Returns the schema path of the examples that the module reads."""
         if not self._reads_transformed():
             return self._fn_args.schema_path
@@ -385,10 +397,10 @@ class _Examination:
     def _with_hints(self, verdict: Verdict) -> Verdict:
         if verdict.status != FAILED:
             return verdict
-        hints = [*self._hints, *filter(None, [self._of_keras(verdict)]), *filter(None, [verdict.remedy])]
+        hints = [*self._hints, *filter(None, [self._keras_hint(verdict)]), *filter(None, [verdict.remedy])]
         return Verdict(**{**vars(verdict), "remedy": " ".join(f"{hint.rstrip('.')}." for hint in hints)})
 
-    def _of_keras(self, verdict: Verdict) -> str:
+    def _keras_hint(self, verdict: Verdict) -> str:
         """Returns advice if a failure, or a chained exception in its traceback, suggests the wrong Keras version."""
         if not self._state["keras"]:
             return ""
@@ -396,11 +408,11 @@ class _Examination:
         return KerasChoice(**self._state["keras"]).hint_for_text("\n".join([verdict.text, *raised]))
 
 
-def _misnamed(path: str) -> str:
+def _misnamed_problem(path: str) -> str:
     is_named = path.endswith(".gz")
     return (
-        f"{path} is {'not ' if is_named else ''}gzipped, and its name {'ends' if is_named else 'does not end'} in .gz: "
-        "data_accessor goes by the name. Rename it."
+        f"{path} is {'not ' if is_named else ''}gzipped, but its name {'ends' if is_named else 'does not end'} in .gz: "
+        "data_accessor determines the compression by the name. Rename the file."
     )
 
 

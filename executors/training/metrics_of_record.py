@@ -27,7 +27,7 @@ from absl import logging
 from ..checkpoints.directory import EVALUATED
 from ..fn_args import FnArgs
 from ..keras import evaluations
-from ..keras.evaluated_weights import Evaluated, Kept, published
+from ..keras.evaluated_weights import Evaluated, EvaluationLog, published_weights
 from ..keras.evaluations import KerasEvaluations
 from ..keras.weight_fingerprints import of_saved_model
 from ..monitoring import progress
@@ -56,7 +56,7 @@ def observed(files: Sequence[str], fn_args: FnArgs) -> Iterator[Observations]:
       fn_args: The arguments of `run_fn`.
     """
     keeps_weights = fn_args.checkpoint_dir and fn_args.is_chief
-    kept = Kept(os.path.join(fn_args.checkpoint_dir, EVALUATED) if keeps_weights else "")
+    kept = EvaluationLog(os.path.join(fn_args.checkpoint_dir, EVALUATED) if keeps_weights else "")
     with (
         evaluations.observed(files, kept) as keras,
         estimator_evaluations.observed(files) as estimators,
@@ -145,7 +145,7 @@ class Observations:
 
     def _keras_metrics(self, export: str | None, is_evaluated: bool) -> tuple[Metrics, Origins]:
         evaluated, live = self.keras.evaluated, self.keras.live
-        weights = published(evaluated, live, of_saved_model(export) if export else frozenset())
+        weights = published_weights(evaluated, live, of_saved_model(export) if export else frozenset())
         found: Metrics = {}
         origins: Origins = {}
         for one in [*_in_order(evaluated, weights), *self.keras.last_epoch]:

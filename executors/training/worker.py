@@ -26,8 +26,8 @@ from ..inputs.data_accessor import CacheOptions, DataAccessor
 from ..inputs.parse_errors import locate_bad_records, tracking_parsers
 from ..inputs.tfrecord.framing import describe_damage
 from ..keras import completed_fits
-from ..keras.early_stopping import pursued
-from ..keras.fit_progress import told_by_fits
+from ..keras.early_stopping import goals_applied
+from ..keras.fit_progress import fit_progress_reported
 from ..modules.keras_version import KerasChoice, version_in_use
 from ..modules.seeds import seed_all
 from ..monitoring import profiling
@@ -112,9 +112,9 @@ def execute(state: dict[str, object]) -> TrainingResult:
                 collect_sample_input() as example,
                 evaluation_evidence.observed(request.source.files) as fits,
                 metrics_of_record.observed(request.source.files, request.fn_args) as observations,
-                pursued(request.options, request.fn_args),
-                told_by_fits(request.source.files),
-                completed_fits.kept(request.fn_args, request.source),  # innermost: the others observe restored fits
+                goals_applied(request.options, request.fn_args),
+                fit_progress_reported(request.source.files),
+                completed_fits.restored(request.fn_args, request.source),  # innermost: the others observe restored fits
             ):
                 returned = run_fn(request.fn_args)
             if not file_io.exists(request.fn_args.serving_model_dir):

@@ -23,7 +23,7 @@ from ..fn_args import FnArgs
 from ..inputs import bad_records
 from ..inputs.data_accessor import CacheOptions, DataAccessor
 from ..inputs.parse_errors import tracking_parsers
-from ..keras.fit_progress import told_by_fits
+from ..keras.fit_progress import fit_progress_reported
 from ..keras.interception import KerasCall, KerasObserver
 from ..modules.keras_version import KerasChoice
 from ..modules.seeds import seed_all
@@ -118,7 +118,7 @@ def _search(module: ModuleType, request: TrainingRequest) -> SearchResult:
     with (
         bad_records.skipping(options.bad_records_limit) as bad,
         observed_by(_QuietTrials()),
-        told_by_fits(request.source.files),
+        fit_progress_reported(request.source.files),
     ):
         tuner, fit_kwargs = _call_tuner_fn(module, request.function, fn_args)
         _log_trials(tuner, fn_args.seed)

@@ -99,12 +99,12 @@ class _Job:
         training = self._open_batches(conf.train_set, self._fn_args.train_files, dense, self._part)
         evaluation = self._open_batches(conf.eval_set, self._fn_args.eval_files, dense)
         save_objects(estimator)
-        hooks = [DataPositionHook(training, self._model_dir, anew=self._starts_from_first_row())]
+        hooks = [DataPositionHook(training, self._model_dir, from_beginning=self._starts_from_first_row())]
         if self._part is not None:
             hooks.append(SharingHook(self._part, config.master))
         if config.is_chief or self._part is None:
-            at_rest = self._part.at_rest if self._part is not None else contextlib.nullcontext
-            hooks.append(CheckpointHook(estimator, training, conf.save_steps, conf.save_secs, at_rest))
+            workers_paused = self._part.workers_paused if self._part is not None else contextlib.nullcontext
+            hooks.append(CheckpointHook(estimator, training, conf.save_steps, conf.save_secs, workers_paused))
         with_label = bool(self._config.get(LABEL_IN_SIGNATURE))
         kinds = {**training.columns.kinds, **evaluation.columns.kinds}
         columns = dataclasses.replace(evaluation.columns, kinds=kinds)

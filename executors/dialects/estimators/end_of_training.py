@@ -30,7 +30,7 @@ class EndOfTraining:
     def __init__(self, job: EstimatorJob, fn_args: FnArgs) -> None:
         self._estimator = job.estimator
         folder = fn_args.checkpoint_dir if tf_config.task_from_environment() is None else None
-        length = {"max_steps": job.train_spec.max_steps, "early_stop": str(early_stopping.stop_of_estimator())}
+        length = {"max_steps": job.train_spec.max_steps, "early_stop": str(early_stopping.estimator_stop_goal())}
         self._mark = TrainedMarker(folder, "estimator", length)
 
     def record(self, step: int) -> None:

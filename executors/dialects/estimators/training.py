@@ -142,30 +142,30 @@ def _checked(job: EstimatorJob, where: str) -> EstimatorJob:
 def _train(job: EstimatorJob, trained: EndOfTraining) -> dict[str, float]:
     import tensorflow as tf
 
-    from ...estimator.background_saving import is_alone, save_in_background
+    from ...estimator.background_saving import is_single_process, save_in_background
     from ...estimator.hooks import early_stopping_hook, watch_loss
     from ...estimator.session_calls import SessionCallsHook
     from ...estimator.training_hooks import (
-        EndIfAskedHook,
         EvaluationHook,
-        NoMoreEvaluationHook,
+        PreemptedEvaluationHook,
+        PreemptionHook,
         ProgressHook,
-        note_end,
+        report_training_end,
     )
 
     logging.info("Training the Estimator in %s.", job.estimator.model_dir)
     train_spec = watch_loss(job.train_spec)
-    alone = is_alone(job.estimator.config)
+    alone = is_single_process(job.estimator.config)
     observers: tuple[tf.estimator.SessionRunHook, ...] = (
         (ProgressHook(train_spec.max_steps, alone),) if progress.is_watched() else ()
     )
-    if goal := early_stopping.stop_of_estimator():
+    if goal := early_stopping.estimator_stop_goal():
         observers = (*observers, early_stopping_hook(job.estimator, job.eval_spec, goal))
-    train_spec = train_spec._replace(hooks=(*train_spec.hooks, SessionCallsHook(), *observers, EndIfAskedHook()))
-    eval_spec = job.eval_spec._replace(hooks=(*job.eval_spec.hooks, NoMoreEvaluationHook(), EvaluationHook()))
+    train_spec = train_spec._replace(hooks=(*train_spec.hooks, SessionCallsHook(), *observers, PreemptionHook()))
+    eval_spec = job.eval_spec._replace(hooks=(*job.eval_spec.hooks, PreemptedEvaluationHook(), EvaluationHook()))
     save_in_background(job.estimator, train_spec.hooks)
     if alone:
-        note_end(job.estimator, trained.record)
+        report_training_end(job.estimator, trained.record)
     metrics = None
     with deferred_sigterm() if _saves_on_sigterm(job.estimator.config) else contextlib.nullcontext():
         with contextlib.suppress(Preempted):  # from an evaluation, whose checkpoint is saved already

@@ -53,7 +53,7 @@ def test_a_fit_begins_at_an_epoch_and_the_next_one_at_its_own(keras: ModuleType)
 
     class Later(keras.callbacks.Callback):
         def on_train_begin(self, logs: Any = None) -> None:
-            compat.begin_at(self.model, begin_at[0])
+            compat.set_first_epoch(self.model, begin_at[0])
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             epochs.append(epoch)
@@ -137,7 +137,7 @@ def test_what_keras_sets_on_a_callback_is_listed(keras: ModuleType) -> None:
 
     callback = Mine()
     _model(keras).fit(X, Y, callbacks=[callback], verbose=0)
-    assert {name for name in vars(callback) if name.startswith("_")} <= set(compat.OF_CALLBACKS)
+    assert {name for name in vars(callback) if name.startswith("_")} <= set(compat.CALLBACK_ATTRIBUTES)
 
 
 def test_tensorboard_knows_whether_it_profiles_batches(keras: ModuleType, tmp_path: pathlib.Path) -> None:

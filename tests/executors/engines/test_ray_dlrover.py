@@ -96,7 +96,7 @@ def test_two_workers_one_of_which_dies(
     assert done.returncode == 0, done.stderr[-5000:]
     assert (tmp_path / "died").exists()
     assert "[chief 0] " in done.stderr
-    assert "worker 0 has joined; rows are handed out in ranges of 160." in done.stderr
+    assert "worker 0 joined; rows are assigned in ranges of 160." in done.stderr
     record = json.loads((tmp_path / "out" / "model_run" / "run.json").read_text())
     assert record["dialect"]["name"] == "dlrover"
     assert record["cluster"]["workers"] == [2, 2]

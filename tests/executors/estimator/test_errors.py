@@ -51,5 +51,5 @@ def test_a_missing_package_or_keras_3_is_said_with_what_to_do_and_nothing_is_hal
     assert install in wheel
     assert "the package tf-keras" in keras_2
     assert install in keras_2
-    assert "tf.keras is Keras 3 in this process already" in keras_3
+    assert "tf.keras is already Keras 3 in this process" in keras_3
     assert "isolate=True" in keras_3

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from generic_trainer.executors.distributed.tf_config import ClusterTask
 from generic_trainer.executors.errors import InputError, ProcessDiedError
-from generic_trainer.executors.estimator.shared_ledger import ChiefsPart, WorkersPart, part_of
+from generic_trainer.executors.estimator.shared_ledger import ChiefPart, WorkerPart, part_of
 from generic_trainer.executors.inputs.readers.shard_ledger import Shard, ShardError, ShardLedger
 
 
@@ -96,10 +96,10 @@ def test_every_record_is_handed_out_once_and_what_is_trained_is_known_at_rest(cl
 
     def step() -> None:
         while not is_over.wait(0.01):
-            steps.append(worker.may_step())
+            steps.append(worker.can_step())
 
     stepping = beside(step)
-    with chief.at_rest():
+    with chief.workers_paused():
         before = len(steps)
         left = ShardLedger.from_json(own.to_json())
         assert left.done == 5
@@ -135,13 +135,13 @@ def test_a_chief_that_stops_early_stops_the_others_also_those_who_come_late(clus
     own.take()
     ending = beside(chief.end)
 
-    while worker.may_step():
+    while worker.can_step():
         pass
     worker.end()
     ending()
     late = cluster.part("worker", 1)
     late.join(ShardLedger(100, 4, None, "rows"))
-    assert not late.may_step()
+    assert not late.can_step()
     # What they had and did not train is to do.
     left = ShardLedger.from_json(own.to_json())
     assert {left.take(), left.take()} == {Shard(1, 0, 4), Shard(1, 4, 8)}
@@ -157,10 +157,10 @@ def test_a_worker_that_is_started_again_ends_the_run(cluster: Cluster) -> None:
     again = cluster.part("worker")
     beside(lambda: again.join(ShardLedger(100, 4, 1, "rows")))
 
-    with pytest.raises(ProcessDiedError, match="worker 0 was started again"), chief.at_rest():
+    with pytest.raises(ProcessDiedError, match="worker 0 was restarted during the training"), chief.workers_paused():
         pass
-    with pytest.raises(ProcessDiedError, match="begin again from the last checkpoint"):
-        chief.may_step()
+    with pytest.raises(ProcessDiedError, match="Restart all tasks from the last checkpoint"):
+        chief.can_step()
 
 
 def test_what_a_worker_cannot_read_is_given_back_and_the_third_time_is_the_last(cluster: Cluster) -> None:
@@ -187,7 +187,7 @@ def test_workers_that_see_other_data(cluster: Cluster) -> None:
     waiting = beside(lambda: cluster.part("worker"))
     chief.join(ShardLedger(8, 4, 1, "rows"))
 
-    with pytest.raises(InputError, match="worker 0 finds 7 rows in rows, the chief 8"):
+    with pytest.raises(InputError, match="worker 0 found 7 rows in rows, but the chief 8"):
         waiting().join(ShardLedger(7, 4, 1, "rows"))
 
 
@@ -197,7 +197,9 @@ def test_who_shares() -> None:
     assert part_of(None) is None
     assert part_of(ClusterTask("chief", 0, {"chief": ("a:1",), "ps": ("c:1",)})) is None
     assert part_of(ClusterTask("evaluator", 0, whole)) is None
-    assert isinstance(part_of(ClusterTask("chief", 0, whole)), ChiefsPart)
-    assert isinstance(part_of(ClusterTask("worker", 0, whole)), WorkersPart)
-    with pytest.raises(InputError, match=r"2 workers share their data by way of .* \(--ps 1\)"):
+    assert isinstance(part_of(ClusterTask("chief", 0, whole)), ChiefPart)
+    assert isinstance(part_of(ClusterTask("worker", 0, whole)), WorkerPart)
+    with pytest.raises(
+        InputError, match=r"2 workers need a chief and a parameter server to share the data.* \(--ps 1\)"
+    ):
         part_of(ClusterTask("worker", 0, {"worker": ("a:1", "b:1")}))

@@ -21,8 +21,8 @@ from generic_trainer.executors.preflight.example_facts import (  # fmt: skip
     differences,
     facts_of,
     facts_of_rows,
-    first_of,
-    odd_values,
+    first_problems,
+    value_warnings,
 )
 from generic_trainer.executors.preflight.request import CheckRequest
 from generic_trainer.executors.preflight.sample import take
@@ -190,8 +190,8 @@ def test_the_check_names_what_differs(tmp_path: pathlib.Path) -> None:
     text = check(CheckRequest(str(tmp_path / "mine.py"), FnArgs(**files, train_steps=1))).get("examples").text
     for said in (
         "feature 'x' is FLOAT in train and mixed in eval",
-        "feature 's' has 'c' in eval, which no example of train has",
-        "3 of 24 examples of eval have no label 'y'",
+        "feature 's' has the value 'c' in eval, which does not occur in train",
+        "3 of 24 eval examples have no label 'y'",
     ):
         assert said in text
 
@@ -201,8 +201,8 @@ def test_what_is_odd_about_values_is_counted() -> None:
     for value in (1.0, float("nan"), float("-inf"), 3.0):
         fact.take("FLOAT", [value])
     assert (fact.lowest, fact.highest, fact.not_finite) == (1.0, 3.0, 2)
-    assert odd_values({"x": fact}, "x", "train", 5) == [
-        "1 of 5 examples of train have no label 'x'",
-        "feature 'x' has 2 values in train that are NaN or infinite",
+    assert value_warnings({"x": fact}, "x", "train", 5) == [
+        "1 of 5 train examples have no label 'x'",
+        "feature 'x' has 2 NaN or infinite values in train",
     ]
-    assert first_of([str(number) for number in range(25)])[-2:] == ["19", "and 5 more like these"]
+    assert first_problems([str(number) for number in range(25)])[-2:] == ["19", "and 5 more"]

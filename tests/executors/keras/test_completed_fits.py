@@ -179,7 +179,7 @@ def test_an_export_is_mended_without_training_again_and_a_loss_is_not(
     path.write_text(path.read_text().replace('"adam", "mse"', '"adam", "mae"'))
     runs.fail()
     assert runs.steps() in ALL
-    assert "Fit 1 of this run ended in an earlier try, but differs now, so it is trained anew: code that" in (
+    assert "Fit 1 of this run was completed in an earlier attempt, but has changed and is trained again: code that" in (
         capfd.readouterr().err
     )
     assert runs.run(epochs=2)[0] == 2 * 4  # the third fit, which is another one

@@ -118,7 +118,7 @@ def test_an_estimator_ends_early(iris: Any, tmp_path: pathlib.Path, module: Call
     )
     path = module(source)
     for options, message in (
-        (TrainingOptions(best_model="accuracy"), "best_model=accuracy:max: an Estimator exports its best model by"),
+        (TrainingOptions(best_model="accuracy"), "best_model=accuracy:max: an Estimator exports its best model with"),
         (TrainingOptions(early_stop="los"), "early_stop=los:3:min: the evaluation at step 20 has no metric 'los'"),
     ):
         with pytest.raises(InputError, match=message):

@@ -18,7 +18,7 @@ import generic_trainer
 from generic_trainer import FnArgs, TrainingOptions
 from generic_trainer.executors.evaluation import evidence
 from generic_trainer.executors.keras import early_stopping, evaluations, fit_progress
-from generic_trainer.executors.keras.evaluated_weights import Kept
+from generic_trainer.executors.keras.evaluated_weights import EvaluationLog
 from generic_trainer.executors.keras.interception import KerasCall, KerasObserver
 from generic_trainer.executors.monitoring import progress
 from generic_trainer.executors.preflight.keras_watch import KerasWatch
@@ -149,9 +149,9 @@ def observers(folder: pathlib.Path) -> dict[str, Callable[[], Any]]:
     fn_args = FnArgs(serving_model_dir=str(folder / "model"))
     goals = TrainingOptions(early_stop="val_loss:3", best_model="val_loss", stop_on_nan=True)
     return {
-        "early_stopping._Pursuit": lambda: early_stopping.pursued(goals, fn_args),
-        "evaluations.KerasEvaluations": lambda: evaluations.observed([], Kept("")),
-        "fit_progress._Progress": lambda: fit_progress.told_by_fits([]),
+        "early_stopping._GoalObserver": lambda: early_stopping.goals_applied(goals, fn_args),
+        "evaluations.KerasEvaluations": lambda: evaluations.observed([], EvaluationLog("")),
+        "fit_progress._Progress": lambda: fit_progress.fit_progress_reported([]),
         "keras_watch.KerasWatch": lambda: observed_by(KerasWatch(Watch([], lambda seen: None))),
         "evidence.Observer": lambda: evidence.observed([]),
     }

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from generic_trainer import FnArgs, InputError, TrainingOptions
-from generic_trainer.executors.preflight import made_up, raw_csv, sample, stamp
+from generic_trainer.executors.preflight import raw_csv, sample, stamp, synthetic_examples
 from generic_trainer.executors.preflight.check import check
 from generic_trainer.executors.preflight.example_facts import contradictions, facts_of
 from generic_trainer.executors.preflight.request import CheckRequest
@@ -84,7 +84,7 @@ def test_an_elasticdl_file_on_a_csv_would_go_through(tmp_path: pathlib.Path) -> 
     fn_args = FnArgs(train_files=[str(path)], eval_files=[str(path)], custom_config=config)
     report = check(CheckRequest(str(MODULES / "iris_elasticdl.py"), fn_args))
     require_all(report)
-    assert "150 of train" in report.get("examples").text
+    assert "150 train" in report.get("examples").text
     assert not (tmp_path / "kept").exists()
     assert fn_args.custom_config["checkpoint_dir"]  # the caller's is as it was
 
@@ -96,7 +96,7 @@ def test_examples_are_made_up_from_a_schema(tmp_path: pathlib.Path) -> None:
     report = check(CheckRequest(str(MODULES / "ctr_adaptor.py"), fn_args))
     require_all(report)
     assert report.get("examples").status == WARNING
-    assert "256 made up from" in report.get("examples").text
+    assert "256 synthetic examples generated from" in report.get("examples").text
     assert "no real ones" in report.get("examples").text
 
 
@@ -198,7 +198,7 @@ def test_a_training_that_goes_on_is_ended_with_what_was_seen(iris: Any, module: 
     assert report.passed  # nobody knows better
     verdict = report.get("model")
     assert verdict.status == WARNING
-    assert "ended after 2 s (--limit): no training step was seen yet" in verdict.text
+    assert "stopped after 2 s (--limit): no training step was observed" in verdict.text
     assert [report.get(item).status for item in ("export", "SavedModel", "estimate")] == [NOT_REACHED] * 3
 
 
@@ -276,7 +276,7 @@ def test_parquet_stays_parquet(tmp_path: pathlib.Path) -> None:
 
 def test_text_that_is_gzipped_and_cut_off(tmp_path: pathlib.Path) -> None:
     (tmp_path / "data.txt.gz").write_bytes(gzip.compress(os.urandom(1000).hex().encode())[:-20])
-    with pytest.raises(InputError, match="cut off or damaged"):
+    with pytest.raises(InputError, match=r"data\.txt\.gz: the gzip file is damaged or truncated"):
         sample.take([str(tmp_path / "data.txt.gz")], str(tmp_path / "copy"))
 
 
@@ -292,8 +292,8 @@ string_domain { name: "words" value: "yes" value: "no" }
 def test_made_up_examples_keep_to_the_schema_and_differ(tmp_path: pathlib.Path) -> None:
     (tmp_path / "schema.pbtxt").write_text(SCHEMA)
     schema = read_schema(str(tmp_path / "schema.pbtxt"))
-    records = made_up.made_up(schema, 100)
-    assert records == made_up.made_up(schema, 100)
+    records = synthetic_examples.generate(schema, 100)
+    assert records == synthetic_examples.generate(schema, 100)
     facts = facts_of(records)
     assert facts["word"].values == {b"yes", b"no"}
     assert (facts["word"].least, facts["word"].most) == (2, 2)
@@ -307,7 +307,7 @@ def test_made_up_examples_keep_to_the_schema_and_differ(tmp_path: pathlib.Path) 
 def test_what_contradicts_a_schema_is_told_from_what_is_odd(tmp_path: pathlib.Path) -> None:
     (tmp_path / "schema.pbtxt").write_text(SCHEMA)
     schema = read_schema(str(tmp_path / "schema.pbtxt"))
-    facts = facts_of(made_up.made_up(schema, 50))
+    facts = facts_of(synthetic_examples.generate(schema, 50))
     facts["size"].kind, facts["word"].values, facts["count"].highest = "INT", {b"perhaps"}, 9
     schema.feature.add(name="sise", type=schema.feature[1].type).presence.min_fraction = 1
     wrong, odd = contradictions(facts, schema)

@@ -111,7 +111,8 @@ FAULTS = [
         old="import keras\n", new="import keras\nimport sklearnx\n", at="import sklearnx",
     ),
     Fault(
-        "sibling module missing", "load", ("No module named 'iris_featurs'", "put iris_featurs.py beside", "iris_feat"),
+        "sibling module missing", "load",
+        ("No module named 'iris_featurs'", "put iris_featurs.py next to", "iris_feat"),
         old="import keras\n", new="import keras\nfrom iris_featurs import FEATURES\n", at="from iris_featurs import",
     ),
     Fault(
@@ -136,9 +137,11 @@ FAULTS = [
     ),
     # Examples
     Fault("empty TFRecord", "examples", ("every file is empty",), exit_code=2, data=_empty),
-    Fault("TFRecord cut off", "examples", ("part-0", "cut off behind 119 records"), exit_code=2, data=_cut_off),
+    Fault("TFRecord cut off", "examples", ("part-0", "truncated after 119 records"), exit_code=2, data=_cut_off),
     Fault("TFRecord damaged", "examples", ("part-0.gz", "damaged"), exit_code=2, data=_damaged),
-    Fault("wrong compression", "examples", ("part-0.tfrecord is gzipped", "Rename it"), exit_code=2, data=_misnamed),
+    Fault(
+        "wrong compression", "examples", ("part-0.tfrecord is gzipped", "Rename the file"), exit_code=2, data=_misnamed,
+    ),
     Fault(
         "feature of another type than in the schema", "examples", ("'sepal_width' is FLOAT", "INT in the schema"),
         exit_code=2, data=_typed_otherwise, old="**options), make_schema()",
@@ -175,7 +178,7 @@ FAULTS = [
         at="model.fit(",
     ),
     Fault(
-        "label outside of the classes", "training", ("label value of 2", "larger than the table"),
+        "label outside of the classes", "training", ("label value of 2", "exceeds the size of the embedding table"),
         old="VARIETIES = 3", new="VARIETIES = 2", at="model.fit(",
     ),
     Fault(
@@ -395,4 +398,4 @@ def test_raw_data_whose_rows_do_not_fit_the_header(tmp_path: pathlib.Path) -> No
         CheckRequest(str(MODULES / "iris_keras.py"), FnArgs(train_files=[], eval_files=[]), data=str(tmp_path / "data"))
     )
     assert report.first_failure.item == "data"
-    assert "a.csv, line 3: 3 values, and 2 columns" in report.first_failure.text
+    assert "a.csv, line 3: 3 values, but 2 columns" in report.first_failure.text

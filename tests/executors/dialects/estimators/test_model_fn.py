@@ -224,7 +224,7 @@ BAD = {
     "no exporters": ("exporters = []\nLABEL_KEY = 'variety'\n", "the EvalSpec has no exporter, so no model would be"),
     "endless training": (
         "LABEL_KEY = 'variety'\ntrain_steps = None\n",
-        "the TrainSpec has max_steps=None and its input_fn repeats for ever, so training would never end",
+        "the TrainSpec has max_steps=None and its input_fn repeats forever, so training would never end",
     ),
     "a run_config of another kind": ("run_config = {'seed': 1}\n", "run_config must be a tf.estimator.RunConfig, not"),
 }

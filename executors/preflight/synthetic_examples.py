@@ -1,6 +1,6 @@
 """Generates synthetic examples from a schema, for checks without data: random within the domains, with a fixed seed.
 
-records = made_up(read_schema("schema.pbtxt"), count=64)
+records = generate(read_schema("schema.pbtxt"), count=64)
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 _WORDS = ("a", "b", "c")
-_MOST_VALUES = 3  # extra values of a feature with a variable number of values
+_MAX_EXTRA_VALUES = 3  # extra values of a feature with a variable number of values
 _SEED = 1
 
 
-def made_up(schema: schema_pb2.Schema, count: int) -> list[bytes]:
+def generate(schema: schema_pb2.Schema, count: int) -> list[bytes]:
     """Generates serialized tf.Examples.
 
     Numbers are within their domain. Integers without a domain are 0 or 1, which are valid ids for every embedding
@@ -34,42 +34,42 @@ def made_up(schema: schema_pb2.Schema, count: int) -> list[bytes]:
     """
     import tensorflow as tf
 
-    chance = random.Random(_SEED)  # noqa: S311 (examples, no secrets)
+    generator = random.Random(_SEED)  # noqa: S311 (examples, no secrets)
     domains = {domain.name: domain for domain in schema.string_domain}
     records = []
     for _ in range(count):
         features = {}
         for feature in schema.feature:
-            if feature.presence.min_fraction < 1 and chance.random() < 0.1 and not feature.HasField("shape"):
+            if feature.presence.min_fraction < 1 and generator.random() < 0.1 and not feature.HasField("shape"):
                 continue
-            values = [_value(feature, domains, chance) for _ in range(_size(feature, chance))]
+            values = [_value(feature, domains, generator) for _ in range(_size(feature, generator))]
             features[feature.name] = _feature(tf, feature.type, values)
         records.append(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
     return records
 
 
-def _size(feature: schema_pb2.Feature, chance: random.Random) -> int:
+def _size(feature: schema_pb2.Feature, generator: random.Random) -> int:
     if feature.HasField("shape"):
         size = 1
         for dimension in feature.shape.dim:
             size *= dimension.size
         return size
     least = max(1, feature.value_count.min)
-    return chance.randint(least, max(least, min(feature.value_count.max or 1, least + _MOST_VALUES)))
+    return generator.randint(least, max(least, min(feature.value_count.max or 1, least + _MAX_EXTRA_VALUES)))
 
 
 def _value(
-    feature: schema_pb2.Feature, domains: dict[str, schema_pb2.StringDomain], chance: random.Random
+    feature: schema_pb2.Feature, domains: dict[str, schema_pb2.StringDomain], generator: random.Random
 ) -> bytes | float:
     if feature.type == schema_pb2.BYTES:
         domain = domains.get(feature.domain) or feature.string_domain
-        word: str = chance.choice(list(domain.value) or _WORDS)
+        word: str = generator.choice(list(domain.value) or _WORDS)
         return word.encode()
     if feature.type == schema_pb2.FLOAT:
         low = feature.float_domain.min
-        return chance.uniform(low, feature.float_domain.max if feature.float_domain.HasField("max") else low + 1)
+        return generator.uniform(low, feature.float_domain.max if feature.float_domain.HasField("max") else low + 1)
     low = feature.int_domain.min
-    return chance.randint(low, feature.int_domain.max if feature.int_domain.HasField("max") else low + 1)
+    return generator.randint(low, feature.int_domain.max if feature.int_domain.HasField("max") else low + 1)
 
 
 def _feature(tf: ModuleType, kind: int, values: Sequence[bytes | float]) -> tf.train.Feature:
