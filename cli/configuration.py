@@ -144,16 +144,16 @@ class _Entry:
         several = self.parameter.multiple or self.parameter.nargs != 1
         if isinstance(self.node, yaml.MappingNode):
             if _metavar(self.parameter) != "JSON|@FILE":
-                raise InputError(f"{self.where}: it takes a value{' or a list' * several}, not a mapping.")
+                raise InputError(f"{self.where}: must be a value{' or a list' * several}, not a mapping.")
             try:
                 return json.dumps(self.loader.construct_object(self.node, deep=True), default=str)
             except (yaml.YAMLError, TypeError) as error:  # a Python object, or a key that is not valid in JSON
-                raise InputError(f"{self.where}: this is not YAML that can be JSON: {error}") from error
+                raise InputError(f"{self.where}: cannot be converted to JSON: {error}") from error
         nodes = self.node.value if isinstance(self.node, yaml.SequenceNode) else [self.node]
         if not all(isinstance(node, yaml.ScalarNode) for node in nodes):
-            raise InputError(f"{self.where}: a list here holds plain values only.")
+            raise InputError(f"{self.where}: the items of a list must be plain values.")
         if isinstance(self.node, yaml.SequenceNode) and not several:
-            raise InputError(f"{self.where}: it takes one value, not a list.")
+            raise InputError(f"{self.where}: must be one value, not a list.")
         words = [self._from_here(node.value) for node in nodes]
         value: str | list[str] = words if several else words[0]
         try:
@@ -200,9 +200,9 @@ def _entries(path: str, context: click.Context) -> Iterator[_Entry]:
     try:
         node = loader.get_single_node()
     except yaml.YAMLError as error:
-        raise InputError(f"--config {path}: this is not YAML: {error}") from error
+        raise InputError(f"--config {path}: invalid YAML: {error}") from error
     except RecursionError as error:
-        raise InputError(f"--config {path}: its values are nested too deeply.") from error
+        raise InputError(f"--config {path}: values are nested too deeply.") from error
     if node is None:
         return
     command = context.command_path.partition(" ")[2]
@@ -230,13 +230,13 @@ def _loader(path: str) -> _Loader:
     except OSError as error:
         raise InputError(f"--config {path}: cannot read the file ({error.strerror}).") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"--config {path}: this is not YAML: {error}") from error
+        raise InputError(f"--config {path}: invalid YAML: {error}") from error
 
 
 def _pairs(node: yaml.Node, path: str) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
     if not isinstance(node, yaml.MappingNode):
         line = node.start_mark.line + 1
-        raise InputError(f"--config {path}, line {line}: it must be a mapping of options, as in `label: big_tip`.")
+        raise InputError(f"--config {path}, line {line}: must be a mapping of options, such as `label: big_tip`.")
     seen: dict[str, int] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
@@ -278,8 +278,8 @@ def _unknown(path: str, key: yaml.ScalarNode, command: click.Command) -> InputEr
     names = [_key(parameter) for parameter in _known(command).values()]
     nearest = did_you_mean(str(key.value).replace("_", "-"), names)
     return InputError(
-        f"--config {path}, line {key.start_mark.line + 1}: there is no option {key.value!r}.{nearest} "
-        f"`generic-trainer {command.name} --print-config` lists those that there are."
+        f"--config {path}, line {key.start_mark.line + 1}: no such option: {key.value!r}.{nearest} "
+        f"`generic-trainer {command.name} --print-config` lists all options."
     )
 
 

@@ -75,11 +75,11 @@ def _shown(value: object) -> str:
 def _print_code(found: RunDifference, source: bool) -> None:
     click.echo()
     if found.same_code is None:
-        click.echo("Code: not known of both.")
+        click.echo("Code: not recorded for both runs.")
     elif found.same_code:
-        click.echo("Code: the same.")
+        click.echo("Code: identical.")
     elif not found.files:
-        click.echo("Code: not the same; a run has kept no source, so that it cannot be shown.")
+        click.echo("Code: different; no diff is available because a run has no stored source.")
     else:
         click.echo(f"Code: {', '.join(f'{name} {became}' for name, became in found.files.items())}")
         for line in found.source.splitlines() if source else ():

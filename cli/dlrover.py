@@ -30,13 +30,13 @@ from .worker_counts import with_counts
 # DLRover's local platforms simulate a cluster with processes on this machine.
 _LOCAL = ("LOCAL", "LOCAL_KUBERNETES", "LOCAL_RAY")
 _ELSEWHERE = ("KUBERNETES", "RAY")
-_NO_SCALER = "--workers MIN:MAX says between which numbers of workers a run may go on"
-_NO_MASTER = "there is no master that would need it"
+_NO_SCALER = "use --workers MIN:MAX to set the range of workers"
+_NO_MASTER = "there is no master process"
 _GONE = {
-    "evaluator_num": "the chief has the model evaluated and exported",
+    "evaluator_num": "the chief evaluates and exports the model",
     "enable_auto_scaling": _NO_SCALER,
-    "task_id": "TF_CONFIG says which task a process is",
-    "task_type": "TF_CONFIG says which task a process is",
+    "task_id": "each process reads its task from TF_CONFIG",
+    "task_type": "each process reads its task from TF_CONFIG",
     "worker_action": _NO_MASTER,
     "mock": _NO_MASTER,
 }
@@ -84,7 +84,7 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
     options: TrainingOptions = with_counts(options_from(flags), flags, needs_server=True)
     if options.engine == LOCAL:
         for name in (name for name in ("worker_num", "ps_num") if flags[name]):
-            click.echo(f"--{name} means nothing here: there is one process, without --engine=ray.", err=True)
+            click.echo(f"--{name} is ignored: without --engine=ray there is only one process.", err=True)
     model_run = os.path.join(output, "model_run")
     broke_off = run_record.status_of(model_run) != run_record.SUCCEEDED
     fn_args = FnArgs(
@@ -110,15 +110,15 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
         places = {"Model": fn_args.serving_model_dir, "Record": model_run}
         print_summary({**places, **told_of(run_record.as_read(record))}, record.metrics)
     else:
-        click.echo(f"The {task} has done its part.")
+        click.echo(f"The {task} has finished.")
 
 
 def _require_local(platform: str) -> None:
     name = platform.upper()
     if name in _ELSEWHERE:
         raise InputError(
-            f"--platform={platform}: generic-trainer submit --to kuberay makes a cluster's job of this command. Use "
-            "--platform=Local, also in the processes of a cluster, which TF_CONFIG tells their tasks."
+            f"--platform={platform}: on a cluster, create a job from this command with `generic-trainer submit --to "
+            "kuberay`. Use --platform=Local, also in the processes of a cluster, which get their tasks from TF_CONFIG."
         )
     if name not in _LOCAL:
         raise InputError(f"--platform={platform}: choose Local.{did_you_mean(name, [*_LOCAL, *_ELSEWHERE])}")
@@ -129,6 +129,6 @@ SUBMITTED = {
         dlrover,
         "conf",
         needs_server=True,
-        note="The conf's model_dir and data have to be URIs or on a volume; checkpoints and exports go there.",
+        note="The conf's model_dir and data must be URIs or on a volume; checkpoints and exports are written to model_dir.",
     )
 }

@@ -113,11 +113,11 @@ GONE = {
         for role in ("master", "worker", "ps")
         for what in ("resource_request", "resource_limit", "pod_priority")
     },
-    "log_level": "generic-trainer -v shows all logs",
+    "log_level": "use generic-trainer -v to show all logs",
     "log_file_path": "redirect standard error",
-    "tensorboard_log_dir": "TensorBoard's logs are in the folder that is printed at the end",
-    "evaluation_start_delay_secs": "evaluation goes by --evaluation_steps",
-    "evaluation_throttle_secs": "evaluation goes by --evaluation_steps",
+    "tensorboard_log_dir": "TensorBoard's logs are written to the folder printed at the end",
+    "evaluation_start_delay_secs": "evaluation is scheduled by --evaluation_steps",
+    "evaluation_throttle_secs": "evaluation is scheduled by --evaluation_steps",
 }
 _ALONE = ("", "Local")
 _STRATEGIES = (*_ALONE, "AllreduceStrategy", "ParameterServerStrategy")
@@ -154,7 +154,7 @@ def model_file(zoo: str, model_def: str) -> tuple[str, str]:
     """
     path, _, model_name = model_def.rpartition(".")
     if not path:
-        raise InputError(f"--model_def={model_def}: give package.module.function, below --model_zoo.")
+        raise InputError(f"--model_def={model_def}: must be package.module.function, relative to --model_zoo.")
     if archive_in(zoo):
         return f"{path}@{zoo}", model_name
     sys.path[:0] = [os.path.abspath(zoo), os.path.dirname(os.path.abspath(zoo))]
@@ -187,13 +187,13 @@ def settle(values: Mapping[str, Any], workers_possible: bool = False, ps: int = 
         )
     for name, without in (("num_workers", 1), ("num_ps_pods", 0)):
         if not workers_possible and given.pop(name, without) > without:
-            click.echo(f"--{name} means nothing here: there is one process, without --engine=ray.", err=True)
+            click.echo(f"--{name} is ignored: without --engine=ray there is only one process.", err=True)
     servers = ps or given.get("num_ps_pods", 0)
     if strategy == "AllreduceStrategy" and servers:
         raise InputError(
-            f"--distribution_strategy={strategy} needs no parameter servers, and {servers} are asked for. Leave "
-            "--num_ps_pods or --ps out, or use --distribution_strategy=ParameterServerStrategy."
+            f"--distribution_strategy={strategy} does not use parameter servers, but {servers} were requested. Remove "
+            "--num_ps_pods or --ps, or use --distribution_strategy=ParameterServerStrategy."
         )
     if strategy == "ParameterServerStrategy" and not servers:
-        click.echo("The workers train by all-reduce: there are no parameter servers without --num_ps_pods.", err=True)
+        click.echo("The workers train by all-reduce, because --num_ps_pods is not set.", err=True)
     return given

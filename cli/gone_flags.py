@@ -7,7 +7,7 @@ Usage:
     @click.command()
     @gone_flags(GONE)
     def train(**flags):
-        flags = without_gone(flags, GONE)     # --image_name means nothing here: processes are started by the platform.
+        flags = without_gone(flags, GONE)     # --image_name is ignored: processes are started by the platform.
 """
 
 from __future__ import annotations
@@ -39,5 +39,5 @@ def gone_flags(gone: Mapping[str, str]) -> Callable[[Command], Command]:
 def without_gone(flags: Mapping[str, Value], gone: Mapping[str, str]) -> dict[str, Value]:
     """Returns a command's flags without the obsolete ones; prints the reason or replacement of each one given."""
     for name in [name for name in flags if name in gone and flags[name] is not None]:
-        click.echo(f"--{name} means nothing here: {gone[name]}.", err=True)
+        click.echo(f"--{name} is ignored: {gone[name]}.", err=True)
     return {name: value for name, value in flags.items() if name not in gone}

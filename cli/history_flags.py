@@ -33,9 +33,9 @@ def _without_password(context: click.Context, parameter: click.Parameter, url: s
     source = context.get_parameter_source(parameter.name or "")
     if source == click.core.ParameterSource.COMMANDLINE and "://" in url and urlsplit(url).password:
         raise InputError(
-            "--metadata: no password in a command, please: everybody on this machine can read it there. Give "
-            "mysql://user@host:port/database, and the password in GENERIC_TRAINER_METADATA_PASSWORD, or in a file that "
-            "GENERIC_TRAINER_METADATA_PASSWORD_FILE names."
+            "--metadata: a password on the command line is visible to all users of this machine. Use "
+            "mysql://user@host:port/database and set GENERIC_TRAINER_METADATA_PASSWORD to the password, or "
+            "GENERIC_TRAINER_METADATA_PASSWORD_FILE to the path of a file with the password."
         )
     return url
 

@@ -62,11 +62,11 @@ def init(directory: str, data: str, label: str, task: str, dialect: str, force: 
     """  # noqa: D301 (click's mark of lines to keep)
     known = installed()
     if dialect not in known:
-        raise InputError(f"--dialect {dialect}: there are {', '.join(sorted(known))}.{did_you_mean(dialect, known)}")
+        raise InputError(f"--dialect {dialect}: choose from {', '.join(sorted(known))}.{did_you_mean(dialect, known)}")
     if reason := known[dialect].no_scaffold:
         raise InputError(
-            f"--dialect {dialect}: no new module is written in it: {reason}. Those that there are run "
-            "as they are. Leave --dialect out for a module with a run_fn."
+            f"--dialect {dialect}: init does not generate modules in this dialect: {reason}. Existing modules "
+            "run unchanged. Omit --dialect to generate a module with a run_fn."
         )
     from ..pipelines.scaffold.labels import require_there
     from ..pipelines.scaffold.looking import look_at
@@ -107,7 +107,7 @@ def _show(plan: Plan) -> None:
 
     label = plan.label
     numbers = (Column("Missing", justify="right"), Column("Values", justify="right"))
-    table = Table("Column", "Type", *numbers, "What becomes of it", box=None, pad_edge=False)
+    table = Table("Column", "Type", *numbers, "Preprocessing", box=None, pad_edge=False)
     for role in plan.roles:
         column = role.column
         gaps = f"{column.missing:,}" if column.missing else ""
@@ -136,7 +136,7 @@ def _task(label: Label) -> str:
     if not label.classes:
         return "regression"
     names = ", ".join(map(str, label.classes[:10])) + (", …" if len(label.classes) > 10 else "")
-    positive = f"; {label.classes[1]} is the positive one" if label.task == "binary" else ""
+    positive = f"; {label.classes[1]} is the positive class" if label.task == "binary" else ""
     return f"{label.task} classification: {names}{positive}"
 
 

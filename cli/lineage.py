@@ -46,11 +46,11 @@ def lineage(model: str, as_json: bool, **flags: Unpack[PlaceFlags]) -> None:
         print_json(graph.to_json())
         return
     print_pairs(_about(run))
-    click.echo("\nMade of:")
+    click.echo("\nMade from:")
     for line in _upstream(graph):
         click.echo(f"  {printable(line)}")
     uses = list(_downstream(graph))
-    click.echo("\nUsed by:" if uses else "\nUsed by: nobody that is known of")
+    click.echo("\nUsed by:" if uses else "\nUsed by: no recorded run")
     for line in uses:
         click.echo(f"  {printable(line)}")
 

@@ -24,7 +24,7 @@ from ..executors.runtime.logs.sanitize import printable
 from ..executors.runtime.quantities import duration_text
 
 _PHASES = {
-    "inputs": "Looking at the inputs",
+    "inputs": "Inspecting the inputs",
     "training": "Training",
     "evaluator": "Evaluating",
     "check": "Checking the model",

@@ -35,7 +35,7 @@ from .configuration import with_config
 from .variables import check_variables
 
 _NO_THREAD = "can't start new thread"
-_NO_MEMORY = "No more memory was to be had, from the machine or within a limit (of the container, or ulimit)."
+_NO_MEMORY = "Out of memory: the machine's memory or a limit (container or ulimit) is exhausted."
 
 
 class _Group(click.Group):
@@ -91,7 +91,7 @@ def main() -> None:
     _heed_signals()
     code = _exit_code()
     if error := standard_streams.output_error():
-        _say(f"generic-trainer: not all could be printed: standard output: {error.strerror}.")
+        _say(f"generic-trainer: the output is incomplete: standard output: {error.strerror}.")
         code = code or 1
     sys.stderr.flush()
     generated_modules.remove_all()

@@ -53,7 +53,7 @@ def report(run: str, others: Sequence[str], output: str | None, opened: bool, **
         written = _compared(runs, folders, path) if others else _reported(runs[0], folders[0], path)
     except OSError as error:
         place, reason = path or folders[0], error.strerror or type(error).__name__
-        raise InputError(f"{place}: cannot write there ({reason}). Choose a place with --output.") from error
+        raise InputError(f"{place}: cannot write there ({reason}). Choose another file with --output.") from error
     click.echo(written)
     if opened:
         webbrowser.open(pathlib.Path(written).absolute().as_uri())
@@ -64,7 +64,7 @@ def _folder_of(run: Run, name: str) -> str:
     if not run.model_run or not run.record:
         raise InputError(
             f"{name}: the run {run.id[:12]} ({run.status}) has no run.json to report on. TFX deletes the outputs of a "
-            "failed step; of the last ten failed runs the record is kept in `model_run/.failed` of the pipeline's root."
+            "failed step; the records of the last ten failed runs are kept in `model_run/.failed` in the pipeline root."
         )
     return run.model_run
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..pipelines.local.outcome import Outcome
 
 _UNCHECKED = (
-    "--no-check skipped the check, which finds the examples, the schema and the Keras version that the module needs."
+    "--no-check skipped the check, which determines the examples, schema and Keras version that the module needs."
 )
 
 
@@ -113,7 +113,7 @@ def _show(outcome: Outcome) -> None:
 
 
 def _not_pushed(outcome: Outcome) -> str:
-    reason = outcome.reason or "it is not good enough by the Evaluator's configuration"
+    reason = outcome.reason or "its metrics do not meet the thresholds of the Evaluator's configuration"
     return f"The model was not pushed: {reason.rstrip('.')}. It is kept in {outcome.model}."
 
 

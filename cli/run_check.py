@@ -104,7 +104,7 @@ class BackgroundCheck:
             for verdict in self._report.verdicts:
                 if verdict.status not in (PASSED, NOT_REACHED):
                     click.echo("\n".join(verdict_lines(verdict)), err=True)
-            logging.error("The run would fail at %s (--no-check runs it all the same).", failed.item)
+            logging.error("The run would fail at %s (use --no-check to run it anyway).", failed.item)
             raise _raised(failed)
         for verdict in self._report.verdicts:
             if verdict.status == WARNING:
@@ -112,7 +112,7 @@ class BackgroundCheck:
                 logging.warning("Check: %s: %s%s", verdict.item, verdict.text, advice)
         estimate = self._report.get("estimate")
         more = f": {estimate.text}" if estimate and estimate.status == PASSED else ""
-        logging.info("Checked in %.0f s that the run would go through%s", self._report.seconds, more)
+        logging.info("The check passed in %.0f s%s", self._report.seconds, more)
         if plan := self._report.findings.get("evaluation_plan"):
             logging.info("Evaluation: %s", EvaluationPlan.from_json(plan).line())
         return self._report.findings

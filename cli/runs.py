@@ -48,16 +48,16 @@ def runs(status: str | None, sort: str | None, limit: int, as_json: bool, **flag
     if as_json:
         print_json([run.to_json() for run in shown])
     elif not found:
-        click.echo("No runs found. `generic-trainer runs PLACE` looks elsewhere.")
+        click.echo("No runs found. Use `generic-trainer runs PLACE` to search elsewhere.")
     else:
         _print(shown, sort)
         if len(found) > len(shown):
-            click.echo(f"These are the first {limit}; --limit 0 lists all.", err=True)
+            click.echo(f"Only the first {limit} runs are shown; use --limit 0 to show all.", err=True)
 
 
 def _print(found: list[Run], sort: str | None) -> None:
     metrics = _columns_of(found, sort)
-    heads = [Column("run"), Column("started (UTC)"), Column("status"), Column("took", right=True), Column("module")]
+    heads = [Column("run"), Column("started (UTC)"), Column("status"), Column("duration", right=True), Column("module")]
     heads += [Column(name, right=True) for name in metrics]
     heads += [Column("blessed"), Column("pushed"), Column("pipeline"), Column("folder")]
     length = next((n for n in range(_ID, 32) if len({run.id[:n] for run in found}) == len(found)), 32)

@@ -68,7 +68,7 @@ def _about(run: Run) -> dict[str, str | None]:
     blessed = {True: "yes", False: "no", None: None}[run.blessed]
     return {
         "Run": run.id,
-        "Status": f"{run.status}, began {moment(run.started)} UTC{took}",
+        "Status": f"{run.status}, started {moment(run.started)} UTC{took}",
         "Error": f"{error.get('type')}: {error.get('message')}" if error else None,
         "Pipeline": f"{run.pipeline}, run {run.pipeline_run}" if run.pipeline else None,
         "Module": code.get("reference") or run.module,

@@ -114,7 +114,7 @@ def _read(request: SubmitRequest, words: Sequence[str]) -> CommandLine:
         line = read_command_line(words)
     except click.NoSuchOption as error:
         if any(error.option_name in parameter.opts for parameter in submit.params):
-            raise InputError(f"{error.option_name} belongs to submit: give it before {words[0]!r}.") from error
+            raise InputError(f"{error.option_name} is an option of submit: put it before {words[0]!r}.") from error
         raise
     for parameter, written in line.given:
         name, text = str(parameter.name), written if isinstance(written, str) else ""
@@ -123,11 +123,11 @@ def _read(request: SubmitRequest, words: Sequence[str]) -> CommandLine:
         require_no_secrets(line.flag(name), text, request.not_secret)
     if line.command == "run" and request.platform == VERTEX:
         raise InputError(
-            "run: a pipeline keeps its metadata in SQLite, which needs a real file system; Vertex AI's jobs have none "
-            "that stays. Submit it --to kuberay with a volume, or submit train."
+            "run: a pipeline stores its metadata in SQLite, which needs a persistent file system; Vertex AI jobs have "
+            "none. Submit it with --to kuberay and a volume, or submit train."
         )
     if line.values.get("cluster") and request.platform == KUBERAY:
-        raise InputError("--cluster tries a cluster on one machine. On Ray give --engine ray --workers N --ps N.")
+        raise InputError("--cluster starts a cluster on one machine. On Ray, use --engine ray --workers N --ps N.")
     return line
 
 
@@ -137,8 +137,8 @@ def _job(
     image = request.image or (elastic.image if elastic else "")
     if not image:
         raise InputError(
-            "submit needs --image: one that holds generic-trainer (for kuberay generic-trainer[kuberay]) and what the "
-            "module imports."
+            "submit needs --image: a container image with generic-trainer (for kuberay generic-trainer[kuberay]) and "
+            "the module's imports."
         )
     options, evaluators = _on_vertex(line) if request.platform == VERTEX else (line.options, 0)
     return SubmittedJob(
@@ -173,11 +173,11 @@ def _on_vertex(line: CommandLine) -> tuple[TrainingOptions, int]:
     """
     options = line.options
     if options.cluster_address:
-        raise InputError(f"--cluster-address {options.cluster_address}: Vertex AI's jobs use no Ray cluster.")
+        raise InputError(f"--cluster-address {options.cluster_address}: Vertex AI jobs do not use a Ray cluster.")
     if not line.values.get("cluster"):
         return options, 0
     if "workers" in {parameter.name for parameter, _ in line.given}:
-        raise InputError("--cluster and --workers both say how many there are. Give one of them.")
+        raise InputError("--cluster and --workers both set the number of workers. Give one of them.")
     counts = parse_counts(line.values["cluster"])
     training = sum(counts.get(role, 0) for role in (CHIEF, MASTER, WORKER))
     counted = dataclasses.replace(options, engine=RAY, workers=str(training), ps=counts.get(PS, 0))
@@ -201,7 +201,7 @@ def _manifest(
     manifest = kuberay.ray_job(job, request.kuberay(elastic))
     notes = [*(elastic.notes if elastic else ()), *kuberay.remarks(job)]
     if elastic and not request.image:
-        notes.append(f"The image {job.image} is the ElasticJob's own: it has to hold generic-trainer[kuberay].")
+        notes.append(f"The image {job.image} is from the ElasticJob; it must contain generic-trainer[kuberay].")
     return manifest, notes
 
 
@@ -225,5 +225,5 @@ def _write(request: SubmitRequest, manifest: Mapping[str, object], notes: list[s
     else:
         region, project = request.region or "REGION", request.project or "PROJECT"
         parent = f"https://{region}-aiplatform.googleapis.com/v1/projects/{project}/locations/{region}"
-        how = f"POST it to {parent}/customJobs, or --send"
+        how = f"POST it to {parent}/customJobs, or use --send"
     click.echo(f"Wrote {request.output}; to start the job: {how}", err=True)

@@ -127,7 +127,7 @@ def read_command_line(words: Sequence[str]) -> CommandLine:
             continue
         given.append((parameter, value if isinstance(value, (str, bool)) else None))
     if context.params.get("vscode"):
-        raise InputError("--vscode writes a debug configuration and runs nothing. Leave it out to submit the job.")
+        raise InputError("--vscode writes a debug configuration and runs nothing. Omit it to submit the job.")
     return CommandLine(name, kind, dict(context.params), tuple(given))
 
 

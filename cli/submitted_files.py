@@ -50,9 +50,11 @@ def require_reachable(line: CommandLine, folders: Sequence[str], in_image: Seque
                 default = "" if any(parameter.name == name for parameter, _ in line.given) else " (its default)"
                 bad.append(f"{line.flag(name)} {value}{default}")
             elif name in _ON_A_FILE_SYSTEM and file_io.is_remote(value):
-                raise InputError(f"{line.flag(name)} {value}: a pipeline writes to folders. Mount one with --volume.")
+                raise InputError(
+                    f"{line.flag(name)} {value}: a pipeline needs a folder here, not a URI. Mount one with --volume."
+                )
     if bad:
-        raise InputError(f"{', '.join(bad)}: on this machine only, and the job runs on others. {hint}")
+        raise InputError(f"{', '.join(bad)}: on this machine only, but the job runs on others. {hint}")
 
 
 def _is_table(value: str) -> bool:
@@ -78,7 +80,7 @@ def packed(
       InputError: When a module is on this machine only and there is no `code_root`, or the job cannot read there.
     """
     if code_root and not is_reachable(code_root, folders):
-        raise InputError(f"--code-root {code_root}: the job cannot read there. Give a URI, or a folder of a volume.")
+        raise InputError(f"--code-root {code_root}: not readable from the job. Use a URI, or a folder of a volume.")
     found = {}
     for name, reference in _references(line).items():
         place = place_of(reference) or (reference if line.kind.file_in else None)
@@ -87,11 +89,10 @@ def packed(
         if code_root:
             found[name] = _packed(line, name, reference)
         elif place:
-            dotted = "" if line.kind.file_in else ", or give package.module for one that the image has"
+            dotted = "" if line.kind.file_in else ", or use package.module for a module in the image"
             raise InputError(
-                f"{line.flag(name)} {reference} is a file of this machine, and a manifest cannot hold it. Give "
-                f"--code-root URI, where an archive of it is put for the job{dotted}. For a folder of the image: "
-                "--in-image FOLDER."
+                f"{line.flag(name)} {reference} is a file on this machine, which the job cannot read. Set --code-root URI "
+                f"to upload an archive of it{dotted}. If the image contains its folder, add --in-image FOLDER."
             )
     return found
 

@@ -29,7 +29,7 @@ def told_of(record: RunJson) -> dict[str, str]:
     """
     return {
         "Workers": workers_line(record.get("cluster") or {}),
-        "Left out": left_out_line(record.get("bad_records") or {}),
+        "Skipped": left_out_line(record.get("bad_records") or {}),
         "Metrics of": origin_line(record),
     }
 
@@ -37,7 +37,7 @@ def told_of(record: RunJson) -> dict[str, str]:
 def left_out_line(bad_records: LeftOut) -> str:
     """Returns the number of skipped unreadable records and the first of them; "" if there are none.
 
-        2 records that could not be read (10 may be)
+        2 unreadable records (limit: 10)
         train/part-0, byte 1125, record 26: its checksum is wrong
         train/part-1, byte 40, record 2: it is cut off
 
@@ -47,7 +47,7 @@ def left_out_line(bad_records: LeftOut) -> str:
     count = bad_records.get("count", 0)
     if not count:
         return ""
-    lines = [f"{count:,} record{'s' * (count != 1)} that could not be read ({bad_records['limit']:,} may be)"]
+    lines = [f"{count:,} unreadable record{'s' * (count != 1)} (limit: {bad_records['limit']:,})"]
     listed = bad_records["records"]
     lines += ["{file}, {place}: {problem}".format_map(record) for record in listed[:_BAD_RECORDS]]
     lines += [f"and more; all are in {run_record.FILE_NAME}"] if len(listed) > _BAD_RECORDS else []
@@ -58,7 +58,7 @@ def workers_line(cluster: ClusterJson) -> str:
     """Returns the number of workers, restarts and throughput in one to three lines; "" for a single process.
 
         2, 4 after a failure
-        1 restart, 37 steps done again, goodput 0.83
+        1 restart, 37 steps repeated, goodput 0.83
         worker 0 5,100 examples/s, worker 1 2,400 examples/s
 
     Args:
@@ -68,7 +68,7 @@ def workers_line(cluster: ClusterJson) -> str:
     lines = [", ".join([first, *(f"{count} after a failure" for count in later)])]
     if cluster.get("goodput") is not None:
         restarts, steps = cluster["restarts"], cluster["redone_steps"]
-        again = [f"{restarts} restart{'s' * (restarts != 1)}, {steps:,} step{'s' * (steps != 1)} done again"]
+        again = [f"{restarts} restart{'s' * (restarts != 1)}, {steps:,} step{'s' * (steps != 1)} repeated"]
         lines.append(", ".join([*(again if restarts else []), f"goodput {cluster['goodput']:.2f}"]))
     if speeds := cluster.get("speeds"):
         lines.append(", ".join(f"{worker} {_speed(speed)}" for worker, speed in speeds.items()))

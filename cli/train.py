@@ -113,7 +113,7 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
             hyperparameters_of(record),
         )
     else:
-        click.echo(f"The {task} has done its part.")
+        click.echo(f"The {task} has finished.")
 
 
 def _examples_format(payload: str | None, data_view: str | None, patterns: tuple[str, ...]) -> ExamplesFormat:
@@ -140,7 +140,7 @@ def keep_finished_run(model_run_dir: str) -> None:
         while file_io.exists(f"{model_run_dir}.{number}"):
             number += 1
         file_io.move(model_run_dir, f"{model_run_dir}.{number}")
-    click.echo(f"The logs of the run before are in {model_run_dir}.{number}.", err=True)
+    click.echo(f"The logs of the previous run were moved to {model_run_dir}.{number}.", err=True)
 
 
 SUBMITTED = {"train": Submittable(train, "module")}

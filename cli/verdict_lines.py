@@ -51,12 +51,12 @@ def summary_of(report: Report) -> str:
     if (first := report.first_failure) is not None:
         others = len(report.failures) - 1
         more = f", and {others} more" if others else ""
-        hint = " generic-trainer -v check shows the traceback." if first.traceback else ""
+        hint = " Use `generic-trainer -v check` to show the traceback." if first.traceback else ""
         return f"The run would fail at {first.item}{more}. Checked in {seconds}.{hint}"
     left = [verdict.item for verdict in report.verdicts if verdict.status == NOT_REACHED]
     if left:
-        return f"Nothing failed; not tried: {', '.join(left)}. Checked in {seconds}."
-    return f"The run would go through. Checked in {seconds}."
+        return f"Nothing failed; not reached: {', '.join(left)}. Checked in {seconds}."
+    return f"The run would succeed. Checked in {seconds}."
 
 
 def _width() -> int:

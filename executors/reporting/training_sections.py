@@ -151,7 +151,7 @@ def cluster_section(record: RunJson) -> Section:
     rows: list[tuple[str, Value]] = [
         ("Workers", ", then ".join(map(str, cluster.get("workers") or []))),
         ("Restarts", cluster.get("restarts")),
-        ("Steps done again", cluster.get("redone_steps")),
+        ("Steps repeated", cluster.get("redone_steps")),
         ("Goodput", None if goodput is None else share(goodput)),
     ]
     return Section(

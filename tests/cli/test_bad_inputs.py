@@ -172,11 +172,11 @@ CASES: list[tuple[str, list[str], str]] = [
         for name, said in {
             "deep.yaml": "nested too deeply",
             "twice.yaml": "line 3: a is in line 2 already",
-            "binary.yaml": "this is not YAML",
+            "binary.yaml": "invalid YAML",
             "cyclic.yaml": "is not read; write the value out",
-            "list.yaml": "it must be a mapping of options",
+            "list.yaml": "must be a mapping of options",
             "object.yaml": "custom-config",
-            "data.yaml": "it takes one value, not a list",
+            "data.yaml": "must be one value, not a list",
             "folder": "folder: this is a folder, not a file",
             "fifo": "fifo: this is a FIFO",
             "/dev/zero": "/dev/zero: this is a character device",
@@ -186,7 +186,7 @@ CASES: list[tuple[str, list[str], str]] = [
         }.items()
         if name != "data.yaml"
     ),
-    ("run", ["--config", "data.yaml"], "label: it takes one value, not a list"),
+    ("run", ["--config", "data.yaml"], "label: must be one value, not a list"),
     *(
         ("train", ["--hyperparameters", name], said)
         for name, said in {

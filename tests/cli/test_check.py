@@ -38,7 +38,7 @@ def test_a_run_that_would_go_through(command: Command, iris: Any, tmp_path: path
     assert all(line.startswith("✓ passed ") for line in lines if line[:1] == "✓")
     assert "label variety: 0, 1, 2" in done.stdout
     assert "for 300 steps" in done.stdout
-    assert lines[-1].startswith("The run would go through. Checked in ")
+    assert lines[-1].startswith("The run would succeed. Checked in ")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -83,7 +83,7 @@ def test_marks_have_words_and_terminals_without_such_signs_get_others(monkeypatc
     assert lines[1].strip() == "import nothing"
     assert lines[2].strip() == "→ Install it."
     assert lines[3].startswith("\u2013 not reached dialect")
-    assert "-v check shows the traceback" in summary_of(report)
+    assert "Use `generic-trainer -v check` to show the traceback" in summary_of(report)
     assert list(verdict_lines(failed, verbose=True))[-1] == "  taxi.py"
 
     class Ascii:

@@ -132,8 +132,8 @@ def test_the_same_command_does_the_task_that_tf_config_gives_it(
             wait_for(lambda: (tmp_path / "out" / "model_run" / "tasks" / "evaluator-0.json").exists())
     printed = {role: task.communicate(timeout=300) for role, task in tasks.items()}
     assert [task.returncode for task in tasks.values()] == [0, 0, 0], printed
-    assert printed["evaluator"][0].splitlines()[-1] == "The evaluator 0 has done its part."
-    assert printed["ps"][0].splitlines()[-1] == "The ps 0 has done its part."
+    assert printed["evaluator"][0].splitlines()[-1] == "The evaluator 0 has finished."
+    assert printed["ps"][0].splitlines()[-1] == "The ps 0 has finished."
     assert "accuracy" in printed["chief"][0]
     metrics = [record(tmp_path / "out", name)["metrics"]["eval"] for name in ("run.json", "tasks/evaluator-0.json")]
     assert metrics[0] == metrics[1]

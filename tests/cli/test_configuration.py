@@ -76,7 +76,7 @@ def test_a_command_takes_its_section_and_what_it_knows(config: Any, tmp_path: Pa
 
 
 def test_a_commands_own_section_takes_no_option_of_others(config: Any) -> None:
-    with pytest.raises(InputError, match="line 13: there is no option 'label'"):
+    with pytest.raises(InputError, match="line 13: no such option: 'label'"):
         effective("train", "--config", config(FILE))
 
 
@@ -120,19 +120,19 @@ def test_elasticdls_commands_have_sections_of_their_own(config: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("lable: x\n", r"line 1: there is no option 'lable'\. Did you mean 'label'\?"),
+        ("lable: x\n", r"line 1: no such option: 'lable'\. Did you mean 'label'\?"),
         ("data: d\ntrain-steps: many\n", r"taxi\.yaml, line 2: train-steps: 'many' is not a valid int"),
-        ("data: [a, b]\n", "line 1: data: it takes one value, not a list"),
-        ("slice-by: {a: b}\n", "line 1: slice-by: it takes a value or a list, not a mapping"),
-        ("slice-by: [[a]]\n", "line 1: slice-by: a list here holds plain values only"),
+        ("data: [a, b]\n", "line 1: data: must be one value, not a list"),
+        ("slice-by: {a: b}\n", "line 1: slice-by: must be a value or a list, not a mapping"),
+        ("slice-by: [[a]]\n", "line 1: slice-by: the items of a list must be plain values"),
         ("task: ternary\n", "line 1: task: 'ternary' is not one of"),
         ("- data\n", "line 1: it must be a mapping"),
         ("data: a\n\ndata: b\n", "line 3: data is in line 1 already"),
         ("train-steps: 1\ntrain_steps: 2\n", "line 2: train_steps is in line 1 already"),
-        ("data: [\n", "this is not YAML"),
-        ("data: !!python/object/apply:os.getcwd []\n", "line 1: data: it takes one value, not a list"),
-        ("run: {lable: x}\n", "there is no option 'lable'"),
-        ("\x00", "this is not YAML"),
+        ("data: [\n", "invalid YAML"),
+        ("data: !!python/object/apply:os.getcwd []\n", "line 1: data: must be one value, not a list"),
+        ("run: {lable: x}\n", "no such option: 'lable'"),
+        ("\x00", "invalid YAML"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_with_its_line(config: Any, text: str, message: str) -> None:

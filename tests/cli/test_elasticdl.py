@@ -59,8 +59,8 @@ def test_the_seeds_command_then_evaluate_then_predict(
         *["--num_workers", 2, "--image_name=elasticdl:ci", "--seed=3"],
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "--num_workers means nothing here: there is one process, without --engine=ray" in done.stderr
-    assert "--image_name means nothing here" in done.stderr
+    assert "--num_workers is ignored: without --engine=ray there is only one process" in done.stderr
+    assert "--image_name is ignored" in done.stderr
     record = json.loads((tmp_path / "iris_dnn_model_run" / "run.json").read_text())
     assert record["metrics"]["eval"]["accuracy"] > 0.9
     assert record["check"]["checks"]["answers"] == "passed"
@@ -332,9 +332,9 @@ def test_an_interrupted_job_goes_on_where_its_last_checkpoint_was(
         (["--distribution_strategy=AllreduceStrategy"], "needs several workers. Add --engine=ray"),
         (
             ["--engine=ray", "--num_ps_pods=1", "--distribution_strategy=AllreduceStrategy"],
-            "needs no parameter servers, and 1 are asked for",
+            "does not use parameter servers, but 1 were requested",
         ),
-        (["--model_def=iris"], "--model_def=iris: give package.module.function, below --model_zoo."),
+        (["--model_def=iris"], "--model_def=iris: must be package.module.function, relative to --model_zoo."),
         (["--model_def=nowhere.custom_model"], "nowhere.py does not exist"),
         (["--num_epochs=zwei"], "'zwei' is not a valid integer"),
     ],

@@ -133,7 +133,7 @@ def test_bad_files_are_listed_and_a_second_call_prepares_them_and_what_is_new(
     (images / "3" / "broken.png").write_bytes(good)
     (images / "9" / "zzzz.png").write_bytes(good)
     again = _prepare(command, module(MNIST), images, output)
-    assert "60 of 62 files had been prepared before" in again.stdout
+    assert "60 of 62 files were already prepared" in again.stdout
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert len(_records(output)) == 62
     assert (output / "_preparation" / "bad_files.jsonl").read_text() == ""

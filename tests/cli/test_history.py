@@ -78,7 +78,7 @@ def test_the_runs_are_listed_newest_first(command: Command, lab: pathlib.Path) -
     done = command("runs", cwd=lab)
     assert done.returncode == 0, done.stderr
     heads, *lines = done.stdout.splitlines()
-    assert heads.split() == ["run", "started", "(UTC)", "status", "took", "module", "auc", "loss", "folder"]
+    assert heads.split() == ["run", "started", "(UTC)", "status", "duration", "module", "auc", "loss", "folder"]
     assert [(line.split()[3], line.split()[-1]) for line in lines] == [
         ("failed", "second/model_run"),
         ("succeeded", "first/model_run"),
@@ -128,7 +128,7 @@ def test_runs_are_sorted_and_chosen(command: Command, lab: pathlib.Path) -> None
     assert "--limit 0 lists all" in cut.stderr
     assert (
         command("runs", lab, "--module", "other").stdout
-        == "No runs found. `generic-trainer runs PLACE` looks elsewhere.\n"
+        == "No runs found. Use `generic-trainer runs PLACE` to search elsewhere.\n"
     )
     wrong = command("runs", lab, "--sort", "lss")
     assert (wrong.returncode, "Did you mean 'loss'?" in wrong.stderr) == (2, True)

@@ -48,7 +48,7 @@ def test_it_says_what_it_found_what_it_does_with_it_and_what_is_next(shop: tuple
     }
     assert columns["price"].startswith("price numbers 38 ")  # every eighth of 300 is missing
     assert columns["sold"].startswith("sold text 2 the label (the last column, since none is called label")
-    assert "Task: binary classification: no, yes; yes is the positive one" in lines
+    assert "Task: binary classification: no, yes; yes is the positive class" in lines
     assert "89% of the rows are 'no': an accuracy of 0.89 is no achievement." in lines
     assert lines[-4:] == [
         "  cd shop",

@@ -123,15 +123,15 @@ def test_what_was_left_out_is_told_wherever_a_run_is(
     done = command(*arguments, "skip:6")
 
     assert done.returncode == 0, done.stderr
-    *_, a, b, c, more, metrics = done.stdout.partition("Left out:     ")[2].splitlines()
+    *_, a, b, c, more, metrics = done.stdout.partition("Skipped:      ")[2].splitlines()
     place = f"{'':14}{damaged}, byte"
     assert [line.startswith(place) for line in (a, b, c)] == [True] * 3
     assert (more.strip(), metrics.partition(":")[0]) == ("and more; all are in run.json", "Metrics")
-    assert "Left out:     5 records that could not be read (6 may be)" in done.stdout
+    assert "Skipped:      5 unreadable records (limit: 6)" in done.stdout
     report = (tmp_path / "out" / "model_run" / "report.html").read_text()
     assert "5 of the records could not be read; 6 may be left out." in report
     assert "byte 0, record 1" in report
-    shown = command("show", tmp_path / "out").stdout.partition("Left out:     ")[2].splitlines()
+    shown = command("show", tmp_path / "out").stdout.partition("Skipped:      ")[2].splitlines()
     assert shown[1:4] == [a, b, c]
 
     failed = command(*arguments, "skip:2")

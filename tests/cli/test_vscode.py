@@ -73,8 +73,8 @@ def test_other_configurations_stay_and_comments_are_in_a_copy(tmp_path: pathlib.
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{\n"version": // a comment\n}', "line 3 cannot be read"),
-        ("[]", "must hold an object"),
+        ('{\n"version": // a comment\n}', "invalid JSON in line 3"),
+        ("[]", "must be a JSON object"),
         ('{"configurations": {}}', "must be a list"),
     ],
 )

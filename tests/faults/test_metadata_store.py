@@ -288,7 +288,7 @@ def test_a_store_and_a_root_that_are_taken_away_in_mid_run(pipeline: Pipeline) -
 def test_a_password_in_a_command_is_refused(commands: Commands) -> None:
     done = commands.run("runs", "--metadata", "mysql://trainer:hunter2@127.0.0.1/mlmd")
     assert done.code == 2
-    assert "no password in a command" in done.last_line
+    assert "a password on the command line is visible to all users of this machine" in done.last_line
     assert "GENERIC_TRAINER_METADATA_PASSWORD_FILE" in done.last_line
     assert "hunter2" not in done.said
 

@@ -43,7 +43,7 @@ def test_who_reads_no_more_ends_nothing(nobody_reads: int) -> None:
 def test_output_that_could_not_be_written_is_a_failure(full: Any) -> None:
     done = with_output(["train", "--help"], full)
     assert done.returncode == 1
-    assert done.stderr == "generic-trainer: not all could be printed: standard output: No space left on device.\n"
+    assert done.stderr == "generic-trainer: the output is incomplete: standard output: No space left on device.\n"
 
 
 @pytest.mark.parametrize("error", [("nobody_reads"), ("full")])

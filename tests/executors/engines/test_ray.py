@@ -129,7 +129,7 @@ def test_a_worker_that_dies_changes_nothing(
     ]
     assert (cluster["restarts"], cluster["redone_steps"], cluster["stragglers"]) == (1, 24, {})
     assert sum(one["seconds"] for one in cluster["tries"]) / cluster["goodput"] > cluster["tries"][1]["began"]
-    assert f"1 restart, 24 steps done again, goodput {cluster['goodput']:.2f}\n" in killed.stdout
+    assert f"1 restart, 24 steps repeated, goodput {cluster['goodput']:.2f}\n" in killed.stdout
     assert "worker 0 " in killed.stdout
     assert "[2 workers] step 120, " in killed.stderr
     for speed in cluster["speeds"].values():  # 16 of a batch's 32 examples each

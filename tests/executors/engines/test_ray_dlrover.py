@@ -110,4 +110,4 @@ def test_two_workers_one_of_which_dies(
     assert sorted((pathlib.Path(one["file"]).name, one["place"]) for one in bad["records"]) == [
         *(("ids-0", "record 21"), ("ids-1.gz", "record 21"), ("ids-1.gz", "record 500"))
     ]
-    assert "Left out:     3 records that could not be read (3 may be)" in done.stdout
+    assert "Skipped:      3 unreadable records (limit: 3)" in done.stdout
