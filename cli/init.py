@@ -95,12 +95,12 @@ def init(directory: str, data: str, label: str, task: str, dialect: str, force: 
             project.sample: sample_of(plan),
             LAUNCH_FILE: _launch_file(directory, project.module),
         }
-        _show(plan)
+        _print_plan(plan)
         write_project(directory, files, force=force)
-    _show_next(directory, project.module, sorted(files))
+    _print_next_steps(directory, project.module, sorted(files))
 
 
-def _show(plan: Plan) -> None:
+def _print_plan(plan: Plan) -> None:
     """Prints a table of the columns with their preprocessing, and the task."""
     from rich.console import Console
     from rich.table import Column, Table
@@ -140,7 +140,7 @@ def _task(label: Label) -> str:
     return f"{label.task} classification: {names}{positive}"
 
 
-def _show_next(directory: str, module: str, files: Sequence[str]) -> None:
+def _print_next_steps(directory: str, module: str, files: Sequence[str]) -> None:
     click.echo(f"Written to {directory}: {', '.join(files)}")
     click.echo("Next:")
     if os.path.abspath(directory) != os.getcwd():

@@ -25,7 +25,7 @@ from ..pipelines.submit.submission import SubmittedJob, derived_name
 from ..pipelines.submit.vertex import CustomJob, Vertex
 from .submit_request import KUBERAY, VERTEX, SubmitRequest
 from .submitted_command import CommandLine, read_command_line
-from .submitted_files import packed, require_reachable
+from .submitted_files import pack_modules, require_reachable
 from .training_flags import parse_custom_config
 from .worker_counts import SERVERS, WORKERS
 
@@ -92,10 +92,10 @@ def submit(command: tuple[str, ...], **flags: Any) -> None:
     """  # noqa: D301 (click's mark of lines to keep)
     request = SubmitRequest(**flags)
     elastic = read_elastic_job(request.elastic_job) if request.elastic_job else None
-    line = _read(request, [*(elastic.command if elastic else ()), *command])
+    line = _parse_command(request, [*(elastic.command if elastic else ()), *command])
     folders = request.folders(elastic)
     require_reachable(line, folders, request.in_image, request.hint)
-    archives = packed(line, request.code_root, folders, request.in_image)
+    archives = pack_modules(line, request.code_root, folders, request.in_image)
     job = _job(request, line, archives, elastic)
     manifest, notes = _manifest(request, job, elastic)
     notes += [line.kind.note] if line.kind.note else []
@@ -104,11 +104,11 @@ def submit(command: tuple[str, ...], **flags: Any) -> None:
     _write(request, manifest, notes)
     if request.sends:
         is_kuberay = request.platform == KUBERAY
-        made = kuberay.send(manifest) if is_kuberay else vertex.send(manifest, request.project, request.region)
-        click.echo(f"Created {made}.", err=True)
+        created = kuberay.send(manifest) if is_kuberay else vertex.send(manifest, request.project, request.region)
+        click.echo(f"Created {created}.", err=True)
 
 
-def _read(request: SubmitRequest, words: Sequence[str]) -> CommandLine:
+def _parse_command(request: SubmitRequest, words: Sequence[str]) -> CommandLine:
     """Parses the command line, and raises InputError if it contains secrets or cannot run on the platform."""
     try:
         line = read_command_line(words)
@@ -140,9 +140,9 @@ def _job(
             "submit needs --image: a container image with generic-trainer (for kuberay generic-trainer[kuberay]) and "
             "the module's imports."
         )
-    options, evaluators = _on_vertex(line) if request.platform == VERTEX else (line.options, 0)
+    options, evaluators = _vertex_options(line) if request.platform == VERTEX else (line.options, 0)
     return SubmittedJob(
-        name=request.name or derived_name(elastic.name if elastic else _subject(line), kuberay.LONGEST_NAME),
+        name=request.name or derived_name(elastic.name if elastic else _module_name(line), kuberay.LONGEST_NAME),
         image=image,
         command=line.words(_changes(request, line, archives)),
         options=options,
@@ -166,7 +166,7 @@ def _changes(request: SubmitRequest, line: CommandLine, archives: Mapping[str, C
     return changes
 
 
-def _on_vertex(line: CommandLine) -> tuple[TrainingOptions, int]:
+def _vertex_options(line: CommandLine) -> tuple[TrainingOptions, int]:
     """Returns the options with the number of workers and parameter servers, and the number of evaluators.
 
     They are taken from --engine ray with --workers and --ps, or from --cluster.
@@ -184,7 +184,7 @@ def _on_vertex(line: CommandLine) -> tuple[TrainingOptions, int]:
     return counted, counts.get(EVALUATOR, 0)
 
 
-def _subject(line: CommandLine) -> str:
+def _module_name(line: CommandLine) -> str:
     """Returns the module's name, from which the job's default name is derived."""
     reference = str(line.values[line.kind.named_by or line.kind.module]).partition("@")[0]
     return posixpath.basename(reference).removesuffix(".py")

@@ -24,7 +24,7 @@ _PATHS = (
     *("training_data", "validation_data", "checkpoint_dir", "checkpoint_dir_for_init"),
 )
 _TABLES = ("training_data", "validation_data")  # these may also be names of tables
-_ON_A_FILE_SYSTEM = ("pipeline_root", "push_to")  # TFX's local runners do not support URIs here
+_LOCAL_ONLY = ("pipeline_root", "push_to")  # TFX's local runners do not support URIs here
 
 
 def require_reachable(line: CommandLine, folders: Sequence[str], in_image: Sequence[str], hint: str) -> None:
@@ -45,11 +45,11 @@ def require_reachable(line: CommandLine, folders: Sequence[str], in_image: Seque
         for value in values if isinstance(values, tuple) else [values]:
             if not value or (name in _TABLES and _is_table(value)):
                 continue
-            readable = folders if name in ("output", "checkpoint_dir", *_ON_A_FILE_SYSTEM) else (*folders, *in_image)
+            readable = folders if name in ("output", "checkpoint_dir", *_LOCAL_ONLY) else (*folders, *in_image)
             if not is_reachable(value, readable):
                 default = "" if any(parameter.name == name for parameter, _ in line.given) else " (its default)"
                 bad.append(f"{line.flag(name)} {value}{default}")
-            elif name in _ON_A_FILE_SYSTEM and file_io.is_remote(value):
+            elif name in _LOCAL_ONLY and file_io.is_remote(value):
                 raise InputError(
                     f"{line.flag(name)} {value}: a pipeline needs a folder here, not a URI. Mount one with --volume."
                 )
@@ -61,7 +61,7 @@ def _is_table(value: str) -> bool:
     return "/" not in value and not os.path.exists(value)
 
 
-def packed(
+def pack_modules(
     line: CommandLine, code_root: str, folders: Sequence[str], in_image: Sequence[str]
 ) -> dict[str, CodeArchive]:
     """Packs the command line's modules into archives, except modules that the job can already access.
@@ -87,12 +87,12 @@ def packed(
         if place and is_reachable(place, (*folders, *in_image)):
             continue
         if code_root:
-            found[name] = _packed(line, name, reference)
+            found[name] = _pack_module(line, name, reference)
         elif place:
             dotted = "" if line.kind.file_in else ", or use package.module for a module in the image"
             raise InputError(
-                f"{line.flag(name)} {reference} is a file on this machine, which the job cannot read. Set --code-root URI "
-                f"to upload an archive of it{dotted}. If the image contains its folder, add --in-image FOLDER."
+                f"{line.flag(name)} {reference} is a file on this machine, which the job cannot read. Set --code-root "
+                f"URI to upload an archive of it{dotted}. If the image contains its folder, add --in-image FOLDER."
             )
     return found
 
@@ -111,7 +111,7 @@ def _references(line: CommandLine) -> dict[str, str]:
     return given
 
 
-def _packed(line: CommandLine, name: str, reference: str) -> CodeArchive:
+def _pack_module(line: CommandLine, name: str, reference: str) -> CodeArchive:
     if archive := module_archive.archive_in(reference):
         if not file_io.exists(archive.place):
             raise InputError(f"{line.flag(name)}: the archive {archive.place} does not exist.")

@@ -21,7 +21,7 @@ from ..executors.training.local_cluster import parse_counts, train_on_cluster
 from ..executors.training.run import train as train_module
 from ..executors.training.run_lock import alone_in
 from .submitted_command import Submittable
-from .summary import hyperparameters_of, print_summary, told_of
+from .summary import hyperparameters_of, print_summary, summary_lines
 from .terminal import keep_logs_in, live_display
 from .training_flags import (
     custom_config_flag,
@@ -108,7 +108,7 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
         report = path_in(fn_args.model_run_dir)
         places = {"Model": fn_args.serving_model_dir, "Report": report, "TensorBoard": fn_args.model_run_dir}
         print_summary(
-            {**places, **told_of(record)},
+            {**places, **summary_lines(record)},
             record.get("metrics", {}),
             hyperparameters_of(record),
         )

@@ -19,7 +19,8 @@ import pytest
 
 from generic_trainer.cli import main
 from generic_trainer.cli.command_names import COMMANDS
-from generic_trainer.cli.places import Place
+from generic_trainer.cli.path_type import PathType
+from generic_trainer.cli.path_type import PathType
 
 Run = Callable[..., tuple[int, str]]
 MODULE = "def run_fn(fn_args):\n    raise AssertionError('it must not run')\n"
@@ -100,7 +101,7 @@ def path_options() -> Iterator[tuple[str, str]]:
     for name in COMMANDS:
         command = main.cli.get_command(click.Context(main.cli), name)
         for parameter in getattr(command, "params", ()):
-            if isinstance(parameter.type, Place) and isinstance(parameter, click.Option) and name in LINES:
+            if isinstance(parameter.type, PathType) and isinstance(parameter, click.Option) and name in LINES:
                 yield name, max(parameter.opts, key=len)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from generic_trainer import ModuleError, TrainingOptions
 from generic_trainer.cli import run_check
-from generic_trainer.cli.verdict_lines import summary_of, verdict_lines
+from generic_trainer.cli.verdict_format import format_summary, format_verdict
 from generic_trainer.executors.modules.pipeline_modules import find_modules
 from generic_trainer.executors.preflight.verdicts import FAILED, NOT_REACHED, Place, Report, Verdict
 from generic_trainer.pipelines.definition.options import PipelineOptions
@@ -77,20 +77,20 @@ def test_marks_have_words_and_terminals_without_such_signs_get_others(monkeypatc
     place = Place("taxi.py", 3, "import nothing")
     failed = Verdict("load", FAILED, "ModuleNotFoundError: …", place, "Install it.", traceback="Traceback:\n  taxi.py")
     report = Report("taxi.py", [failed, Verdict("dialect", NOT_REACHED, "load failed")], 2.0)
-    lines = [line for verdict in report.verdicts for line in verdict_lines(verdict)]
+    lines = [line for verdict in report.verdicts for line in format_verdict(verdict)]
     assert "✗ failed" in lines[0]
     assert "taxi.py, line 3: ModuleNotFoundError" in lines[0]
     assert lines[1].strip() == "import nothing"
     assert lines[2].strip() == "→ Install it."
     assert lines[3].startswith("\u2013 not reached dialect")
-    assert "Use `generic-trainer -v check` to show the traceback" in summary_of(report)
-    assert list(verdict_lines(failed, verbose=True))[-1] == "  taxi.py"
+    assert "Use `generic-trainer -v check` to show the traceback" in format_summary(report)
+    assert list(format_verdict(failed, verbose=True))[-1] == "  taxi.py"
 
     class Ascii:
         encoding = "ascii"
 
     monkeypatch.setattr("sys.stdout", Ascii())
-    assert all(line.isascii() for verdict in report.verdicts for line in verdict_lines(verdict, True))
+    assert all(line.isascii() for verdict in report.verdicts for line in format_verdict(verdict, True))
 
 
 RUN_FN = """
@@ -112,7 +112,7 @@ RUN_FN = """
 
 
 def _begin(values: dict[str, object], scratch: pathlib.Path) -> run_check.BackgroundCheck:
-    return run_check.begin(values, find_modules(values["module_file"], str(scratch)), tunes=False)
+    return run_check.start(values, find_modules(values["module_file"], str(scratch)), tunes=False)
 
 
 def test_run_checks_first_and_not_again(module: Callable[..., str], tmp_path: pathlib.Path) -> None:

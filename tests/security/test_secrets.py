@@ -157,9 +157,9 @@ def test_short_and_common_words_are_not_taken_out_of_every_text() -> None:
 def test_a_check_says_none(tmp_path: pathlib.Path) -> None:
     report = Report("taxi.py")
     report.verdicts.append(Verdict("load", FAILED, "no", traceback="ValueError: {'password': 'hunter2'}"))
-    from generic_trainer.cli.verdict_lines import verdict_lines
+    from generic_trainer.cli.verdict_format import format_verdict
 
-    assert "hunter2" not in "".join(verdict_lines(report.verdicts[0], verbose=True))
+    assert "hunter2" not in "".join(format_verdict(report.verdicts[0], verbose=True))
 
 
 def test_masking_a_text_of_any_size_ends() -> None:

@@ -19,7 +19,7 @@ _ITEM_WIDTH, _STATUS_WIDTH = 16, 11
 _WIDTH = 120  # maximum of characters per line
 
 
-def verdict_lines(verdict: Verdict, verbose: bool = False) -> Iterator[str]:
+def format_verdict(verdict: Verdict, verbose: bool = False) -> Iterator[str]:
     """Yields the lines of one verdict.
 
     Args:
@@ -45,7 +45,7 @@ def verdict_lines(verdict: Verdict, verbose: bool = False) -> Iterator[str]:
         yield from (_fit(line) for line in printable_lines(masked_text(verdict.traceback.rstrip())).split("\n"))
 
 
-def summary_of(report: Report) -> str:
+def format_summary(report: Report) -> str:
     """Returns the summary line: the overall result, and the duration in seconds."""
     seconds = f"{report.seconds:.0f} s"
     if (first := report.first_failure) is not None:
