@@ -84,18 +84,18 @@ def _metrics(run: Run, split: str) -> list[tuple[str, float]]:
 
 def _upstream(graph: Lineage) -> Iterator[str]:
     """Yields the lines of the subject's upstream tree; executions that were already shown are not expanded again."""
-    expanded: set[str] = set()
+    listed: set[str] = set()
 
     def tree(execution: Node, depth: int) -> Iterator[str]:
         yield f"{'  ' * depth}{execution.type} ({format_time(execution.time)} UTC, {execution.state})"
         for role, artifact in graph.into(execution.id):
-            yield f"{'  ' * (depth + 1)}{role}: {artifact.uri}{'' if artifact.id in expanded else _properties(artifact)}"
-            expanded.add(artifact.id)
+            yield f"{'  ' * (depth + 1)}{role}: {artifact.uri}{'' if artifact.id in listed else _properties(artifact)}"
+            listed.add(artifact.id)
             for _, maker in graph.into(artifact.id):
-                if maker.id in expanded:
+                if maker.id in listed:
                     yield f"{'  ' * (depth + 2)}{maker.type}, as above"
                 else:
-                    expanded.add(maker.id)
+                    listed.add(maker.id)
                     yield from tree(maker, depth + 2)
 
     subject = graph.node(graph.subject)

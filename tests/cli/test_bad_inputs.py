@@ -20,7 +20,6 @@ import pytest
 from generic_trainer.cli import main
 from generic_trainer.cli.command_names import COMMANDS
 from generic_trainer.cli.path_type import PathType
-from generic_trainer.cli.path_type import PathType
 
 Run = Callable[..., tuple[int, str]]
 MODULE = "def run_fn(fn_args):\n    raise AssertionError('it must not run')\n"
