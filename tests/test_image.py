@@ -76,7 +76,7 @@ def test_without_an_engine_the_build_says_what_to_install(tmp_path: pathlib.Path
     client.chmod(0o755)
     done = subprocess.run(script, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 1
-    assert "docker is here, but no engine answers it" in done.stderr
+    assert "docker is installed, but its engine does not respond" in done.stderr
 
 
 def test_the_check_needs_root_and_says_so() -> None:
@@ -86,4 +86,4 @@ def test_the_check_needs_root_and_says_so() -> None:
     line = ["bash", str(SCRIPTS / "check-image.sh")]
     done = subprocess.run(line, capture_output=True, text=True, check=False, **user)
     assert done.returncode == 1
-    assert "enters them by chroot, which takes root" in done.stderr
+    assert "entering them by chroot needs root" in done.stderr

@@ -149,7 +149,7 @@ FILES: dict[str, bytes] = {
     "data.yaml": b"label: [a, b]\n",
 }
 
-# What is added to a command's line, and what its last line says.
+# (command, additional arguments, text of the last line of the output)
 CASES: list[tuple[str, list[str], str]] = [
     *(
         ("train", ["--custom-config", f"@{name}"], said)

@@ -162,4 +162,4 @@ def test_what_check_has_passed_is_not_checked_again_by_run(
     assert not _begin({**values, "train_steps": 31, "schema": "none.pbtxt"}, tmp_path).is_known
     from generic_trainer.pipelines.local.pipeline import _claim_root  # imports TFX
 
-    _claim_root(str(root), "pipeline")  # does not take the note for somebody else's
+    _claim_root(str(root), "pipeline")  # the record of the check is not mistaken for another pipeline's

@@ -107,7 +107,7 @@ def test_mirrored_workers_without_chief_and_evaluator(
     assert (tmp_path / "out" / "model" / "Format-Serving" / "saved_model.pb").exists()
     seeds = [line.split()[-1] for line in done.stdout.splitlines() if "seed" in line.split()]
     assert len(seeds) >= 2
-    assert len(set(seeds)) == 1  # they share the batches, and nobody has asked for a seed
+    assert len(set(seeds)) == 1  # they share the batches, and no seed was set
     assert seeds[0] != "None"
 
 
@@ -116,7 +116,7 @@ def test_mirrored_workers_without_chief_and_evaluator(
 def test_the_same_command_does_the_task_that_tf_config_gives_it(
     arguments: list[object], tmp_path: pathlib.Path
 ) -> None:
-    """As on Kubernetes: the evaluator is not in the cluster's list, and nobody waits for anybody at the start."""
+    """As on Kubernetes: the evaluator is not in the cluster's list, and no task waits for another at the start."""
     with contextlib.ExitStack() as held:
         listeners = [held.enter_context(socket.socket()) for _ in range(2)]
         for listener in listeners:

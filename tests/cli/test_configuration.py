@@ -17,7 +17,7 @@ from generic_trainer.executors.errors import InputError
 
 
 def effective(*words: str, env: dict[str, str] | None = None) -> tuple[dict[str, Any], str]:
-    """Returns what a command would get, and the text that says where each value is from."""
+    """Returns a command's effective values, and the text of --print-config with their sources."""
     result = CliRunner().invoke(cli, [*words, "--print-config"], env=env or {}, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return yaml.safe_load(result.output), result.output

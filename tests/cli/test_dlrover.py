@@ -261,7 +261,7 @@ def test_a_conf_trains_on_a_cluster_with_one_worker(command: Command, tmp_path: 
     [
         (
             "Kubernetes",
-            "--platform=Kubernetes: on a cluster, create a job from this command with `generic-trainer submit --to kuberay`",
+            "--platform=Kubernetes: on a cluster, create a job from this command with `generic-trainer submit",
         ),
         ("Lokal", "--platform=Lokal: choose Local. Did you mean 'LOCAL'?"),
     ],

@@ -22,7 +22,7 @@ READER = f"columns={COLUMNS}; sep=','"
 
 @pytest.fixture(scope="module")
 def iris_csv(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The file of the seed's command: quoted names in the header, and a column that nobody asks for."""
+    """The file of the seed's command: quoted names in the header, and an unused column."""
     import numpy as np
     from sklearn.datasets import load_iris
 
@@ -448,7 +448,7 @@ def counting_job(folder: pathlib.Path, more: str) -> list[str]:
 
 
 def counts_in(folder: pathlib.Path) -> list[dict[float, int]]:
-    """Returns how often each count stands in the tables of a job's last checkpoint."""
+    """Returns the number of occurrences of each count in the tables of a job's last checkpoint."""
     import numpy as np
     import tensorflow as tf
 

@@ -95,7 +95,7 @@ def test_a_terminal_gets_colours_and_whole_cells(lab: pathlib.Path) -> None:
     with subprocess.Popen(line, stdout=end, env={**os.environ, "TERM": "xterm"}) as running:
         os.close(end)
         said = b""
-        with contextlib.suppress(OSError):  # Linux's way to say that the other end was closed
+        with contextlib.suppress(OSError):  # raised on Linux when the other end is closed
             while more := os.read(terminal, 4096):
                 said += more
     os.close(terminal)

@@ -294,7 +294,7 @@ def test_one_string_input_without_a_parser(ask: Ask, tmp_path: pathlib.Path) -> 
     assert ask(tmp_path / "text.csv", signature="text") == rows
     write_records(tmp_path / "text", [record(text=[b"abc"]), record(text=[b"\xff"])])
     assert ask(tmp_path / "text", signature="text") == rows
-    # No feature is called like the input, so it is the whole record that is wanted.
+    # No feature has the name of the input, so the input is the whole record.
     write_records(tmp_path / "raw", [b"not a tf.Example", b"\xff"])
     assert ask(tmp_path / "raw", signature="text")[0] == {"length": 16, "text": "not a tf.Example"}
 

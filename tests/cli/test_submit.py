@@ -115,7 +115,7 @@ def test_a_model_zoo_travels_too(submit: Callable[..., Any], module: Callable[..
     given = (*ELASTICDL, "--output=gs://b/model", "--engine=ray")
     manifest = submit(*KUBERAY, *store, *given, f"--model_zoo={zoo}")
     [archive] = [word for word in words_of(manifest) if word.startswith("--model_zoo=")]
-    # What the job does with it:
+    # The job loads it like this:
     from generic_trainer.cli.elasticdl_flags import model_file
     from generic_trainer.executors.modules.source import find_source
 

@@ -1,4 +1,4 @@
-"""Where no temporary file can be written, as in a read-only container without /tmp, one line says what to do."""
+"""If no temporary file can be written, as in a read-only container without /tmp, a one-line error names the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person sees of a run: a live line in a terminal, plain lines elsewhere, and TensorFlow's logs in a file."""
+"""The terminal output of a run: a live line in a terminal, plain lines elsewhere, TensorFlow's logs in a file."""
 
 from __future__ import annotations
 
