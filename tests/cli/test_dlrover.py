@@ -259,10 +259,7 @@ def test_a_conf_trains_on_a_cluster_with_one_worker(command: Command, tmp_path: 
 @pytest.mark.parametrize(
     ("platform", "said"),
     [
-        (
-            "Kubernetes",
-            "--platform=Kubernetes: on a cluster, create a job from this command with `generic-trainer submit",
-        ),
+        ("Kubernetes", "--platform=Kubernetes: on a cluster, create a job from this command with `generic-trainer"),
         ("Lokal", "--platform=Lokal: choose Local. Did you mean 'LOCAL'?"),
     ],
 )
