@@ -62,7 +62,7 @@ def tools(folder: pathlib.Path, *names: str) -> dict[str, str]:
     return {**os.environ, "PATH": str(folder)}
 
 
-def test_without_an_engine_the_build_says_what_to_install(tmp_path: pathlib.Path) -> None:
+def test_without_an_engine_the_build_reports_what_to_install(tmp_path: pathlib.Path) -> None:
     environment = tools(tmp_path / "bin", "bash", "env", "dirname", "sed")
     script = [str(SCRIPTS / "build-image.sh")]
     done = subprocess.run(script, capture_output=True, text=True, env=environment, check=False)
@@ -79,7 +79,7 @@ def test_without_an_engine_the_build_says_what_to_install(tmp_path: pathlib.Path
     assert "docker is installed, but its engine does not respond" in done.stderr
 
 
-def test_the_check_needs_root_and_says_so() -> None:
+def test_the_image_check_without_root_is_an_error() -> None:
     user = {"user": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
     if user and not all(folder.stat().st_mode & 0o005 == 0o005 for folder in (SCRIPTS, *SCRIPTS.parents)):
         pytest.skip("the repository lies where another user cannot read it")

@@ -72,7 +72,7 @@ def test_the_wheel_holds_the_package_alone_and_works_in_an_empty_environment(tmp
     assert done.stdout.strip() in wheel.name
 
 
-def test_the_overrides_stand_the_same_in_both_places() -> None:
+def test_the_overrides_are_equal_in_both_files() -> None:
     if sys.version_info < (3, 11):
         pytest.skip("tomllib comes with Python 3.11")
     import tomllib
@@ -89,7 +89,7 @@ def test_the_published_requirements_are_as_wide_as_promised() -> None:
     assert "tfx>=1.15,<1.22" in config["options"]["install_requires"].split()
 
 
-def test_the_locks_name_no_address() -> None:
+def test_the_locks_contain_no_index_address() -> None:
     for lock in (REPOSITORY / "requirements").glob("*.txt"):
         assert "://" not in lock.read_text(), lock
 

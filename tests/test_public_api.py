@@ -48,7 +48,7 @@ If that was not meant, undo it. If it was:
 """
 
 
-def test_what_others_rely_on_has_not_changed() -> None:
+def test_the_public_api_has_not_changed() -> None:
     now = "\n".join(snapshot()) + "\n"
     if os.environ.get(UPDATE):
         SNAPSHOT.write_text(now, encoding="utf-8")
@@ -260,7 +260,7 @@ def entry_points() -> Iterator[str]:
     yield f"python {settings['options']['python_requires']}"
 
 
-def test_the_command_line_of_the_snapshot_is_all_there_is() -> None:
+def test_the_command_line_matches_the_snapshot() -> None:
     text = SNAPSHOT.read_text(encoding="utf-8")
     assert [name for name in COMMANDS if f"\ngeneric-trainer {name}\n" not in text] == []
     assert [name for name in generic_trainer.__all__ if not re.search(rf"\b{name}\b", text)] == ["__version__"]

@@ -141,7 +141,7 @@ def test_the_bill_of_materials_names_each_package_of_the_lock(released: pathlib.
         ("CHANGELOG.md", r"^## \[[0-9.]+\] - .*$", "## [0.0.9] - 2026-01-31", True, r"no heading '## \[\S+\] - YYYY"),
     ],
 )
-def test_what_is_not_ready_is_refused(
+def test_a_release_that_is_not_ready_is_rejected(
     ready: pathlib.Path, tmp_path: pathlib.Path, path: str, pattern: str, text: str, committed: bool, said: str
 ) -> None:
     folder = clone(ready, tmp_path / "clone")

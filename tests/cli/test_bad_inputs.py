@@ -271,7 +271,7 @@ MODULES = {
 
 
 @pytest.mark.parametrize(("command", "added", "said"), CASES, ids=[f"{c} {' '.join(a)[:60]}" for c, a, _ in CASES])
-def test_bad_files_and_places(command: str, added: list[str], said: str, run: Run) -> None:
+def test_bad_files_and_paths(command: str, added: list[str], said: str, run: Run) -> None:
     for name, content in FILES.items():
         pathlib.Path(name).write_bytes(content)
     require_one_line(*run(*LINES[command], *added), said)
@@ -303,7 +303,7 @@ def test_bad_modules(command: str, module: str, run: Run) -> None:
         ("GENERIC_TRAINER_METADATA_PASWORD", "GENERIC_TRAINER_METADATA_PASSWORD"),
     ],
 )
-def test_a_misspelled_variable_is_refused(name: str, nearest: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_misspelled_variable_is_rejected(name: str, nearest: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "x")
     command = "run" if "_RUN_" in name else "train"
     require_one_line(*run(*LINES[command]), name, f"Did you mean {nearest!r}?")

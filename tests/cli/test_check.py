@@ -24,7 +24,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 MODULES = pathlib.Path(__file__).resolve().parent.parent.parent / "module_files"
 
 
-def test_a_run_that_would_go_through(command: Command, iris: Any, tmp_path: pathlib.Path) -> None:
+def test_a_run_that_would_succeed(command: Command, iris: Any, tmp_path: pathlib.Path) -> None:
     data = ["--train-files", iris.train, "--eval-files", iris.eval, "--schema", iris.schema]
     more = ["--train-steps", 300, "--required-signature", "serving_default", "--output", "out"]
     done = command("check", MODULES / "iris_keras.py", *data, *more, cwd=tmp_path)
@@ -67,13 +67,13 @@ def test_a_fault_is_shown_with_its_line_and_the_exit_code(command: Command, iris
     assert f'mine.py", line {line}' in failed["traceback"]
 
 
-def test_usage_that_makes_no_sense(command: Command, tmp_path: pathlib.Path) -> None:
+def test_invalid_usage(command: Command, tmp_path: pathlib.Path) -> None:
     done = command("check", "mine.py", "--data", "x", "--train-files", "y", cwd=tmp_path)
     assert done.returncode == 2
     assert "give one of them" in done.stderr
 
 
-def test_marks_have_words_and_terminals_without_such_signs_get_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_marks_have_a_status_text_and_an_ascii_form(monkeypatch: pytest.MonkeyPatch) -> None:
     place = Place("taxi.py", 3, "import nothing")
     failed = Verdict("load", FAILED, "ModuleNotFoundError: …", place, "Install it.", traceback="Traceback:\n  taxi.py")
     report = Report("taxi.py", [failed, Verdict("dialect", NOT_REACHED, "load failed")], 2.0)
@@ -115,7 +115,7 @@ def _begin(values: dict[str, object], scratch: pathlib.Path) -> run_check.Backgr
     return run_check.start(values, find_modules(values["module_file"], str(scratch)), tunes=False)
 
 
-def test_run_checks_first_and_not_again(module: Callable[..., str], tmp_path: pathlib.Path) -> None:
+def test_run_checks_first_and_skips_a_passed_check(module: Callable[..., str], tmp_path: pathlib.Path) -> None:
     """In the pipeline's root it is noted what has passed; that holds until something changes."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "data.csv").write_text("x,y\n" + "".join(f"{i}.5,{i % 2}\n" for i in range(60)))
@@ -142,7 +142,7 @@ def test_run_checks_first_and_not_again(module: Callable[..., str], tmp_path: pa
         other.require_passed()
 
 
-def test_what_check_has_passed_is_not_checked_again_by_run(
+def test_run_skips_a_check_that_has_passed(
     command: Command, module: Callable[..., str], tmp_path: pathlib.Path
 ) -> None:
     """By one configuration for both; the root may hold the note before the pipeline has begun there."""

@@ -169,7 +169,7 @@ def wait_for(condition: Callable[[], Any], seconds: float = 120) -> Any:
 @pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["a dead parameter server", "an interrupt"])
-def test_all_of_it_ends_together(how: str, arguments: list[object], tmp_path: pathlib.Path) -> None:
+def test_all_processes_of_a_cluster_end_together(how: str, arguments: list[object], tmp_path: pathlib.Path) -> None:
     line = [sys.executable, "-m", "generic_trainer.cli.main", *map(str, arguments)]
     line += ["--train-steps", "10000000", "--cluster", "chief=1,worker=1,ps=1"]
     mark = f"MARK_OF_A_TEST={tmp_path}"

@@ -51,7 +51,7 @@ train:
 """
 
 
-def test_each_kind_of_option_is_taken_from_the_file(config: Any, tmp_path: Path) -> None:
+def test_each_kind_of_option_is_read_from_the_file(config: Any, tmp_path: Path) -> None:
     path = config(FILE.replace("  label: nobody\n", ""))
     (tmp_path / "conf" / "taxi_keras.py").touch()
     values, text = effective("run", "--config", path)
@@ -67,7 +67,7 @@ def test_each_kind_of_option_is_taken_from_the_file(config: Any, tmp_path: Path)
     assert "seed: null  # default" in text
 
 
-def test_a_command_takes_its_section_and_what_it_knows(config: Any, tmp_path: Path) -> None:
+def test_a_command_reads_its_section_and_its_known_options(config: Any, tmp_path: Path) -> None:
     values, _ = effective("train", "--config", config(FILE.replace("  label: nobody\n", "")))
     assert values["module"] == "taxi_keras.py"  # module-file of `run`; no such file there, so it may be a dotted name
     assert values["train-files"] == [f"{tmp_path}/conf/taxi/train*"]
@@ -75,12 +75,12 @@ def test_a_command_takes_its_section_and_what_it_knows(config: Any, tmp_path: Pa
     assert "label" not in values
 
 
-def test_a_commands_own_section_takes_no_option_of_others(config: Any) -> None:
+def test_a_command_section_rejects_options_of_other_commands(config: Any) -> None:
     with pytest.raises(InputError, match="line 13: no such option: 'label'"):
         effective("train", "--config", config(FILE))
 
 
-def test_command_line_goes_before_environment_before_file_before_default(config: Any) -> None:
+def test_precedence_is_command_line_environment_file_default(config: Any) -> None:
     path = config("data: d\nmodule-file: m\nlabel: file\ntask: binary\nseed: 1\n")
     env = {"GENERIC_TRAINER_RUN_LABEL": "environment", "GENERIC_TRAINER_RUN_SEED": "2"}
     values, text = effective("run", "--config", path, "--seed", "3", env=env)
@@ -89,7 +89,7 @@ def test_command_line_goes_before_environment_before_file_before_default(config:
     assert "seed: 3  # command line" in text
 
 
-def test_what_is_shown_can_be_taken_again(config: Any, tmp_path: Path) -> None:
+def test_print_config_output_can_be_used_as_config(config: Any, tmp_path: Path) -> None:
     path = config("data: /d\nmodule-file: m\nslice-by: [a]\nskip-check: [finite, answers]\n")
     values, text = effective("run", "--config", path)
     again = tmp_path / "conf" / "again.yaml"
@@ -140,7 +140,7 @@ def test_a_file_that_cannot_be_used_is_refused_with_its_line(config: Any, text: 
         effective("run", "--config", config(text))
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.yaml: cannot read the file \(No such file"):
         effective("run", "--config", str(tmp_path / "none.yaml"))
 
@@ -173,7 +173,7 @@ def test_each_command_has_an_example_and_takes_a_configuration() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_gets_its_completion(shell: str) -> None:
+def test_completion_prints_a_shell_script(shell: str) -> None:
     result = CliRunner().invoke(cli, ["completion", shell])
     assert "_GENERIC_TRAINER_COMPLETE" in result.output
 

@@ -205,7 +205,7 @@ def training_process(job: subprocess.Popen[bytes]) -> int | None:
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_every_record_counts_once_an_epoch_whatever_is_killed(command: Command, tmp_path: pathlib.Path) -> None:
+def test_every_record_counts_once_per_epoch_despite_kills(command: Command, tmp_path: pathlib.Path) -> None:
     """KILLS=20 in the environment kills it so often: at a random moment after a checkpoint, or after its start."""
     write(tmp_path, conf=COUNTING)
     model_dir = tmp_path / "model"
@@ -263,13 +263,13 @@ def test_a_conf_trains_on_a_cluster_with_one_worker(command: Command, tmp_path: 
         ("Lokal", "--platform=Lokal: choose Local. Did you mean 'LOCAL'?"),
     ],
 )
-def test_a_platform_that_is_not_here_is_said(command: Command, platform: str, said: str) -> None:
+def test_an_unsupported_platform_is_reported(command: Command, platform: str, said: str) -> None:
     done = command("dlrover", "--conf=conf.TrainConf", f"--platform={platform}")
     assert done.returncode == 2
     assert said in done.stderr
 
 
-def test_a_conf_that_is_not_there_is_said(command: Command, tmp_path: pathlib.Path) -> None:
+def test_a_missing_conf_is_reported(command: Command, tmp_path: pathlib.Path) -> None:
     write(tmp_path, train_conf=CONF)
     done = command("dlrover", "--conf=trian_conf.TrainConf", cwd=tmp_path)
     assert done.returncode == 2

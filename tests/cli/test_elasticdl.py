@@ -300,7 +300,7 @@ def callbacks():
 @pytest.mark.thorough_but("15")
 @pytest.mark.slow
 @pytest.mark.parametrize("every", [15, 20])  # steps 45, in the middle of an epoch, and 40, at the end of one
-def test_an_interrupted_job_goes_on_where_its_last_checkpoint_was(
+def test_an_interrupted_job_resumes_from_its_last_checkpoint(
     command: Command, iris_csv: str, tmp_path: pathlib.Path, every: int
 ) -> None:
     shutil.copy(MODULES / "iris_elasticdl.py", tmp_path)
@@ -369,7 +369,7 @@ def test_data_that_does_not_fit(command: Command, iris_csv: str, tmp_path: pathl
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_two_workers_come_to_the_model_of_one(
+def test_two_workers_train_the_same_model_as_one(
     command: Command, zoo: pathlib.Path, iris_csv: str, tmp_path: pathlib.Path
 ) -> None:
     """By all-reduce, each on half of a batch; the last one, of 22 records, is shared as well."""
@@ -485,7 +485,7 @@ def test_with_parameter_servers_each_record_counts_once_also_when_a_worker_is_ki
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_a_job_whose_feed_shuffles_goes_on_in_the_same_order(command: Command, tmp_path: pathlib.Path) -> None:
+def test_a_job_with_a_shuffling_feed_resumes_in_the_same_order(command: Command, tmp_path: pathlib.Path) -> None:
     line = counting_job(tmp_path, INTERRUPTED.partition("optimizer\n")[2].replace("== 50", "== 150"))
     assert command("elasticdl", "train", *line).returncode == 1
     done = command("elasticdl", "train", *line)

@@ -33,7 +33,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory, command: Command) -> tuple[pa
     return folder, done.stdout
 
 
-def test_it_says_what_it_found_what_it_does_with_it_and_what_is_next(shop: tuple[pathlib.Path, str]) -> None:
+def test_it_prints_the_columns_their_preprocessing_and_the_next_steps(shop: tuple[pathlib.Path, str]) -> None:
     _, said = shop
     lines = said.splitlines()
     assert lines[0] == "sales.csv: 300 rows, 6 columns"
@@ -58,7 +58,7 @@ def test_it_says_what_it_found_what_it_does_with_it_and_what_is_next(shop: tuple
     ]
 
 
-def test_every_command_takes_the_configuration_from_anywhere(
+def test_every_command_accepts_a_configuration_in_another_folder(
     shop: tuple[pathlib.Path, str], command: Command, tmp_path: pathlib.Path
 ) -> None:
     folder, _ = shop
@@ -76,7 +76,7 @@ def test_every_command_takes_the_configuration_from_anywhere(
     assert train["transform-graph"] == str(folder / "shop" / "pipeline" / "Transform" / "transform_graph" / "latest")
 
 
-def test_there_is_nothing_but_what_it_lists_and_each_file_says_what_it_should(shop: tuple[pathlib.Path, str]) -> None:
+def test_init_writes_exactly_the_listed_files(shop: tuple[pathlib.Path, str]) -> None:
     folder, said = shop
     [listed] = [line for line in said.splitlines() if line.startswith("Written to shop: ")]
     files = sorted(str(path.relative_to(folder / "shop")) for path in (folder / "shop").rglob("*") if path.is_file())
@@ -114,7 +114,7 @@ def test_check_passes_as_written(shop: tuple[pathlib.Path, str], command: Comman
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_second_time_needs_force_and_keeps_what_is_not_its_own(
+def test_a_second_init_needs_force_and_keeps_other_files(
     shop: tuple[pathlib.Path, str], command: Command, tmp_path: pathlib.Path
 ) -> None:
     folder, _ = shop
@@ -145,7 +145,7 @@ def test_a_second_time_needs_force_and_keeps_what_is_not_its_own(
         ([], "Error: Missing option '--data'."),
     ],
 )
-def test_what_is_wrong_is_said_in_the_last_line_and_nothing_is_written(
+def test_errors_are_in_the_last_line_and_nothing_is_written(
     shop: tuple[pathlib.Path, str], command: Command, arguments: list[str], message: str
 ) -> None:
     folder, _ = shop

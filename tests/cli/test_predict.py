@@ -141,7 +141,7 @@ Ask = Callable[..., Any]
 
 
 @pytest.mark.parametrize("compression", ["", "GZIP"])
-def test_tf_records_are_handed_over_as_they_are(ask: Ask, tmp_path: pathlib.Path, compression: str) -> None:
+def test_tf_records_are_passed_unchanged(ask: Ask, tmp_path: pathlib.Path, compression: str) -> None:
     records = [record(x=[0.1 * i], n=[i], words=[b"a", b"b"], ids=[i, 1], other=[b"ignored"]) for i in range(7)]
     write_records(tmp_path / "part-0", records[:4], compression)
     write_records(tmp_path / "part-1", records[4:], compression)
@@ -208,7 +208,7 @@ def test_named_inputs_are_fed_by_feature(ask: Ask, tmp_path: pathlib.Path, kind:
         ([1], "line 2: each line must be a JSON object"),
     ],
 )
-def test_what_does_not_fit_is_named_by_file_row_and_feature(
+def test_invalid_values_are_reported_with_file_row_and_feature(
     ask: Ask, tmp_path: pathlib.Path, line: Any, message: str
 ) -> None:
     good = {"x": [1, 2], "n": 1, "words": "a"}
@@ -254,7 +254,7 @@ def test_an_example_that_the_model_fails_on_is_named(ask: Ask, tmp_path: pathlib
     assert "[[" not in str(error.value)
 
 
-def test_raw_examples_for_a_model_of_transformed_ones_are_told_with_the_remedy(
+def test_raw_examples_for_a_model_of_transformed_ones_are_reported_with_a_remedy(
     ask: Ask, tmp_path: pathlib.Path
 ) -> None:
     write_records(tmp_path / "raw", [record(n=[1])])
@@ -265,7 +265,7 @@ def test_raw_examples_for_a_model_of_transformed_ones_are_told_with_the_remedy(
 
 
 @pytest.mark.parametrize(("place", "run"), [("model", "model_run"), ("model/7", "model_run/7")])
-def test_the_signature_of_the_evaluation_plan_is_asked(
+def test_the_signature_of_the_evaluation_plan_is_used(
     model: pathlib.Path, tmp_path: pathlib.Path, place: str, run: str
 ) -> None:
     """It is in the record of the run, beside the model that `train` or the Trainer component wrote."""
@@ -366,7 +366,7 @@ def test_empty_files_give_no_predictions(ask: Ask, tmp_path: pathlib.Path) -> No
     assert ask(tmp_path / "data") == []
 
 
-def test_a_wrong_signature_lists_those_there(ask: Ask, tmp_path: pathlib.Path) -> None:
+def test_an_unknown_signature_lists_the_available_ones(ask: Ask, tmp_path: pathlib.Path) -> None:
     (tmp_path / "x.csv").write_text("x\n1\n")
     with pytest.raises(InputError) as error:
         ask(tmp_path / "x.csv", signature="nmaed")

@@ -88,13 +88,13 @@ def test_vertex_gets_replicas_instead_of_ray(submit: Callable[..., Any]) -> None
     assert "the job has 3" in manifest["notes"]
 
 
-def test_a_cluster_that_was_tried_here_becomes_pools_on_vertex(submit: Callable[..., Any]) -> None:
+def test_a_local_cluster_becomes_worker_pools_on_vertex(submit: Callable[..., Any]) -> None:
     manifest = submit(*VERTEX, *TRAIN, "--cluster", "chief=1,worker=2,ps=1,evaluator=1")
     assert [pool["replicaCount"] for pool in manifest["jobSpec"]["workerPoolSpecs"]] == [1, 2, 1, 1]
     assert not [word for word in words_of(manifest) if "cluster" in word]
 
 
-def test_local_code_travels_in_an_archive(
+def test_local_code_is_packed_into_an_archive(
     submit: Callable[..., Any], module: Callable[..., str], tmp_path: Any
 ) -> None:
     path = module("import helpers\n", "taxi.py", helpers="")
@@ -109,7 +109,7 @@ def test_local_code_travels_in_an_archive(
     assert words_of(again) == words_of(manifest)
 
 
-def test_a_model_zoo_travels_too(submit: Callable[..., Any], module: Callable[..., str], tmp_path: Any) -> None:
+def test_a_model_zoo_is_packed(submit: Callable[..., Any], module: Callable[..., str], tmp_path: Any) -> None:
     zoo = pathlib.Path(module("import common.names\n", "iris/model.py", **{"common/names": ""})).parent.parent
     store = ("--volume", f"store:{tmp_path}/store", "--code-root", tmp_path / "store")
     given = (*ELASTICDL, "--output=gs://b/model", "--engine=ray")
@@ -169,7 +169,7 @@ def test_a_config_file_goes_into_the_manifest(submit: Callable[..., Any], tmp_pa
     assert '--custom-config={"epochs": 3}' in words_of(manifest)
 
 
-def test_an_elastic_job_is_translated(submit: Callable[..., Any], tmp_path: pathlib.Path) -> None:
+def test_an_elastic_job_is_converted(submit: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     trainer = "cd /work && python -m dlrover.trainer.entry.local_entry --platform=Kubernetes --conf=c.TrainConf"
     container = {"name": "main", "image": "own:1", "command": ["bash", "-c", trainer]}
     container["volumeMounts"] = [{"name": "nas", "mountPath": "/nas"}]
@@ -249,7 +249,7 @@ def test_an_elastic_job_is_translated(submit: Callable[..., Any], tmp_path: path
         ((*VERTEX, "train", "m", "--train-files=/data/x", "--output=/gcs/b/o"), "--train-files /data/x: on this"),
     ],
 )
-def test_what_would_fail_there_is_refused_here(
+def test_commands_that_would_fail_in_the_job_are_rejected(
     submit: Callable[..., Any], arguments: tuple[str, ...], text: str
 ) -> None:
     with pytest.raises(TrainerError, match=text):
@@ -265,13 +265,15 @@ def test_what_would_fail_there_is_refused_here(
         ((*KUBERAY, *ON_RAY, "--max-failures", "many"), "'many' is not a valid integer"),
     ],
 )
-def test_the_commands_own_parser_has_its_say(submit: Callable[..., Any], arguments: tuple[str, ...], text: str) -> None:
+def test_errors_of_the_commands_own_parser_are_shown(
+    submit: Callable[..., Any], arguments: tuple[str, ...], text: str
+) -> None:
     with pytest.raises(click.UsageError) as raised:
         submit(*arguments)
     assert any(part in raised.value.format_message() for part in text.split("|"))
 
 
-def test_nothing_is_written_before_all_is_checked(
+def test_nothing_is_written_before_all_checks_pass(
     submit: Callable[..., Any], module: Callable[..., str], tmp_path: pathlib.Path
 ) -> None:
     store = ("--volume", f"store:{tmp_path}/store", "--code-root", tmp_path / "store")
@@ -284,7 +286,7 @@ def test_nothing_is_written_before_all_is_checked(
     assert not (tmp_path / "store").exists()
 
 
-def test_it_takes_no_tensorflow(tmp_path: pathlib.Path) -> None:
+def test_it_does_not_import_tensorflow(tmp_path: pathlib.Path) -> None:
     program = f"""
 import sys
 from generic_trainer.cli.main import cli

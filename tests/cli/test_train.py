@@ -26,9 +26,7 @@ def train(command: Command, iris: Any, tmp_path: pathlib.Path) -> Command:
     return run
 
 
-def test_it_prints_where_things_lie_and_the_metrics(
-    train: Command, module: Callable[..., str], tmp_path: pathlib.Path
-) -> None:
+def test_it_prints_paths_and_metrics(train: Command, module: Callable[..., str], tmp_path: pathlib.Path) -> None:
     path = module("""
         import helpers
         def run_fn(fn_args):
@@ -114,7 +112,7 @@ def damaged(tmp_path: pathlib.Path) -> str:
     return path
 
 
-def test_what_was_left_out_is_told_wherever_a_run_is(
+def test_skipped_records_are_reported_wherever_a_run_is_shown(
     command: Command, module: Callable[..., str], damaged: str, tmp_path: pathlib.Path
 ) -> None:
     path = module(READS_ALL, helpers=TINY)
@@ -168,7 +166,7 @@ def test_a_syntax_error_shows_the_line(train: Command, module: Callable[..., str
     assert done.stderr.splitlines()[-1].startswith("generic-trainer: failed: SyntaxError:")
 
 
-def test_a_model_that_is_none_ends_with_3(train: Command, module: Callable[..., str], tmp_path: pathlib.Path) -> None:
+def test_an_invalid_model_exits_with_3(train: Command, module: Callable[..., str], tmp_path: pathlib.Path) -> None:
     done = train(module("def run_fn(fn_args): pass"))
     assert done.returncode == 3
     assert done.stderr.splitlines()[-1] == (

@@ -46,13 +46,13 @@ def test_the_command_line_becomes_a_configuration_and_nothing_runs(
     assert [path.name for path in tmp_path.iterdir()] == [".vscode"]
 
 
-def test_the_flag_goes_in_all_its_forms() -> None:
+def test_all_forms_of_the_flag_are_removed() -> None:
     assert without_flag(["train", "--vscode", "a.json", "--x", "a.json"], "a.json") == ["train", "--x", "a.json"]
     assert without_flag(["train", "--vscode=a.json", "b"], "a.json") == ["train", "b"]
     assert without_flag(["--vscode", "--x"], ".vscode/launch.json") == ["--x"]
 
 
-def test_comments_and_last_commas_are_read_over_but_not_in_strings() -> None:
+def test_comments_and_trailing_commas_are_ignored_but_not_in_strings() -> None:
     launch = read_launch(COMMENTED, "launch.json")
     assert launch["inputs"] == []
     assert launch["configurations"][0]["url"] == 'http://host/a, ] // " b'
@@ -78,7 +78,7 @@ def test_other_configurations_stay_and_comments_are_in_a_copy(tmp_path: pathlib.
         ('{"configurations": {}}', "must be a list"),
     ],
 )
-def test_a_file_that_is_something_else_is_left_alone(tmp_path: pathlib.Path, text: str, said: str) -> None:
+def test_an_invalid_launch_file_is_not_changed(tmp_path: pathlib.Path, text: str, said: str) -> None:
     path = tmp_path / "launch.json"
     path.write_text(text)
     with pytest.raises(InputError, match=said):

@@ -321,7 +321,7 @@ def require_printed(expected: list[str], code: int, output: str) -> None:
     [page for page in PAGES if any(map(is_run, blocks_of(page.read_text(encoding="utf-8"))))],
     ids=lambda page: str(page.relative_to(REPOSITORY)),
 )
-def test_blocks_do_what_they_say(page: pathlib.Path, folder: pathlib.Path, shell: Shell) -> None:
+def test_code_blocks_run_as_documented(page: pathlib.Path, folder: pathlib.Path, shell: Shell) -> None:
     for block in blocks_of(page.read_text(encoding="utf-8")):
         where = f"{page.name}, line {block.line}"
         if block.title:
@@ -341,7 +341,7 @@ def test_blocks_do_what_they_say(page: pathlib.Path, folder: pathlib.Path, shell
                     raise AssertionError(f"{where}: $ {command}\n{error}") from None
 
 
-def test_a_block_that_is_wrong_is_found() -> None:
+def test_an_invalid_block_is_detected() -> None:
     wrong = {
         "console": "$ generic-trainer train iris_keras.py --train-file iris/train",
         "python": "from generic_trainer import Trianer",

@@ -27,7 +27,7 @@ def _strings_of_the_code() -> list[str]:
     return [_text(node) for node in nodes if isinstance(node, (ast.Constant, ast.JoinedStr))]
 
 
-def test_each_message_is_one_of_the_code() -> None:
+def test_each_documented_message_occurs_in_the_code() -> None:
     tables = re.findall(r"^\| message .*?(?=\n\n|\Z)", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     messages = [match[1] for table in tables for match in re.finditer(r"^\| `([^`]+)`", table, re.MULTILINE)]
     assert len(messages) > 30

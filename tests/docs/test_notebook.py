@@ -62,7 +62,7 @@ def test_the_tutorial_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "predicted" in shown(done, "argmax")
 
 
-def test_what_is_stored_shows_no_machine() -> None:
+def test_the_stored_notebook_contains_no_machine_details() -> None:
     notebook = nbformat.read(TUTORIAL, as_version=4)
     nbformat.validate(notebook)
     assert [cell for cell in notebook.cells if cell.cell_type == "code" and cell.outputs]

@@ -32,7 +32,7 @@ def _words(path: pathlib.Path) -> str:
     return html.unescape(re.sub(r"<[^>]+>", " ", article))
 
 
-def test_no_page_asks_another_host_for_anything(site: pathlib.Path) -> None:
+def test_pages_request_nothing_from_other_hosts(site: pathlib.Path) -> None:
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         asked = re.findall(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"?(?:https?:)?//[^ >]+", text)

@@ -14,7 +14,7 @@ def second_run(job: Job) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_the_second_training_into_an_output_is_refused_and_the_first_goes_on(job: Job) -> None:
+def test_a_second_training_with_the_same_output_is_rejected_and_the_first_continues(job: Job) -> None:
     job.start(phase="checkpoint")
     job.await_held()
     before = (job.out / "model_run" / "run.json").read_text()

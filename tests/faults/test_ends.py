@@ -28,7 +28,7 @@ FAULTS = (
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_whatever_ends_a_run_leaves_whole_models_and_the_next_one_goes_on(job: Job) -> None:
+def test_interrupted_runs_leave_complete_models_and_the_next_run_resumes(job: Job) -> None:
     require_recovered(job)  # a model that is there before
     for fault in FAULTS:
         try:
@@ -39,7 +39,7 @@ def test_whatever_ends_a_run_leaves_whole_models_and_the_next_one_goes_on(job: J
 
 
 @pytest.mark.slow
-def test_a_training_saves_when_all_of_its_processes_are_told_to_end_at_once(job: Job) -> None:
+def test_a_training_saves_a_checkpoint_when_all_of_its_processes_are_signaled_at_once(job: Job) -> None:
     job.start(phase="first_step")
     job.await_held()
     for process in job.processes():

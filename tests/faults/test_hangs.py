@@ -63,9 +63,7 @@ def running(mark: str) -> list[psutil.Process]:
 @pytest.mark.parametrize(
     ("ends", "message"), [("sleep", r"did not end within timeout=5 s and was stopped"), ("exit", "ended with status 9")]
 )
-def test_nothing_of_it_is_left(
-    ends: str, message: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_processes_remain(ends: str, message: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "hanging_worker.py").write_text(textwrap.dedent(HANGING))
     monkeypatch.syspath_prepend(str(tmp_path))
     started = tmp_path / "started"
@@ -83,7 +81,7 @@ def test_nothing_of_it_is_left(
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and PR_SET_PDEATHSIG")
 @pytest.mark.parametrize("forked", [True, False], ids=["fork server", "new Python"])
-def test_nothing_of_it_is_left_when_the_command_is_killed(forked: bool, tmp_path: pathlib.Path) -> None:
+def test_no_processes_remain_when_the_command_is_killed(forked: bool, tmp_path: pathlib.Path) -> None:
     (tmp_path / "hanging_worker.py").write_text(textwrap.dedent(HANGING))
     started, mark = tmp_path / "started", str(tmp_path)
     program = (
@@ -138,7 +136,7 @@ FINISHED = """
 
 
 @pytest.mark.slow
-def test_a_training_that_has_saved_its_model_is_published_whatever_goes_on_in_its_process(
+def test_a_saved_model_is_published_even_if_its_process_does_not_exit(
     tiny_module: str, iris: Any, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     fn_args = FnArgs(

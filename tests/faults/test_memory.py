@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.thorough
-def test_a_module_that_gets_no_more_memory_fails_by_name_and_the_next_run_goes_on(job: Job) -> None:
+def test_a_module_out_of_memory_is_named_and_the_next_run_resumes(job: Job) -> None:
     assert "MemoryError" in suffer(job, Fault("eval", MEMORY))
     for phase in ("check", "publish"):  # may have what they need
         suffer(job, Fault(phase, MEMORY))
@@ -68,7 +68,7 @@ def new_group() -> pathlib.Path | None:
 
 
 @pytest.mark.thorough
-def test_a_group_that_has_no_more_memory_has_the_kernel_kill_what_trains(job: Job, group: pathlib.Path) -> None:
+def test_the_kernel_kills_the_training_process_at_the_memory_limit(job: Job, group: pathlib.Path) -> None:
     job.start(phase="eval")
     process = job.await_held()
     (group / "cgroup.procs").write_text(str(process))

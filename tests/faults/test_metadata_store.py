@@ -183,7 +183,7 @@ def is_sound(store: pathlib.Path) -> bool:
 @pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
-def test_a_lock_that_somebody_holds_for_a_while_is_waited_for(pipeline: Pipeline, when: str) -> None:
+def test_a_temporary_lock_is_waited_for(pipeline: Pipeline, when: str) -> None:
     with contextlib.ExitStack() as stack:
 
         def lock() -> None:
@@ -199,7 +199,7 @@ def test_a_lock_that_somebody_holds_for_a_while_is_waited_for(pipeline: Pipeline
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_a_lock_that_stays_ends_the_run(pipeline: Pipeline) -> None:
+def test_a_permanent_lock_ends_the_run(pipeline: Pipeline) -> None:
     """ML Metadata itself gives up after five minutes; `fuser` finds who has the lock."""
     with contextlib.ExitStack() as stack:
         done = pipeline.run_with(lambda: stack.enter_context(locked(pipeline.store)))
@@ -237,7 +237,7 @@ def test_a_store_that_cannot_be_written(pipeline: Pipeline, calls: str, error: i
 
 
 @pytest.mark.slow
-def test_a_disk_that_is_full_when_a_model_is_pushed_leaves_no_half_of_it(pipeline: Pipeline) -> None:
+def test_a_full_disk_during_a_push_leaves_no_partial_model(pipeline: Pipeline) -> None:
     before = pipeline.pushed()
     pipeline.faults.fail("write", "*/serving/*/variables/*", errno.ENOSPC)
     done = pipeline.run()
@@ -259,7 +259,7 @@ def test_a_disk_that_is_full_when_a_model_is_pushed_leaves_no_half_of_it(pipelin
     ],
     ids=["logs", "record", "report"],
 )
-def test_papers_that_cannot_be_written_take_no_model_away(
+def test_records_that_cannot_be_written_do_not_prevent_publishing(
     pipeline: Pipeline, pattern: str, skip: int, said: str
 ) -> None:
     before = pipeline.pushed()
@@ -274,7 +274,7 @@ def test_papers_that_cannot_be_written_take_no_model_away(
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_a_store_and_a_root_that_are_taken_away_in_mid_run(pipeline: Pipeline) -> None:
+def test_a_store_and_a_root_that_are_deleted_during_the_run(pipeline: Pipeline) -> None:
     done = pipeline.run_with(pipeline.store.unlink)
     assert done.code == 2, done.said
     assert f"ML Metadata in {pipeline.store} was taken away or replaced while the pipeline ran" in done.last_line
@@ -285,7 +285,7 @@ def test_a_store_and_a_root_that_are_taken_away_in_mid_run(pipeline: Pipeline) -
     pipeline.succeeds()
 
 
-def test_a_password_in_a_command_is_refused(commands: Commands) -> None:
+def test_a_password_on_the_command_line_is_rejected(commands: Commands) -> None:
     done = commands.run("runs", "--metadata", "mysql://trainer:hunter2@127.0.0.1/mlmd")
     assert done.code == 2
     assert "a password on the command line is visible to all users of this machine" in done.last_line
@@ -304,7 +304,7 @@ def server(tmp_path: pathlib.Path) -> Iterator[mariadb.MariaDb]:
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_a_mysql_server_that_goes_down_in_mid_run(
+def test_a_mysql_server_that_stops_during_the_run(
     environment: dict[str, str], faults: Faults, server: mariadb.MariaDb, tmp_path: pathlib.Path
 ) -> None:
     folder = tmp_path / "pipeline"

@@ -13,7 +13,7 @@ from pipeline_promises import completed, hold_in_metadata, require_pipeline_reco
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_a_pipeline_goes_on_after_sigterm_and_after_a_kill_that_meets_its_metadata(pipeline_job: PipelineJob) -> None:
+def test_a_pipeline_resumes_after_sigterm_and_after_a_kill_during_a_metadata_write(pipeline_job: PipelineJob) -> None:
     job = pipeline_job
     job.start(phase="first_step")
     job.await_held()

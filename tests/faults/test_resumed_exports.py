@@ -25,7 +25,7 @@ FAULTS = (
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_a_fit_that_ended_is_not_trained_again(tmp_path: pathlib.Path, shim: pathlib.Path) -> None:
+def test_a_completed_fit_is_not_repeated(tmp_path: pathlib.Path, shim: pathlib.Path) -> None:
     job = FitJob(tmp_path / "job", shim)
     try:
         for fault in FAULTS:

@@ -173,7 +173,7 @@ def training(
     ],
     ids=["checkpoint-full", "checkpoint-read-only", "publish-full", "publish-quota"],
 )
-def test_a_disk_that_takes_no_more_leaves_what_was_there(training: Training, phase: str, error: int) -> None:
+def test_a_full_disk_keeps_existing_files(training: Training, phase: str, error: int) -> None:
     training.run_once()
     said = {
         errno.ENOSPC: ("No space left on device", "are free there. Make room there"),
@@ -196,7 +196,7 @@ def test_a_disk_that_takes_no_more_leaves_what_was_there(training: Training, pha
 
 
 @pytest.mark.slow
-def test_a_model_that_cannot_even_be_put_back_is_put_back_by_the_next_run(training: Training) -> None:
+def test_a_model_that_cannot_be_restored_is_restored_by_the_next_run(training: Training) -> None:
     before = training.run_once()
     training.faults.fail("exchange", "*/model/Format-Serving", errno.ENOSYS, rule=1)
     training.faults.fail("rename", "*/model/Format-Serving", errno.EROFS, skip=1)
@@ -246,7 +246,7 @@ def test_a_disk_that_is_full_from_the_start_ends_the_run_before_it_trains(traini
     ],
     ids=["record", "report", "log", "staging"],
 )
-def test_a_trained_model_is_published_when_only_its_papers_cannot_be_written(
+def test_a_trained_model_is_published_if_only_its_records_cannot_be_written(
     training: Training, calls: str, pattern: str, skip: int, said: str
 ) -> None:
     training.faults.fail(calls, pattern.replace("STAGING", training.staging()), errno.ENOSPC, skip=skip)
@@ -276,7 +276,7 @@ def test_a_trained_model_is_published_when_only_its_papers_cannot_be_written(
         ("remove", "STAGING", errno.EIO, {"count": 1, "after": True}),
     ],
 )
-def test_a_call_that_fails_for_a_moment_is_made_again(
+def test_a_transient_failure_is_retried(
     training: Training, calls: str, pattern: str, error: int, options: dict[str, int]
 ) -> None:
     training.faults.fail(calls, pattern.replace("STAGING", training.staging()), error, **options)
@@ -289,7 +289,7 @@ def test_a_call_that_fails_for_a_moment_is_made_again(
 
 
 @pytest.mark.slow
-def test_an_exchange_that_is_done_and_said_to_have_failed_is_not_done_again(training: Training) -> None:
+def test_a_completed_exchange_that_is_reported_as_failed_is_not_repeated(training: Training) -> None:
     before = training.run_once()
     training.faults.fail("exchange", "*/model/Format-Serving", errno.EIO, after=True)
     done = training.run()
@@ -300,7 +300,7 @@ def test_an_exchange_that_is_done_and_said_to_have_failed_is_not_done_again(trai
 
 
 @pytest.mark.slow
-def test_a_call_that_takes_long_is_waited_for_and_told_of(training: Training) -> None:
+def test_a_slow_call_is_waited_for_and_logged(training: Training) -> None:
     training.faults.fail("write", "*/checkpoints/ckpt-2*", 0, count=1, seconds=8)
     done = training.run()
     assert done.code == 0, done.said
@@ -313,7 +313,7 @@ def test_a_call_that_takes_long_is_waited_for_and_told_of(training: Training) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["deleted", "replaced"])
-def test_an_output_folder_that_vanishes_in_mid_run(training: Training, fault: str) -> None:
+def test_an_output_folder_that_is_deleted_during_the_run(training: Training, fault: str) -> None:
     held = begin_and_hold(training)
     folder = training.out / "model"
     if fault == "deleted":
@@ -334,7 +334,7 @@ def test_an_output_folder_that_vanishes_in_mid_run(training: Training, fault: st
 
 
 @pytest.mark.slow
-def test_logs_that_vanish_in_mid_run_do_not_take_the_model_along(training: Training) -> None:
+def test_logs_that_are_deleted_during_the_run_do_not_prevent_publishing(training: Training) -> None:
     held = begin_and_hold(training)
     shutil.rmtree(training.out / "model_run")
     held.unlink()
@@ -357,7 +357,7 @@ def begin_and_hold(training: Training) -> pathlib.Path:
 
 
 @pytest.mark.slow
-def test_a_temporary_folder_that_is_full_says_so(training: Training) -> None:
+def test_a_full_temporary_folder_is_reported(training: Training) -> None:
     training.faults.fail("write", "*/result.json.part", errno.ENOSPC)
     folder = tempfile.gettempdir()
     done = training.fails_then_succeeds(1, f"could not write its answer below {folder}. ", "or set TMPDIR")

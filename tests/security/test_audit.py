@@ -61,7 +61,7 @@ def test_a_vulnerable_version_in_a_lock_fails_the_audit(osv: str, tmp_path: path
     assert "zipp" not in done.stdout
 
 
-def test_what_is_accepted_has_its_reason() -> None:
+def test_accepted_vulnerabilities_have_a_reason() -> None:
     lines = [line for line in ACCEPTED.read_text().splitlines() if line and not line.startswith("#")]
     assert [line for line in lines if not re.fullmatch(r"[A-Z]+-[\w-]+\s+# .{20,}", line)] == []
 

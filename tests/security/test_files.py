@@ -55,7 +55,7 @@ def test_a_process_has_no_secret_in_its_arguments_or_its_environment(open_to_all
     assert "hunter2" not in "".join(seen)
 
 
-def test_a_link_laid_beforehand_does_not_lead_a_file_elsewhere(open_to_all: pathlib.Path) -> None:
+def test_an_existing_link_does_not_redirect_a_file(open_to_all: pathlib.Path) -> None:
     """Who may write to the folder knows the file's name, and this process's number."""
     victim = open_to_all / "victim"
     victim.write_text("mine")
@@ -68,7 +68,7 @@ def test_a_link_laid_beforehand_does_not_lead_a_file_elsewhere(open_to_all: path
     assert pathlib.Path(target).read_text() == "the record"
 
 
-def test_two_part_files_have_names_of_their_own(tmp_path: pathlib.Path) -> None:
+def test_part_files_have_unique_names(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "predictions.csv")
     with file_io.whole_file(path) as first, file_io.whole_file(path) as second:
         assert first != second
@@ -77,7 +77,7 @@ def test_two_part_files_have_names_of_their_own(tmp_path: pathlib.Path) -> None:
     assert os.listdir(tmp_path) == ["predictions.csv"]
 
 
-def test_no_temporary_file_has_a_name_that_can_be_foretold() -> None:
+def test_temporary_file_names_are_unpredictable() -> None:
     """All of them come from `tempfile`, which makes them with O_EXCL for their owner; nobody asks for a bare name."""
     found = subprocess.run(
         ["git", "grep", "-nE", r"mktemp\(|gettempdir\(\)|[\"']/tmp", "--", *PACKAGES],
@@ -95,7 +95,7 @@ def test_no_temporary_file_has_a_name_that_can_be_foretold() -> None:
     assert [line for line in lines if not any(place in line for place in known)] == []
 
 
-def test_no_file_of_code_is_read_by_pickle_or_evaluated() -> None:
+def test_no_code_uses_pickle_or_eval() -> None:
     """What ruff's S and bandit hold line by line: nothing of the package unpickles, or runs text."""
     words = (
         r"\b(pickle|cPickle|dill|shelve|marshal|joblib|torch)\b.*\bimport|^import (pickle|dill|shelve|marshal|joblib)"
@@ -108,7 +108,7 @@ def test_no_file_of_code_is_read_by_pickle_or_evaluated() -> None:
     assert found.stdout == ""
 
 
-def test_a_line_of_log_does_not_steer_a_terminal() -> None:
+def test_log_lines_contain_no_terminal_control_sequences() -> None:
     program = (
         "from generic_trainer.executors.runtime.logs.setup import show_logs; show_logs(False)\n"
         "import generic_trainer.executors.monitoring.display as ours, logging\n"

@@ -54,7 +54,7 @@ def pages(hostile: Any, hostile_failure: Any, markup: str, tmp_path_factory: Any
 
 
 @pytest.mark.parametrize("name", ["with a pipeline", "failed", "compared", "notebook"])
-def test_a_browser_finds_no_element_and_opens_no_dialog(
+def test_injected_markup_creates_no_element_and_no_dialog_in_a_browser(
     name: str, pages: dict[str, pathlib.Path], browser: Any, markup: str
 ) -> None:
     opened: list[str] = []
@@ -77,7 +77,7 @@ def test_a_browser_finds_no_element_and_opens_no_dialog(
     context.close()
 
 
-def test_no_name_ends_a_script_or_a_tag_in_a_page(pages: dict[str, pathlib.Path]) -> None:
+def test_names_do_not_end_scripts_or_tags_in_a_page(pages: dict[str, pathlib.Path]) -> None:
     for path in pages.values():
         text = path.read_text()
         assert text.count("<script>") == text.count("</script>") <= 2
