@@ -125,11 +125,11 @@ def test_run_checks_first_and_skips_a_passed_check(module: Callable[..., str], t
     check = _begin(values, tmp_path)
     findings = check.require_passed()
     assert [one["label"] for one in findings["evaluation_plan"]["outputs"]] == ["y"]
-    check.note()
+    check.record()
     assert not root.exists()  # the pipeline has not begun there
     root.mkdir()
     (root / ROOT_MARKER).write_text("{}")
-    check.note()
+    check.record()
     assert sorted(os.listdir(root)) == ["generic_trainer_check.json", ROOT_MARKER]
     again = _begin(values, tmp_path)
     assert again.is_known

@@ -126,7 +126,7 @@ def test_elasticdls_commands_have_sections_of_their_own(config: Any) -> None:
         ("slice-by: {a: b}\n", "line 1: slice-by: must be a value or a list, not a mapping"),
         ("slice-by: [[a]]\n", "line 1: slice-by: the items of a list must be plain values"),
         ("task: ternary\n", "line 1: task: 'ternary' is not one of"),
-        ("- data\n", "line 1: it must be a mapping"),
+        ("- data\n", "line 1: must be a mapping"),
         ("data: a\n\ndata: b\n", "line 3: data is in line 1 already"),
         ("train-steps: 1\ntrain_steps: 2\n", "line 2: train_steps is in line 1 already"),
         ("data: [\n", "invalid YAML"),

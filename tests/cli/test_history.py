@@ -125,7 +125,7 @@ def test_runs_are_sorted_and_filtered(command: Command, lab: pathlib.Path) -> No
     assert [run["model_run"] for run in best] == [f"{lab}/first/model_run"]
     cut = command("runs", lab, "--status", "succeeded", "--limit", 1)
     assert len(cut.stdout.splitlines()) == 2
-    assert "--limit 0 lists all" in cut.stderr
+    assert "use --limit 0 to show all" in cut.stderr
     assert (
         command("runs", lab, "--module", "other").stdout
         == "No runs found. Use `generic-trainer runs PLACE` to search elsewhere.\n"

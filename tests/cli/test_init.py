@@ -141,7 +141,7 @@ def test_a_second_init_needs_force_and_keeps_other_files(
     [
         (["--data", "sale.csv"], "generic-trainer: --data sale.csv does not exist."),
         (["--data", "sales.csv", "--label", "sol"], "Did you mean 'sold'?"),
-        (["--data", "sales.csv", "--dialect", "model_fn"], "Leave --dialect out for a module with a run_fn."),
+        (["--data", "sales.csv", "--dialect", "model_fn"], "Omit --dialect to generate a module with a run_fn."),
         ([], "Error: Missing option '--data'."),
     ],
 )

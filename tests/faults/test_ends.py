@@ -9,7 +9,7 @@ import signal
 
 import pytest
 from fault_job import Job
-from promises import Fault, require_recovered, suffer
+from guarantees import Fault, require_recovered, run_with_fault
 
 FAULTS = (
     Fault("inputs", signal.SIGTERM),
@@ -32,7 +32,7 @@ def test_interrupted_runs_leave_complete_models_and_the_next_run_resumes(job: Jo
     require_recovered(job)  # a model that is there before
     for fault in FAULTS:
         try:
-            suffer(job, fault)
+            run_with_fault(job, fault)
         except AssertionError as error:
             raise AssertionError(f"{fault}: {error}") from error
     require_recovered(job)

@@ -10,16 +10,16 @@ from collections.abc import Iterator
 
 import pytest
 from fault_job import Job
-from promises import MEMORY, Fault, require_recovered, suffer
+from guarantees import MEMORY, Fault, require_recovered, run_with_fault
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.mark.thorough
 def test_a_module_out_of_memory_is_named_and_the_next_run_resumes(job: Job) -> None:
-    assert "MemoryError" in suffer(job, Fault("eval", MEMORY))
+    assert "MemoryError" in run_with_fault(job, Fault("eval", MEMORY))
     for phase in ("check", "publish"):  # may have what they need
-        suffer(job, Fault(phase, MEMORY))
+        run_with_fault(job, Fault(phase, MEMORY))
     require_recovered(job)
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 
 import mariadb
 import pytest
-from storage_faults import Commands, Done, Faults
+from storage_faults import CommandResult, Commands, Faults
 
 MODULE = """
     import os
@@ -97,17 +97,17 @@ class Pipeline:
         line += ["--pipeline-root", self.root, "--train-steps", self.runs, *more]
         self.commands.start(*line, *(["--metadata", self.metadata] if self.metadata else []))
 
-    def result(self) -> Done:
+    def result(self) -> CommandResult:
         done = self.commands.result()
-        self.met = self.faults.met()
+        self.met = self.faults.hits()
         self.faults.clear()
         return done
 
-    def run(self) -> Done:
+    def run(self) -> CommandResult:
         self.start()
         return self.result()
 
-    def run_with(self, meanwhile: Callable[[], object]) -> Done:
+    def run_with(self, meanwhile: Callable[[], object]) -> CommandResult:
         """Runs it, and does something while it trains."""
         hold = self.folder / "hold"
         self.start("--custom-config", json.dumps({"hold": str(hold)}))

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from fault_job import PipelineJob
-from pipeline_promises import completed, hold_in_metadata, require_pipeline_recovered, require_whole
+from pipeline_guarantees import completed, hold_in_metadata, require_pipeline_recovered, require_whole
 
 
 @pytest.mark.thorough
@@ -31,7 +31,7 @@ def test_a_pipeline_resumes_after_sigterm_and_after_a_kill_during_a_metadata_wri
 
     held = hold_in_metadata(job)
     os.kill(held, signal.SIGKILL)
-    assert job.begin_of(job.end()) == 2
+    assert job.first_step_of(job.end()) == 2
     require_whole(job)
     assert completed(job) == 0
 

@@ -11,8 +11,8 @@ import signal
 
 import pytest
 from fault_job import FitJob
-from fit_promises import require_recovered_after_fit, suffer_after_fit
-from promises import Fault
+from fit_guarantees import require_recovered_after_fit, run_fit_with_fault
+from guarantees import Fault
 
 FAULTS = (
     Fault("export", signal.SIGKILL),
@@ -29,7 +29,7 @@ def test_a_completed_fit_is_not_repeated(tmp_path: pathlib.Path, shim: pathlib.P
     job = FitJob(tmp_path / "job", shim)
     try:
         for fault in FAULTS:
-            suffer_after_fit(job, fault)
+            run_fit_with_fault(job, fault)
         require_recovered_after_fit(job)
         require_recovered_after_fit(job)  # trains: that one had published
     finally:

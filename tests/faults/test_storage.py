@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from storage_faults import Commands, Done, Faults
+from storage_faults import CommandResult, Commands, Faults
 
 # Six steps with a checkpoint after each one, and a model that says how many there were.
 MODULE = """
@@ -81,14 +81,14 @@ class Training:
             "train", self.module, "--train-files", self.module, "--output", self.out, *more
         )  # it reads no data
 
-    def run(self) -> Done:
+    def run(self) -> CommandResult:
         """Runs it with the faults that are switched on; they are over when it has ended."""
         self.start()
         return self.result()
 
-    def result(self) -> Done:
+    def result(self) -> CommandResult:
         done = self.commands.result()
-        self.met = self.faults.met()
+        self.met = self.faults.hits()
         self.faults.clear()
         return done
 
@@ -98,7 +98,7 @@ class Training:
         assert done.code == 0, done.said
         return content(self.out / "model")
 
-    def fails_then_succeeds(self, code: int, *said: str) -> Done:
+    def fails_then_succeeds(self, code: int, *said: str) -> CommandResult:
         """Runs it twice: with faults that end it, and without."""
         before, checkpoints = content(self.out / "model"), self.checkpoints()
         done = self.run()
