@@ -49,7 +49,7 @@ _INTEGERS = (
     *("pickup_community_area", "trip_start_month", "trip_start_hour", "trip_start_day", "trip_start_timestamp"),
     *("pickup_census_tract", "dropoff_census_tract", "trip_seconds", "dropoff_community_area"),
 )
-# (what is measured, against what, the two sides, minimum of their ratio).
+# (measurement, baseline, the two sides, minimum of their ratio).
 _COMPARED = (
     ("examples, sparse features", "TFX's own factory", "ours-sparse", "tfx-sparse", 2),
     ("examples, dense features", "TFX's own factory", "ours-dense", "tfx-dense", 3),

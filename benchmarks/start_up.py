@@ -46,7 +46,7 @@ import time
 
 
 def memory(session):
-    """Bytes of all processes of the command: what is theirs alone, and once what the largest shares with others."""
+    """Returns the bytes of all processes of the command: private memory, and once the shared memory of the largest."""
     alone, shared = 0, 0
     for process in filter(str.isdigit, os.listdir("/proc")):
         try:

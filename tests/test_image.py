@@ -1,4 +1,4 @@
-"""The container image, as far as it shows without building it; scripts/check-image.sh makes and tries its content."""
+"""Tests of the container image without building it; scripts/check-image.sh builds and tests its content."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_without_an_engine_the_build_reports_what_to_install(tmp_path: pathlib.P
     assert "error: no container engine on this machine: install docker, podman or buildah" in done.stderr
     assert "make check-image" in done.stderr
 
-    # A client alone, as where the daemon does not run.
+    # Only a client, as on machines where the daemon does not run.
     client = tmp_path / "bin" / "docker"
     client.write_text("#!/bin/sh\nexit 1\n")
     client.chmod(0o755)

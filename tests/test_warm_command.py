@@ -1,4 +1,4 @@
-"""A command that is forked is as one in a new Python: to its module, and to who reads what it prints."""
+"""A forked command behaves like one in a new process, for its module and for readers of its output."""
 
 from __future__ import annotations
 

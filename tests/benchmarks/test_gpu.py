@@ -1,4 +1,4 @@
-"""The benchmark for GPUs runs where there are none: its code on devices of a CPU, and it claims no figure."""
+"""The GPU benchmark runs without GPUs: its code on logical devices of a CPU, without reporting results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of results: ratios of pairs, and rows out of the programs' own files. No speed is asserted."""
+"""The table of results: ratios of pairs, and rows from the programs' files. No speed is asserted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent.parent / "benchmarks"
 
-# A benchmark as all are, that measures nothing.
+# A benchmark with fixed measurements.
 PROGRAM = """
 import sys
 sys.path.insert(0, {folder!r})

@@ -1,6 +1,6 @@
-"""Every bad value of every option with a path ends with exit code 2 and one line that names it, before TFX is imported.
+"""Every invalid value of a path option is rejected with exit code 2 and a one-line error, before TFX is imported.
 
-In this process, with the function that the command calls, and without network or credentials.
+The tests run the command's function in this process, without network or credentials.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from generic_trainer.cli.path_type import PathType
 Run = Callable[..., tuple[int, str]]
 MODULE = "def run_fn(fn_args):\n    raise AssertionError('it must not run')\n"
 
-# Lines that are right but for the value that a test adds.
+# Valid command lines, to which a test adds an invalid value.
 LINES = {
     "train": ["train", "module.py", "--train-files", "data.tfrecord", "--output", "out"],
     "check": ["check", "module.py", "--train-files", "data.tfrecord"],
@@ -81,7 +81,7 @@ def run(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> 
         try:
             code = main._exit_code()
             sys.stderr.flush()
-        finally:  # a command may have sent standard error to its log
+        finally:  # a command may have redirected standard error to its log
             os.dup2(shown, 2)
             os.close(shown)
             sys.stderr = stream
@@ -118,7 +118,7 @@ def test_a_value_that_cannot_be_a_path_is_refused_by_every_option_with_one(value
         if command == "compile" and value not in ANYWHERE:
             continue
         if value == "" and option not in ("--output", "--train-files", "--eval-files", "--examples", "--model"):
-            continue  # the default of others, as good as left out
+            continue  # the default of other options, which is equivalent to omitting it
         code, errors = run(*LINES[command], option, value)
         require_one_line(code, errors, option, VALUES[value])
 
@@ -277,7 +277,7 @@ def test_bad_files_and_paths(command: str, added: list[str], said: str, run: Run
     require_one_line(*run(*LINES[command], *added), said)
 
 
-@pytest.mark.parametrize("command", ["train", "check", "convert", "run"])  # a pipeline of `run` has not begun then
+@pytest.mark.parametrize("command", ["train", "check", "convert", "run"])  # before the pipeline of `run` starts
 @pytest.mark.parametrize("module", MODULES)
 def test_bad_modules(command: str, module: str, run: Run) -> None:
     pathlib.Path("folder.py").mkdir()
@@ -289,7 +289,7 @@ def test_bad_modules(command: str, module: str, run: Run) -> None:
 
     code, errors = run(
         *(line[:2] if command == "check" else line)
-    )  # without data, it says it before TensorFlow is there
+    )  # without data, the error comes before TensorFlow is imported
 
     require_one_line(code, errors, *([MODULES[module]] if command == "train" else []))
     assert f"Did you mean {module!r}?" not in errors
@@ -317,7 +317,7 @@ def test_all_variables_that_set_options_are_known(run: Run, monkeypatch: pytest.
 
 
 def test_variables_of_other_programs_are_accepted(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kubernetes sets some for a Service called generic-trainer, in every pod of its namespace."""
+    """Kubernetes sets such variables in all pods of a namespace with a Service called generic-trainer."""
     for name in ("PORT", "SERVICE_HOST", "SERVICE_PORT_HTTP", "PORT_8080_TCP_ADDR", "IMAGE", "VERSION"):
         monkeypatch.setenv(f"GENERIC_TRAINER_{name}", "x")
     code, errors = run("runs", "nothing")
@@ -328,7 +328,7 @@ def test_variables_of_other_programs_are_accepted(run: Run, monkeypatch: pytest.
 
 
 def test_nothing_heavy_is_imported_before_a_missing_value_is_found(command: Any, tmp_path: pathlib.Path) -> None:
-    """`--data` of a pipeline is looked up before TensorFlow, TFX or Beam."""
+    """`--data` of a pipeline is checked before TensorFlow, TFX or Beam is imported."""
     (tmp_path / "module.py").write_text(MODULE)
     line = [word if word != "data.csv" else "nothing" for word in LINES["run"]]
     program = (

@@ -1,4 +1,4 @@
-"""`generic-trainer check`: what it prints, and its exit codes; and the check that `run` makes first."""
+"""`generic-trainer check`: output and exit codes; and the check that `run` starts with."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_fault_is_shown_with_its_line_and_the_exit_code(command: Command, iris
     line = next(number for number, text in enumerate(source.splitlines(), 1) if "nam=name" in text)
     data = ["--train-files", iris.train, "--eval-files", iris.eval, "--custom-config", "{epochs: 3}"]
     done = command("-v", "check", "mine.py", *data, cwd=tmp_path)
-    assert done.returncode == 2  # the first failure is that of custom_config
+    assert done.returncode == 2  # the first failure is custom_config
     assert "✗ failed      custom_config    --custom-config '{epochs: 3}' is not JSON" in done.stdout
     done = command("check", "mine.py", *data[:4], cwd=tmp_path)
     assert done.returncode == 1
@@ -116,7 +116,7 @@ def _begin(values: dict[str, object], scratch: pathlib.Path) -> run_check.Backgr
 
 
 def test_run_checks_first_and_skips_a_passed_check(module: Callable[..., str], tmp_path: pathlib.Path) -> None:
-    """In the pipeline's root it is noted what has passed; that holds until something changes."""
+    """A passed check is recorded in the pipeline's root, and valid until something changes."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "data.csv").write_text("x,y\n" + "".join(f"{i}.5,{i % 2}\n" for i in range(60)))
     path, root = module(RUN_FN), tmp_path / "root"
@@ -126,7 +126,7 @@ def test_run_checks_first_and_skips_a_passed_check(module: Callable[..., str], t
     findings = check.require_passed()
     assert [one["label"] for one in findings["evaluation_plan"]["outputs"]] == ["y"]
     check.record()
-    assert not root.exists()  # the pipeline has not begun there
+    assert not root.exists()  # the pipeline has not started there
     root.mkdir()
     (root / ROOT_MARKER).write_text("{}")
     check.record()
@@ -145,7 +145,7 @@ def test_run_checks_first_and_skips_a_passed_check(module: Callable[..., str], t
 def test_run_skips_a_check_that_has_passed(
     command: Command, module: Callable[..., str], tmp_path: pathlib.Path
 ) -> None:
-    """By one configuration for both; the root may hold the note before the pipeline has begun there."""
+    """Both use one configuration; the check may be recorded in the root before the pipeline starts there."""
     (tmp_path / "data.csv").write_text("x,y\n" + "".join(f"{i}.5,{i % 2}\n" for i in range(60)))
     path, root = module(RUN_FN), tmp_path / "root"
     config = tmp_path / "pipeline.yaml"

@@ -1,4 +1,4 @@
-"""Clusters of real processes on this machine: by --cluster, and by TF_CONFIG as a platform sets it."""
+"""Clusters of real processes on this machine, started by --cluster or with TF_CONFIG as on a platform."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ def test_a_cluster_trains_evaluates_and_exports_once(
     tasks = ("worker-0", "worker-1", "ps-0", "evaluator-0")
     assert [record(out, f"tasks/{task}.json")["status"] for task in tasks] == ["succeeded"] * 4
     assert len(list((out / "model_run" / "Format-Serving" / "export" / "final").iterdir())) == 1
-    assert [path.name for path in (out / "model").iterdir()] == ["Format-Serving"]  # no staging directory is left
+    assert [path.name for path in (out / "model").iterdir()] == ["Format-Serving"]  # no staging directory remains
     lines = done.stdout.splitlines()
     assert {"[chief 0] task True 0 3", "[worker 0] task False 1 3", "[worker 1] task False 2 3"} <= set(lines)
     assert f"Model:        {out}/model/Format-Serving" in lines
     assert "[ps 0] " in done.stderr
     checkpoints = (out / "model_run" / "Format-Serving").glob("model.ckpt-*.index")
     steps = [int(path.name.removeprefix("model.ckpt-").removesuffix(".index")) for path in checkpoints]
-    assert 600 <= max(steps) < 605  # workers that are in the middle of a step when the last one is due finish it
+    assert 600 <= max(steps) < 605  # workers finish the step in progress when the last step is reached
 
 
 @pytest.mark.thorough
@@ -99,7 +99,7 @@ def test_a_cluster_trains_evaluates_and_exports_once(
 def test_mirrored_workers_without_chief_and_evaluator(
     command: Command, arguments: list[object], tmp_path: pathlib.Path
 ) -> None:
-    """Worker 0 is the chief, and evaluates and exports in the end: TensorFlow would leave that undone."""
+    """Worker 0 is the chief, and evaluates and exports at the end, which TensorFlow would not do."""
     config = ["--custom-config", '{"mirrored": true}']
     done = command(*arguments, "--train-steps", 300, "--cluster", "worker=2", *config)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -1,4 +1,4 @@
-"""Options from a file, from the environment, and what `--print-config` makes of all of them."""
+"""Options from a file and from the environment, and the output of `--print-config`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_each_kind_of_option_is_read_from_the_file(config: Any, tmp_path: Path) 
 
 def test_a_command_reads_its_section_and_its_known_options(config: Any, tmp_path: Path) -> None:
     values, _ = effective("train", "--config", config(FILE.replace("  label: nobody\n", "")))
-    assert values["module"] == "taxi_keras.py"  # module-file of `run`; no such file there, so it may be a dotted name
+    assert values["module"] == "taxi_keras.py"  # module-file of `run`; no such file, so it may be a dotted name
     assert values["train-files"] == [f"{tmp_path}/conf/taxi/train*"]
     assert values["output"] == "/out"
     assert "label" not in values

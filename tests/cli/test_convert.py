@@ -1,4 +1,4 @@
-"""`generic-trainer convert`: the lines that it adds, and that a module with them trains as it did before."""
+"""`generic-trainer convert`: the added lines, and that a converted module trains as before."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_it_writes_the_shown_diff_once(file: File, tmp_path: pathlib.Path) -> No
     assert written.stderr == f"Wrote {path}.\n"
     assert path.stat().st_mode & 0o777 == 0o640
     assert list(tmp_path.iterdir()) == [path]
-    assert estimator_use(str(path))[1] == "def trainer_fn"  # so the runtime of Estimators is still restored
+    assert estimator_use(str(path))[1] == "def trainer_fn"  # so the Estimator runtime is still restored
     once = path.read_text()
     with pytest.raises(InputError, match=r"m.py, line 5: it has a run_fn already"):
         raise run(path, "--write").exception

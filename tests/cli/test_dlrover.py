@@ -1,4 +1,4 @@
-"""DLRover's command with DLRover's flags: the seeds' confs put together, and jobs that are killed."""
+"""DLRover's command with DLRover's flags: the confs of the seeds, and killed jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
-# The estimator and the conf that DLRover's documents describe, put together as their text says.
+# The estimator and the conf from DLRover's documentation, in one file.
 ESTIMATOR = """
     import tensorflow.compat.v1 as tf
     from dlrover.trainer.util.log_util import default_logger as logger
@@ -130,7 +130,7 @@ def test_the_seeds_conf_trains_evaluates_and_exports_by_dlrovers_command_line(
     assert published.read_bytes() == (exported / "saved_model.pb").read_bytes()
 
 
-# A model whose weights are how often it has seen each record.
+# A model whose weights count how often each record was trained.
 COUNTING = """
     import time
     import tensorflow.compat.v1 as tf
@@ -195,7 +195,7 @@ def started(folder: pathlib.Path) -> Any:
 
 
 def training_process(job: subprocess.Popen[bytes]) -> int | None:
-    """Returns the process that trains, once there is one."""
+    """Waits for the training process and returns it."""
     children = pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
     for child in children:
         if b"training.worker" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes():
@@ -206,7 +206,7 @@ def training_process(job: subprocess.Popen[bytes]) -> int | None:
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_every_record_counts_once_per_epoch_despite_kills(command: Command, tmp_path: pathlib.Path) -> None:
-    """KILLS=20 in the environment kills it so often: at a random moment after a checkpoint, or after its start."""
+    """The environment variable KILLS sets the number of kills, at random times after a checkpoint or the start."""
     write(tmp_path, conf=COUNTING)
     model_dir = tmp_path / "model"
     chance = random.Random(0)
@@ -218,7 +218,7 @@ def test_every_record_counts_once_per_epoch_despite_kills(command: Command, tmp_
             while newest(model_dir) == before and job.poll() is None and time.monotonic() < end:
                 time.sleep(0.05)
             time.sleep(chance.uniform(0, 0.6))
-            # Half the time the command goes, and the training process has to notice.
+            # In half of the cases the command is killed; the training process must detect that and end.
             process = training_process(job) if number % 2 and job.poll() is None else None
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process or job.pid, signal.SIGKILL)
@@ -233,7 +233,7 @@ def test_every_record_counts_once_per_epoch_despite_kills(command: Command, tmp_
 
 
 def newest(model_dir: pathlib.Path) -> int:
-    """Returns the step of the last checkpoint that is complete; -1 before there is one."""
+    """Returns the step of the last complete checkpoint; -1 without one."""
     state = model_dir / "checkpoint"
     first = state.read_text().partition("\n")[0] if state.exists() else ""
     return int(first.rpartition("-")[2].strip('"')) if first else -1

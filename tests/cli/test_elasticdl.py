@@ -1,4 +1,4 @@
-"""ElasticDL's commands with ElasticDL's flags: the seed's own command line, and what comes after it."""
+"""ElasticDL's commands with ElasticDL's flags: the command line of the seed, and commands on its outputs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def iris_csv(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def zoo(tmp_path: pathlib.Path) -> pathlib.Path:
-    """A folder with model files, as ElasticDL has them: one package for each."""
+    """A folder with model files in ElasticDL's layout: one package per model."""
     folder = tmp_path / "model_zoo" / "odps_iris_dnn_model"
     folder.mkdir(parents=True)
     shutil.copy(MODULES / "iris_elasticdl.py", folder / "odps_iris_dnn_model.py")
@@ -99,7 +99,7 @@ def ask(folder: pathlib.Path) -> dict[str, Any]:
 def test_digits_with_a_limit_a_schedule_and_a_second_part(
     command: Command, digits: Any, tmp_path: pathlib.Path
 ) -> None:
-    """A job that a limit cut off is finished; one that starts from its weights does better from the first step."""
+    """A job that was stopped by a limit is completed; one that starts from its weights has a lower loss at once."""
     shared = [f"--model_zoo={MODULES}", "--model_def=digits_elasticdl.custom_model", "--minibatch_size=32"]
     shared += [f"--training_data={digits.train}", f"--validation_data={digits.eval}"]
     first = [f"--output={tmp_path}/first", f"--checkpoint_dir={tmp_path}/c1", "--keep_checkpoint_max=1"]
@@ -259,7 +259,7 @@ def test_the_seeds_snippets_as_one_file(
     assert done.returncode == 0, done.stderr[-3000:]
     record = json.loads((tmp_path / "out_run" / "run.json").read_text())
     assert record["check"]["checks"]["answers"] == "passed"
-    # With the seed's learning rate of 0.1 the accuracy goes up and down between epochs; the best weights are kept.
+    # With the seed's learning rate of 0.1 the accuracy varies between epochs; the best weights are kept.
     evaluations = [float(line.rpartition("accuracy ")[2]) for line in done.stderr.splitlines() if "eval loss" in line]
     assert len(evaluations) == 24
     assert max(evaluations) > 0.95
@@ -315,7 +315,7 @@ def test_an_interrupted_job_resumes_from_its_last_checkpoint(
     assert done.returncode == 0, done.stderr[-3000:]
     last = 50 // every * every
     assert f"Resuming from {tmp_path}/c/version-{last}, at step {last}." in done.stderr
-    # Ten batches an epoch, the last one of six records: none was left out and none trained twice.
+    # Ten batches per epoch, the last one of six records: none was skipped or repeated.
     steps = {int(path.stem.removeprefix("version-")) for path in (tmp_path / "c").glob("*.index")}
     assert steps == {*range(every, 80, every), 80}
     import tensorflow as tf
@@ -372,7 +372,7 @@ def test_data_that_does_not_fit(command: Command, iris_csv: str, tmp_path: pathl
 def test_two_workers_train_the_same_model_as_one(
     command: Command, zoo: pathlib.Path, iris_csv: str, tmp_path: pathlib.Path
 ) -> None:
-    """By all-reduce, each on half of a batch; the last one, of 22 records, is shared as well."""
+    """All-reduce, each worker on half of a batch; the last batch of 22 records is split as well."""
     pytest.importorskip("ray")
     shared = [f"--model_zoo={zoo}", "--model_def=odps_iris_dnn_model.odps_iris_dnn_model.custom_model"]
     shared += [f"--data_reader_params={READER}", f"--training_data={iris_csv}", f"--validation_data={iris_csv}"]
@@ -398,7 +398,7 @@ def test_two_workers_train_the_same_model_as_one(
     assert ask(tmp_path / "two")["output"].shape == (2, 3)
 
 
-# Each time that a record is trained, 1 is added to its vectors: of a table of all ids, and of one of the ids that came.
+# Training a record adds 1 to its vectors in two tables: one of all ids, and one of the ids that occurred.
 COUNTING = """
 import json, os, signal, threading, time
 import tensorflow as tf
@@ -436,7 +436,7 @@ if json.loads(os.environ["TF_CONFIG"])["task"]["type"] == "worker":
 
 
 def counting_job(folder: pathlib.Path, more: str) -> list[str]:
-    """Returns the arguments of a job of 100 steps an epoch and two epochs; it saves each 20 steps."""
+    """Returns the arguments of a job with two epochs of 100 steps and a checkpoint every 20 steps."""
     (folder / "counting.py").write_text(
         COUNTING + f"\nFLAG, FOLDER = {str(folder / 'flag')!r}, {str(folder / 'c')!r}\n"
     )

@@ -1,4 +1,4 @@
-"""`generic-trainer elasticdl prepare`: images to shards, in parallel, resumed, with bad files among them."""
+"""`generic-trainer elasticdl prepare`: converts images to shards in parallel, resumes, and skips bad files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from generic_trainer.executors.inputs.readers.open_records import open_records
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
-# The snippet of ElasticDL's own guide.
+# The snippet from ElasticDL's guide.
 MNIST = """
     import numpy as np
     import PIL.Image
@@ -42,7 +42,7 @@ MNIST = """
         return example.SerializeToString()
 """
 
-# The other form: the open file comes first; each line of it becomes a record.
+# The other signature: the open file is the first argument; each line becomes a record.
 LINES = """
     def prepare_data_for_a_single_file(file_object, filename):
         for line in file_object:
@@ -118,7 +118,7 @@ def test_bad_files_are_listed_and_a_second_call_prepares_them_and_new_files(
 
     refused = _prepare(command, module(MNIST), images, output)
     assert refused.returncode == 1  # 0.01 of 61 files is none
-    assert refused.stderr.count("in prepare_data_for_a_single_file") == 1  # one traceback, the user's
+    assert refused.stderr.count("in prepare_data_for_a_single_file") == 1  # one traceback, of the user's code
     assert "3/broken.png: UnidentifiedImageError" in refused.stderr
     assert "max_bad=0.01 allows 0" in refused.stderr
 

@@ -1,4 +1,4 @@
-"""The commands that look back, on runs that were trained here: what they print, and as JSON."""
+"""The history commands on runs that are trained here: text and JSON output."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MODULE = """
 
 @pytest.fixture(scope="module")
 def lab(iris: Any, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A folder with three runs: two in `first`, the second of another code and seed; one in `second` that failed."""
+    """A folder with three runs: two in `first`, the later one with other code and seed; a failed one in `second`."""
     folder = tmp_path_factory.mktemp("lab")
     (folder / "trainer.py").write_text(textwrap.dedent(MODULE))
 

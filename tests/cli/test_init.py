@@ -1,4 +1,4 @@
-"""`generic-trainer init`: what it says, what it writes, and that the other commands take it."""
+"""`generic-trainer init`: its output and files, and that the other commands accept them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory, command: Command) -> tuple[pathlib.Path, str]:
-    """A folder with sales.csv and the project `shop` made of it, and what `init` said."""
+    """A folder with sales.csv and the generated project `shop`, and the output of `init`."""
     folder = tmp_path_factory.mktemp("home")
     choose = random.Random(0)
     lines = ["id,price,city,paid_at,[bold]note,sold"]
@@ -108,7 +108,7 @@ def test_init_writes_exactly_the_listed_files(shop: tuple[pathlib.Path, str]) ->
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_check_passes_as_written(shop: tuple[pathlib.Path, str], command: Command) -> None:
-    """It runs Transform, training, export and the model's check on some of the rows, with the date and the gaps."""
+    """It runs Transform, training, export and the model check on a sample with dates and missing values."""
     folder, _ = shop
     done = command("check", "--config", "pipeline.yaml", cwd=folder / "shop")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -176,7 +176,7 @@ def test_an_export_of_excel_becomes_a_project_whose_pipeline_runs(command: Comma
     ]
     assert "plain_csv/" in (project / "README.md").read_text()
 
-    # The pipeline does the same with what it is given, in its root.
+    # The pipeline converts its data in the same way, in its root.
     line = ["--config", project / "pipeline.yaml", "--data", tmp_path / "Umsätze.csv"]
     checked = command("check", *line, "--pipeline-root", tmp_path / "root")
     assert checked.returncode == 0, checked.stdout + checked.stderr
@@ -185,4 +185,4 @@ def test_an_export_of_excel_becomes_a_project_whose_pipeline_runs(command: Comma
     ran = command("run", *line, "--pipeline-root", tmp_path / "root", "--train-steps", "5", "--no-push")
     assert ran.returncode == 0, ran.stderr
     assert f"A copy is read: {copy}" in ran.stderr
-    assert "Checked in" not in ran.stderr  # the same has passed before
+    assert "Checked in" not in ran.stderr  # the same check has passed before

@@ -1,4 +1,4 @@
-"""`generic-trainer report`: one run, several side by side, and what it says when there is none."""
+"""`generic-trainer report`: one run, a comparison of several, and errors without a run."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_report_is_rewritten_and_its_path_printed(runs: pathlib.Path, command:
     page = path.read_text()
     assert "Training of tiny.py" in page
     assert '<th scope="row">accuracy</th>' in page
-    assert "Where the model came from" in page  # of `train`, too: the data, the training, the model
+    assert "Where the model came from" in page  # sections of a run of `train`: data, training, model
 
 
 def test_a_report_can_be_written_to_a_given_file(runs: pathlib.Path, command: Command, tmp_path: pathlib.Path) -> None:

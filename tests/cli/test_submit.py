@@ -1,4 +1,4 @@
-"""`generic-trainer submit` as a person meets it: a command line goes in, a manifest comes out; errors come first."""
+"""`generic-trainer submit`: manifests made from command lines, and errors before anything is written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ELASTICDL = ("elasticdl", "train", "--model_def=iris.model.custom_model", "--tra
 
 @pytest.fixture
 def submit(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    """Runs the command in this process; returns the manifest, with what it says on standard error as `notes`."""
+    """Runs the command in this process; returns the manifest, with the lines of standard error as `notes`."""
 
     def run(*arguments: object) -> Any:
         cli.main(["submit", *map(str, arguments)], standalone_mode=False)

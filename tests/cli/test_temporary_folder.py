@@ -15,7 +15,7 @@ from generic_trainer.executors.runtime.files import temporary_folder
 
 
 def no_files() -> None:
-    """Lets the process write to no file at all, whoever it is run by."""
+    """Makes all writes to files fail, also for root."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 

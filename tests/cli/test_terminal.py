@@ -19,7 +19,7 @@ CODES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 def in_terminal(*arguments: object, env: dict[str, str] | None = None) -> tuple[int, str]:
-    """Runs the command where its output and errors go to a terminal of 200 columns; returns code and all it got."""
+    """Runs the command in a terminal with 200 columns; returns the exit code and the terminal's input."""
     line = [sys.executable, "-m", "generic_trainer.cli.main", *map(str, arguments)]
     main, side = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200", **(env or {})}

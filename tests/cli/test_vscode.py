@@ -1,4 +1,4 @@
-"""`--vscode`: the command line becomes a debug configuration, and what else is in launch.json stays."""
+"""`--vscode`: the command line becomes a debug configuration; other entries of launch.json are kept."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COMMENTED = r"""{
 def test_the_command_line_becomes_a_configuration_and_nothing_runs(
     command: Callable[..., subprocess.CompletedProcess[str]], tmp_path: pathlib.Path
 ) -> None:
-    for epochs in (2, 3):  # the second time it takes the place of the first
+    for epochs in (2, 3):  # the second call replaces the entry of the first
         done = command("elasticdl", "train", *FLAGS, PARAMS, "--num_epochs", epochs, "--vscode", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     wrong = command("elasticdl", "train", *FLAGS, "--num_epoch=3", "--vscode", ".vscode/launch.json", cwd=tmp_path)

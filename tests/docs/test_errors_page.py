@@ -1,4 +1,4 @@
-"""The messages that docs/reference/errors.md explains are those of the code."""
+"""The messages in docs/reference/errors.md occur in the code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PAGE = REPOSITORY / "docs" / "reference" / "errors.md"
 
 
 def _text(node: ast.expr) -> str:
-    """A string of the code, with `…` for what is filled in."""
+    """Returns a string of the code, with `…` for inserted values."""
     if isinstance(node, ast.Constant):
         return str(node.value)
     if isinstance(node, ast.JoinedStr):

@@ -1,4 +1,4 @@
-"""The picture of the layers is what scripts/layers.py draws from the contracts and docstrings."""
+"""The diagram of the layers is up to date with the contracts and docstrings, from which scripts/layers.py draws it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A training that is ended in each of its phases: by kill -9, SIGTERM and Ctrl-C.
+"""A training that is interrupted in each of its phases: by kill -9, SIGTERM and Ctrl-C.
 
-All of these go on in one folder, so that every run is also the next one after a fault. `matrix.py` has all of them.
+All runs share one folder, so that each run is also the next one after a fault. `matrix.py` covers all combinations.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FAULTS = (
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_interrupted_runs_leave_complete_models_and_the_next_run_resumes(job: Job) -> None:
-    require_recovered(job)  # a model that is there before
+    require_recovered(job)  # a model that exists before
     for fault in FAULTS:
         try:
             run_with_fault(job, fault)

@@ -1,4 +1,4 @@
-"""A module that never ends, ignores SIGTERM and has started other processes: none of them is left."""
+"""A module that never ends, ignores SIGTERM and starts other processes: no process remains."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from generic_trainer import FnArgs, TrainingOptions, TrainingProcessError, train
 from generic_trainer.executors.engines import child_process
 
-# A child in the group, one in a session of its own, one that has lost its parent, and one that has taken precautions.
+# A child in the group, one in another session, an orphaned one, and one that ignores signals.
 HANGING = """
     import multiprocessing, os, signal, subprocess, sys, time
 
@@ -89,7 +89,7 @@ def test_no_processes_remain_when_the_command_is_killed(forked: bool, tmp_path: 
         "from generic_trainer.executors.engines import child_process\n"
         "variables = {'OF_THIS_TEST': os.environ['MARK']}\n"
         f"request = {{'started': {str(started)!r}, 'ends': 'sleep'}}\n"
-        "def fork_when_it_runs():\n"  # a child of the command holds nothing that its end depends on
+        "def fork_when_it_runs():\n"  # a child of the command does not keep it from ending
         "    while not os.path.exists(request['started']):\n"
         "        time.sleep(0.05)\n"
         "    if os.fork() == 0:\n"
@@ -120,7 +120,7 @@ def test_no_processes_remain_when_the_command_is_killed(forked: bool, tmp_path: 
         command.stdout.close()
 
 
-# Saves its model, and leaves a thread that never ends and a child that keeps its output open.
+# Saves its model, and leaves an endless thread and a child that keeps its output open.
 FINISHED = """
     import subprocess, threading, time
 

@@ -1,4 +1,4 @@
-"""ML Metadata that is locked, full or taken away, or whose MySQL server goes down: what becomes of a pipeline."""
+"""Pipelines whose ML Metadata store is locked, full or deleted, or whose MySQL server stops."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> Faults:
 
 @pytest.fixture(scope="module")
 def environment(faults: Faults, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The variables of commands, with a password for MySQL in a file."""
+    """The environment variables of commands, with a MySQL password in a file."""
     password = tmp_path_factory.mktemp("secret") / "password"
     password.write_text(f"{mariadb.PASSWORD}\n")
     return faults.environment() | {"GENERIC_TRAINER_METADATA_PASSWORD_FILE": str(password)}
@@ -75,7 +75,7 @@ def commands(environment: dict[str, str]) -> Iterator[Commands]:
 
 @dataclasses.dataclass
 class Pipeline:
-    """`run` in one root; each run trains anew."""
+    """`run` in one root; each run trains again."""
 
     commands: Commands
     faults: Faults
@@ -108,7 +108,7 @@ class Pipeline:
         return self.result()
 
     def run_with(self, meanwhile: Callable[[], object]) -> CommandResult:
-        """Runs it, and does something while it trains."""
+        """Runs it, and calls a function while it trains."""
         hold = self.folder / "hold"
         self.start("--custom-config", json.dumps({"hold": str(hold)}))
         end = time.monotonic() + 120
@@ -122,14 +122,14 @@ class Pipeline:
         return self.result()
 
     def succeeds(self) -> None:
-        """Runs it without faults: it trains, and pushes one more model."""
+        """Runs it without faults, and asserts that it trains and pushes another model."""
         before = self.pushed()
         done = self.run()
         assert done.code == 0, done.said
         assert len(self.pushed() - before) == 1
 
     def pushed(self) -> set[str]:
-        """Returns the names of pushed models, each of which is whole."""
+        """Returns the names of pushed models, and asserts that they are complete."""
         folder = self.root / "serving"
         names = {path.name for path in folder.iterdir()} if folder.exists() else set()
         for name in names:
@@ -155,14 +155,14 @@ def of_module(commands: Commands, faults: Faults, tmp_path_factory: pytest.TempP
 
 @pytest.fixture
 def pipeline(of_module: Pipeline) -> Iterator[Pipeline]:
-    """One that has run before."""
+    """A pipeline that has run before."""
     yield of_module
     of_module.faults.clear()
 
 
 @contextlib.contextmanager
 def locked(store: pathlib.Path) -> Iterator[subprocess.Popen[str]]:
-    """Has another process keep a SQLite file locked."""
+    """Locks a SQLite file in another process during the block."""
     command = [sys.executable, "-c", HOLDER, str(store)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
@@ -200,7 +200,7 @@ def test_a_temporary_lock_is_waited_for(pipeline: Pipeline, when: str) -> None:
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_a_permanent_lock_ends_the_run(pipeline: Pipeline) -> None:
-    """ML Metadata itself gives up after five minutes; `fuser` finds who has the lock."""
+    """ML Metadata times out after five minutes; `fuser` shows the process with the lock."""
     with contextlib.ExitStack() as stack:
         done = pipeline.run_with(lambda: stack.enter_context(locked(pipeline.store)))
     assert done.code == 2, done.said
@@ -325,7 +325,7 @@ def test_a_mysql_server_that_stops_during_the_run(
         assert "does not answer (Connection refused). Start the server" in done.last_line
         server.start()
         pipeline.succeeds()
-    with Commands(environment) as commands:  # another process: the one that trained has ended
+    with Commands(environment) as commands:  # another process, because the one that trained has ended
         _require_history(commands, server)
         done = commands.run("runs", "--metadata", server.url.replace("trainer@", "somebody@"))
     assert done.code == 2
@@ -335,7 +335,7 @@ def test_a_mysql_server_that_stops_during_the_run(
 
 
 def _require_history(commands: Commands, server: mariadb.MariaDb) -> None:
-    """The commands that look back know the four runs, the second of which ended with the server."""
+    """The history commands list the four runs, the second of which failed with the server."""
     where = ["--metadata", server.url]
     listed = json.loads(commands.run("runs", *where, "--json").said)
     assert [run["status"] for run in listed] == ["succeeded", "succeeded", "interrupted", "succeeded"]

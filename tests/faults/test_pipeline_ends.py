@@ -1,4 +1,4 @@
-"""A pipeline that is ended in its Trainer, while metadata are written, or is started twice."""
+"""A pipeline that is interrupted in its Trainer or during a metadata write, or is started twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model takes another one's place: readers find a whole one meanwhile, and what was killed in between is mended."""
+"""A model replaces another one: readers always find a complete model, and killed replacements are repaired."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from generic_trainer.executors.saved_models.staging import Staging, staging_dire
 
 FILES = ("saved_model.pb", "variables")
 
-# Creates a staging directory in the folder that it is given, with a model that was moved aside, and waits.
+# Creates a staging directory with a moved model in the given folder, and waits.
 HOLDER = """
 import pathlib, sys, time
 from generic_trainer.executors.saved_models.staging import staging_directory
@@ -52,7 +52,7 @@ def content(folder: pathlib.Path) -> set[str]:
 
 @contextlib.contextmanager
 def held_elsewhere(folder: pathlib.Path) -> Iterator[tuple[subprocess.Popen[str], pathlib.Path]]:
-    """Starts another process that has a staging directory in a folder."""
+    """Starts a process with a staging directory in a folder."""
     line = [sys.executable, "-c", HOLDER, str(folder)]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -137,7 +137,7 @@ def test_a_pipeline_removes_the_leftovers_of_killed_executions(tmp_path: pathlib
 
 def test_the_directory_of_a_running_run_is_kept(tmp_path: pathlib.Path) -> None:
     with held_elsewhere(tmp_path) as (_, path), staging_directory(str(tmp_path)) as own:
-        with staging_directory(str(tmp_path)):  # of this very process
+        with staging_directory(str(tmp_path)):  # of this process
             pass
         assert path.exists()
         assert pathlib.Path(own.path).exists()
@@ -152,7 +152,7 @@ def change_owner(path: pathlib.Path, **fields: object) -> None:
 def test_a_directory_of_another_container_stays_where_locks_prove_nothing(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, str]
 ) -> None:
-    """Two containers may have the same host name and both PID 1: neither tells them apart."""
+    """Two containers may have the same host name and PID 1, which do not distinguish them."""
     path = left_behind(tmp_path)
     monkeypatch.setattr(staging, "is_on_local_disk", lambda path: False)
     change_owner(path, **fields)
@@ -252,7 +252,7 @@ def test_concurrent_runs_with_one_output_publish_one_complete_model(
 def test_a_model_published_concurrently_by_another_run_is_not_a_lost_write(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk gives the number of a deleted folder to the next new one, which must not be taken for the first."""
+    """File systems reuse the inode number of a deleted folder; the new folder must not be mistaken for it."""
     from generic_trainer.executors.saved_models import publishing
 
     final = tmp_path / "Format-Serving"
@@ -273,7 +273,7 @@ def test_a_model_published_concurrently_by_another_run_is_not_a_lost_write(
 
 
 def test_a_model_is_published_to_an_object_store() -> None:
-    bucket = f"ram://{uuid.uuid4().hex}"  # TensorFlow's file system in memory
+    bucket = f"ram://{uuid.uuid4().hex}"  # TensorFlow's in-memory file system
     for text in ("before", "new"):
         with staging_directory(bucket) as own:
             for name in FILES:

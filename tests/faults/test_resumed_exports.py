@@ -1,6 +1,6 @@
-"""Whatever ends a run between its last step and publishing: the next one exports what was trained, and trains nothing.
+"""After an interrupt between the last step and publishing, the next run exports the trained model without training.
 
-The module has Keras fits and no callback of the trainer's. Exports that raise and models that fail the check are in
+The module has Keras fits without callbacks of the trainer. Exports that raise and models that fail the check are in
 `tests/executors/keras/test_completed_fits.py`; `matrix.py` has every fault in every phase.
 """
 
@@ -31,6 +31,6 @@ def test_a_completed_fit_is_not_repeated(tmp_path: pathlib.Path, shim: pathlib.P
         for fault in FAULTS:
             run_fit_with_fault(job, fault)
         require_recovered_after_fit(job)
-        require_recovered_after_fit(job)  # trains: that one had published
+        require_recovered_after_fit(job)  # trains, because the previous run had published
     finally:
         job.stop()

@@ -1,6 +1,6 @@
-"""Disks that are full, read-only, away or slow, in each phase of a training: what is left, what is said, what is next.
+"""Full, read-only, unmounted and slow disks in each phase of a training: remaining files, messages, and recovery.
 
-Calls of the operating system fail, in all processes of a run; see failing_calls.cc.
+System calls fail in all processes of a run; see failing_calls.cc.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from storage_faults import CommandResult, Commands, Faults
 
-# Six steps with a checkpoint after each one, and a model that says how many there were.
+# Six steps with a checkpoint after each, and a model whose output is the number of steps.
 MODULE = """
     import os
     import time
@@ -69,7 +69,7 @@ def commands(faults: Faults) -> Iterator[Commands]:
 
 @dataclasses.dataclass
 class Training:
-    """`train` of the module above, again and again with the same outputs."""
+    """Repeated `train` runs of the module above with the same outputs."""
 
     commands: Commands
     faults: Faults
@@ -82,7 +82,7 @@ class Training:
         )  # it reads no data
 
     def run(self) -> CommandResult:
-        """Runs it with the faults that are switched on; they are over when it has ended."""
+        """Runs it with the enabled faults, and disables them at its end."""
         self.start()
         return self.result()
 
@@ -93,13 +93,13 @@ class Training:
         return done
 
     def run_once(self) -> dict[str, bytes]:
-        """Runs it without faults; returns what it published."""
+        """Runs it without faults; returns the output of the published model."""
         done = self.run()
         assert done.code == 0, done.said
         return content(self.out / "model")
 
     def fails_then_succeeds(self, code: int, *said: str) -> CommandResult:
-        """Runs it twice: with faults that end it, and without."""
+        """Runs it twice: with faults that make it fail, and without."""
         before, checkpoints = content(self.out / "model"), self.checkpoints()
         done = self.run()
         assert self.met, done.said
@@ -117,7 +117,7 @@ class Training:
         return done
 
     def checkpoints(self) -> list[int]:
-        """Returns the steps of the last training's checkpoints, those that its state file names, the last one last."""
+        """Returns the steps of the last training's checkpoints in its state file, in order."""
         folder = self.out / "model_run" / "checkpoints"
         if not (folder / "checkpoint").exists() or self.status() == "succeeded":
             return []
@@ -188,7 +188,7 @@ def test_a_full_disk_keeps_existing_files(training: Training, phase: str, error:
         )
     else:
         training.faults.fail("exchange", "*/model/Format-Serving", errno.ENOSYS, rule=1)
-        # When the earlier model has been moved; then that is moved back.
+        # After the earlier model was moved; it is then moved back.
         training.faults.fail("rename", "*/model/Format-Serving", error, skip=1, count=1)
         training.fails_then_succeeds(2, "Renaming ", "/Format-Serving failed: ", *said, "What the module wrote is kept")
         [kept] = (training.out / "model_run" / "rejected").iterdir()
@@ -206,7 +206,7 @@ def test_a_model_that_cannot_be_restored_is_restored_by_the_next_run(training: T
     left = content(training.out / "model")
     assert {name.partition("replaced-")[2]: data for name, data in left.items() if "/replaced-" in name} == before
 
-    training.faults.fail("write", "*/.staging-*/variables/*", errno.ENOSPC)  # which publishes nothing
+    training.faults.fail("write", "*/.staging-*/variables/*", errno.ENOSPC)  # publishes nothing
     assert training.run().code == 1
     assert content(training.out / "model") == before
     training.run_once()
@@ -345,7 +345,7 @@ def test_logs_that_are_deleted_during_the_run_do_not_prevent_publishing(training
 
 
 def begin_and_hold(training: Training) -> pathlib.Path:
-    """Begins a training; returns, when the module has saved its model, the file that it waits for to go."""
+    """Starts a training; after the module saved its model, returns the file that it waits for to be deleted."""
     hold, held = (pathlib.Path(f"{training.module}.{name}") for name in ("hold", "held"))
     hold.touch()
     training.start()
@@ -381,7 +381,7 @@ def small_disk(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 def test_a_small_disk_fills_up(training: Training, small_disk: pathlib.Path) -> None:
     training.out = small_disk / "out"
     ballast = small_disk / "ballast"
-    ballast.write_bytes(bytes(1_500_000))  # what is left holds two of its checkpoints, and no third one
+    ballast.write_bytes(bytes(1_500_000))  # the remaining space is enough for two of its checkpoints, not for three
     done = training.run()
     assert done.code == 1, done.said
     path = training.out / "model_run" / "checkpoints" / "ckpt-3"

@@ -1,4 +1,4 @@
-"""Standard input, output and error that are closed, that nobody reads, or that are full."""
+"""Standard input, output and error that are closed, have no reader, or are full."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def with_output(line: list[str], output: Any, **options: Any) -> subprocess.Comp
 
 @pytest.fixture
 def nobody_reads() -> Any:
-    """The end to write to of a pipe whose reader has gone, as `head` does."""
+    """The write end of a pipe whose reader has closed it, as `head` does."""
     reader, writer = os.pipe()
     os.close(reader)
     yield writer

@@ -1,4 +1,4 @@
-"""An archive of code is somebody else's file: it writes nowhere but into its folder, and is what its hash says."""
+"""Code archives are untrusted: they are extracted only into their folder, and verified against their hash."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_symbolic_link_is_a_file_with_a_path_in_it(archive: Callable[..., str]
             link.external_attr = (stat.S_IFLNK | 0o777) << 16
             packed.writestr(link, target)
         packed.writestr("door/planted.py", "planted = True")
-    with pytest.raises(InputError, match="a member cannot be a file"):  # the door is a file
+    with pytest.raises(InputError, match="a member cannot be a file"):  # the destination folder is a file
         find_source(f"taxi@{path}", str(tmp_path / "scratch"))
     assert list(secret.iterdir()) == []
     assert [one for one in (tmp_path / "scratch").rglob("*") if one.is_symlink()] == []
@@ -178,7 +178,7 @@ def test_an_archive_named_after_its_hash_is_verified(tmp_path: pathlib.Path) -> 
     reference = packed.upload(str(tmp_path / "code"))
     assert find_source(reference, str(tmp_path / "scratch")).name == "taxi"
     path = pathlib.Path(reference.partition("@")[2])
-    path.write_bytes(CodeArchive("taxi", path.read_bytes() + b" ").content)  # a zip file all the same
+    path.write_bytes(CodeArchive("taxi", path.read_bytes() + b" ").content)  # still a valid zip file
     with pytest.raises(InputError, match="was promised"):
         find_source(reference, str(tmp_path / "other"))
 

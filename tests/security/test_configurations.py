@@ -1,4 +1,4 @@
-"""Configurations are data: YAML makes no objects, and has no aliases by which small text is huge in memory."""
+"""Configurations are data: YAML creates no Python objects, and aliases cannot expand to huge values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is redacted in texts, and what is left alone: probes of every class."""
+"""Redaction of secrets in texts of every class, and texts that are not changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No secret of a configuration is left in what a run writes, says or shows, whatever it is called."""
+"""Secrets of a configuration do not occur in any file, log or output of a run, whatever their name."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def test_a_run_writes_and_prints_no_secrets(hostile: Any) -> None:
     assert kept["arguments"] == ["--client-secret", MASK, "--verbose"]
     assert kept["tracking"] == f"https://me:{MASK}@tracking.example.com/path"
     assert kept["num_tokens"] == 512
-    assert f"the key is {MASK}" in hostile.printed  # the module's own words
-    assert f"'api_key': '{MASK}'" in hostile.printed  # and what it logs
+    assert f"the key is {MASK}" in hostile.printed  # printed by the module
+    assert f"'api_key': '{MASK}'" in hostile.printed  # and logged by it
 
 
 def test_a_run_that_fails_with_secrets_in_its_message_leaks_none(hostile_failure: Any) -> None:
@@ -70,7 +70,7 @@ def test_configuration_errors_print_no_secrets(
     assert leaks_in({"error": done.stdout + done.stderr}) == []
 
 
-# TFX logs the whole of a pipeline, with the account of its database.
+# TFX logs the whole pipeline, including the account of its database.
 PROTO = 'connection_config { mysql { host: "db" user: "me" password: "hunter2!" } }'
 
 
@@ -164,4 +164,4 @@ def test_check_prints_no_secrets(tmp_path: pathlib.Path) -> None:
 
 def test_redaction_ends_for_any_text_size() -> None:
     for part in ("token", "a", "token='", "://a:", "password=\\", 'token:"\\"', "?sig=", "eyJ"):
-        masked_text(part * 200_000)  # hours, where it were quadratic
+        masked_text(part * 200_000)  # would take hours if it were quadratic

@@ -1,4 +1,4 @@
-"""Names that would steer a terminal, or are rich's markup, reach it as words."""
+"""Terminal control sequences and rich markup in names are printed as plain text."""
 
 from __future__ import annotations
 
