@@ -1,13 +1,13 @@
-"""A training by the command that is held in a phase, so that something can be done to it there.
+"""A training with the command that can be held in a phase, to inject a fault there.
 
     job = Job(folder, shim)
     job.start()
     job.arm("publish")
-    process = job.await_held()       # the number of the process that is in that call now
+    process = job.await_held()       # the ID of the process that is held in that call
     os.kill(process, signal.SIGKILL)
-    job.end()                        # its exit code, and what it printed
+    job.end()                        # its exit code and output
 
-`hold_and_shift.cc` says how it is held.
+`hold_and_shift.cc` implements the holding.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import time
 import psutil
 
 HERE = pathlib.Path(__file__).resolve().parent
-LONGEST = 120.0  # seconds for anything at all
+LONGEST = 120.0  # timeout in seconds of all waits
 
 # The call in which a run is held, by phase. Those of the module are files that it writes.
 PHASES = {

@@ -1,4 +1,4 @@
-"""Disks that are full, fail or are slow, made by `failing_calls.cc`, and a process in which commands run one by one.
+"""Full, failing and slow disks, simulated by `failing_calls.cc`, and a process that runs commands sequentially.
 
 faults = Faults(folder)                                   # compiles the library
 with Commands(faults.environment()) as commands:
