@@ -1,9 +1,9 @@
-# Generic Trainer, ready to run: `generic-trainer`, TFX's and Kubeflow's container commands, and Ray for KubeRay.
+# Image with Generic Trainer: `generic-trainer`, the container commands of TFX and Kubeflow, and Ray for KubeRay.
 #
-#   make image IMAGE=registry/generic-trainer:1                  TensorFlow runs on the processor
-#   make image IMAGE=registry/generic-trainer:1-gpu VARIANT=gpu  with TensorFlow's CUDA libraries; the host has the driver
+#   make image IMAGE=registry/generic-trainer:1                  TensorFlow for CPUs
+#   make image IMAGE=registry/generic-trainer:1-gpu VARIANT=gpu  with CUDA libraries; the host provides the driver
 #
-# With modules, packages and Debian packages of your own:
+# To add your own modules, Python packages and Debian packages:
 #
 #   FROM registry/generic-trainer:1
 #   USER root
@@ -13,11 +13,11 @@
 #   COPY project /home/trainer/project
 #   ENV PYTHONPATH=/home/trainer
 #
-# pip keeps to the versions that are here (PIP_CONSTRAINT); it says so when a package wants others. The module is then
+# pip keeps the installed versions (PIP_CONSTRAINT) and fails if a package requires others. The module is then used by
 # `generic-trainer train project.taxi …` or, in a pipeline, run_fn="project.taxi.run_fn".
 #
-# Debian's own Python and not the image `python`: it is the system that scripts/check-image.sh can make without a
-# container engine, and Debian's updates keep interpreter and libraries together. Debian 13, because ml-metadata and
+# It uses Debian's Python instead of the image `python`: scripts/check-image.sh can build this system without a container
+# engine, and Debian's updates keep interpreter and libraries consistent. Debian 13, because ml-metadata and
 # tensorflow-data-validation for Python 3.12 and later need glibc 2.39.
 ARG BASE=debian:trixie-slim
 
@@ -27,7 +27,7 @@ COPY scripts/install-image.sh scripts/
 RUN scripts/install-image.sh compiler
 COPY requirements/image.txt requirements/image-cuda.txt requirements/
 ARG VARIANT=cpu
-# A company's package index and certificates come as secrets (scripts/build-image.sh), and stay out of the layers.
+# A company's package index and certificates are passed as secrets (scripts/build-image.sh), not stored in the layers.
 RUN --mount=type=secret,id=pip --mount=type=secret,id=certificates --mount=type=cache,target=/root/.cache/pip \
     scripts/install-image.sh dependencies "$VARIANT"
 COPY . .
@@ -38,14 +38,14 @@ RUN --mount=type=bind,source=scripts/install-image.sh,target=/src/scripts/instal
     /src/scripts/install-image.sh runtime
 COPY --from=build /opt/generic-trainer /opt/generic-trainer
 
-# Output comes line by line. A platform with GPUs is asked for what TensorFlow uses of the driver.
+# Output is unbuffered. NVIDIA_* request the driver capabilities that TensorFlow uses, on platforms with GPUs.
 ENV PATH=/opt/generic-trainer/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 ENV PIP_CONSTRAINT=/opt/generic-trainer/constraints.txt
 ENV PYTHONUNBUFFERED=1
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 
-# By its number: Kubernetes' runAsNonRoot does not look a name up.
+# A numeric ID, because Kubernetes' runAsNonRoot does not resolve names.
 USER 1000
 WORKDIR /home/trainer
 
@@ -57,5 +57,5 @@ LABEL org.opencontainers.image.title="Generic Trainer" \
     org.opencontainers.image.version="${VERSION}" \
     org.opencontainers.image.revision="${REVISION}"
 
-# No entry point: Kubeflow, KubeRay and Vertex AI bring the whole command.
+# No entry point: Kubeflow, KubeRay and Vertex AI set the whole command.
 CMD ["generic-trainer", "--help"]

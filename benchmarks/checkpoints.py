@@ -34,7 +34,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pairs import Row, arguments, report, said_by, say
+from pairs import Row, arguments, read_measurement, report, send
 
 LAYERS = 64
 WIDTH, QUICK_WIDTH = 2048, 512  # 16 MB and 1 MB per layer
@@ -46,7 +46,7 @@ def main() -> None:
     """Measures each row in a subprocess, and prints the table."""
     options = arguments(__doc__, pairs=3)
     if options.measure:
-        say(_measure(options))
+        send(_measure(options))
         return
     what = "a GB of variables" if not options.quick else "64 MB of variables"
     save = "a synchronous tf.train.Checkpoint.save"
@@ -63,7 +63,7 @@ def main() -> None:
 
 def _row(side: str, what: str, against: str, options: argparse.Namespace, at_most: float | None = None) -> Row:
     line = [sys.executable, __file__, "--measure", side, "--pairs", str(options.pairs)]
-    measured = json.loads(said_by(line + (["--quick"] if options.quick else [])))
+    measured = json.loads(read_measurement(line + (["--quick"] if options.quick else [])))
     ours, peer = ([measured[f"{name} {pair}"] for pair in range(options.pairs)] for name in ("ours", "peer"))
     return Row(what, against, "s", ours, peer, at_most=None if options.quick else at_most)
 

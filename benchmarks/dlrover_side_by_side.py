@@ -170,15 +170,15 @@ MEASURES = {
 def main() -> None:
     """Prints a table of all jobs, then the medians with their spread and the ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peer", required=True, help="Python with DLRover 0.6.1")
+    parser.add_argument("--peer", required=True, help="Python interpreter with DLRover 0.6.1")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--rows", type=int, default=4000)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=20)
-    parser.add_argument("--row-seconds", type=float, default=0.0, help="How long the reader waits for each row.")
-    parser.add_argument("--timeout", type=float, default=600, help="seconds after which a job is stopped")
-    parser.add_argument("--side", choices=SIDES, help="only this one, without ratios")
-    parser.add_argument("--quick", action="store_true", help="one pair of 50 steps: does it run at all?")
+    parser.add_argument("--row-seconds", type=float, default=0.0, help="seconds that the reader waits for each row")
+    parser.add_argument("--timeout", type=float, default=600, help="timeout of a job in seconds")
+    parser.add_argument("--side", choices=SIDES, help="run only this side, without ratios")
+    parser.add_argument("--quick", action="store_true", help="smoke test: one pair of 50 steps")
     options = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if options.quick:
@@ -214,20 +214,20 @@ def _or_none(step: int | None) -> str:
 
 
 def _print_summary(jobs: dict[str, list[Job]]) -> None:
-    print(f"\n{'median (least .. most)':<24}" + "".join(f"{side:>28}" for side in jobs))
+    print(f"\n{'median (min .. max)':<24}" + "".join(f"{side:>28}" for side in jobs))
     for name, measure in MEASURES.items():
         values = {side: [float(getattr(job, name)) for job in done] for side, done in jobs.items()}
         line = f"{measure.heading:<24}" + "".join(f"{_spread(values[side], measure.digits):>28}" for side in jobs)
         if len(jobs) == len(SIDES):
             ratio = statistics.median(values["ours"]) / statistics.median(values["dlrover"])
             line += f"   {1 / ratio if measure.less_is_better else ratio:.1f} times better"
-            line += f" (to be at least {measure.needed:g})" if measure.needed else ""
+            line += f" (target: at least {measure.needed:g})" if measure.needed else ""
         print(line)
 
 
 def _spread(values: list[float], digits: int) -> str:
-    median, least, most = (f"{value:,.{digits}f}" for value in (statistics.median(values), min(values), max(values)))
-    return f"{median} ({least} .. {most})"
+    median, low, high = (f"{value:,.{digits}f}" for value in (statistics.median(values), min(values), max(values)))
+    return f"{median} ({low} .. {high})"
 
 
 def _run_ours(options: argparse.Namespace) -> Job:
@@ -247,7 +247,7 @@ def _run_dlrover(options: argparse.Namespace) -> Job:
         line = [options.peer, "-m", "dlrover.trainer", "--platform=local_kubernetes", "--conf=conf.TrainConf"]
         line += ["--ps_num=1", "--worker_num=1"]
         master_begin = time.time()
-        with _started(master_line, folder, {}, "master.log") as master:
+        with _run_in_group(master_line, folder, {}, "master.log") as master:
             _wait_for_port(port, master, folder / "master.log")
             address = {"DLROVER_MASTER_ADDR": f"127.0.0.1:{port}"}
             begin, end = _run_job(line, folder, address, options.timeout)
@@ -273,20 +273,20 @@ def _write_conf(folder: str, options: argparse.Namespace) -> pathlib.Path:
 def _run_job(line: list[str], folder: pathlib.Path, variables: dict[str, str], timeout: float) -> tuple[float, float]:
     """Runs a command; returns its start and end time."""
     begin = time.time()
-    with _started(line, folder, {**variables, "STAMPS": str(folder / "stamps.json")}, "job.log") as job:
+    with _run_in_group(line, folder, {**variables, "STAMPS": str(folder / "stamps.json")}, "job.log") as job:
         try:
             code = job.wait(timeout)
         except subprocess.TimeoutExpired:
             code = None
         end = time.time()
     if code != 0:
-        happened = f"ran for more than {timeout:g} s" if code is None else f"ended with code {code}"
-        sys.exit(f"{' '.join(line)} {happened}:\n{_tail(folder / 'job.log')}")
+        outcome = f"ran for more than {timeout:g} s" if code is None else f"exited with code {code}"
+        sys.exit(f"{' '.join(line)} {outcome}:\n{_tail(folder / 'job.log')}")
     return begin, end
 
 
 @contextlib.contextmanager
-def _started(
+def _run_in_group(
     line: list[str], folder: pathlib.Path, variables: dict[str, str], log: str
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Runs a command in a new process group for the duration of the block, and kills the group afterwards."""
@@ -310,10 +310,10 @@ def _started(
 def _read_job(folder: pathlib.Path, master_begin: float, begin: float, end: float, options: argparse.Namespace) -> Job:
     stamps = folder / "stamps.json"
     if not stamps.exists():
-        sys.exit(f"No training session came to its end:\n{_tail(folder / 'job.log')}")
+        sys.exit(f"No training session completed:\n{_tail(folder / 'job.log')}")
     noted = json.loads(stamps.read_text(encoding="utf-8"))
     if noted["global_step"] != _steps(options):
-        print(f"not all rows were trained: {noted['global_step']} steps", file=sys.stderr)
+        print(f"not all rows were trained: {noted['global_step']} of {_steps(options)} steps", file=sys.stderr)
     times = noted["times"]
     trained = options.rows * options.epochs - options.batch_size  # without the first step, which ends before
     step_seconds = statistics.median(after - before for before, after in itertools.pairwise(times))
@@ -365,7 +365,7 @@ def _wait_for_port(port: int, process: subprocess.Popen[bytes], log: pathlib.Pat
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return
         time.sleep(0.1)
-    sys.exit(f"DLRover's master does not answer on port {port}:\n{_tail(log)}")
+    sys.exit(f"DLRover's master does not accept connections on port {port}:\n{_tail(log)}")
 
 
 def _tail(log: pathlib.Path) -> str:

@@ -49,10 +49,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument(
-        "--epochs", type=int, default=3, help="epochs that count, after the first (elasticdl: one, in parts)"
+        "--epochs", type=int, default=3, help="measured epochs, after the first (elasticdl: one, in parts)"
     )
     parser.add_argument("--minibatch-size", type=int, default=64)
-    parser.add_argument("--quick", action="store_true", help="one round of 20,000 rows: does it run at all?")
+    parser.add_argument("--quick", action="store_true", help="smoke test: one round of 20,000 rows")
     parser.add_argument("--measure", nargs=2, metavar=("SIDE", "CSV"), help=argparse.SUPPRESS)  # in child processes
     options = parser.parse_args()
     if options.quick:
@@ -69,30 +69,30 @@ def main() -> None:
 def _compare(data: str, options: argparse.Namespace) -> None:
     print(
         f"{options.rows:,} rows, batches of {options.minibatch_size}; examples per second\n"
-        "elasticdl is the loop of its 0.2.0rc1's local mode, written again here: that release cannot be installed.\n"
+        "elasticdl: a reimplementation of the local training loop of 0.2.0rc1, which cannot be installed.\n"
         f"{'round':>6}" + "".join(f"{side:>12}" for side in SIDES)
     )
     speeds: dict[str, list[float]] = {side: [] for side in SIDES}
     for number in range(options.rounds):
         # Alternate the order, because the first side may run on a colder machine.
         for side in SIDES if number % 2 == 0 else reversed(SIDES):
-            speeds[side].append(_in_a_process(side, data, options))
+            speeds[side].append(_measure_in_subprocess(side, data, options))
         print(f"{number + 1:>6}" + "".join(f"{speeds[side][-1]:>12,.0f}" for side in SIDES), flush=True)
     medians = {side: statistics.median(values) for side, values in speeds.items()}
     print(f"{'median':>6}" + "".join(f"{medians[side]:>12,.0f}" for side in SIDES))
     for side, needed in NEEDED.items():
-        print(f"dialect / {side}: {medians['dialect'] / medians[side]:.2f} (to be at least {needed:g})")
+        print(f"dialect / {side}: {medians['dialect'] / medians[side]:.2f} (target: at least {needed:g})")
 
 
-def _in_a_process(side: str, data: str, options: argparse.Namespace) -> float:
+def _measure_in_subprocess(side: str, data: str, options: argparse.Namespace) -> float:
     line = [sys.executable, __file__, "--measure", side, data]
     line += ["--rows", str(options.rows), "--epochs", str(options.epochs)]
     line += ["--minibatch-size", str(options.minibatch_size)]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "TF_USE_LEGACY_KERAS": "1"}
     done = subprocess.run(line, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
-        sys.exit(f"{' '.join(line)} ended with code {done.returncode}:\n{done.stderr[-3000:]}")
-    return float(next(said for said in done.stdout.splitlines() if said.startswith(_SENTINEL)).split()[-1])
+        sys.exit(f"{' '.join(line)} exited with code {done.returncode}:\n{done.stderr[-3000:]}")
+    return float(next(line for line in done.stdout.splitlines() if line.startswith(_SENTINEL)).split()[-1])
 
 
 def _write_csv(path: str, rows: int) -> None:

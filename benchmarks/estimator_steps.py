@@ -32,11 +32,13 @@ _SENTINEL = "steps per second:"
 def main() -> None:
     """Prints a table of all pairs and the ratio for each model."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--native", required=True, help="Python with a TensorFlow up to 2.15")
-    parser.add_argument("--restored", default=sys.executable, help="Python with a later one (default: this one)")
+    parser.add_argument("--native", required=True, help="Python interpreter with TensorFlow up to 2.15")
+    parser.add_argument(
+        "--restored", default=sys.executable, help="Python interpreter with a later TensorFlow (default: this one)"
+    )
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=3000, help="steps that count in each process")
-    parser.add_argument("--quick", action="store_true", help="one pair of 500 steps: does it run at all?")
+    parser.add_argument("--steps", type=int, default=3000, help="measured steps of each process")
+    parser.add_argument("--quick", action="store_true", help="smoke test: one pair of 500 steps")
     parser.add_argument("--measure", choices=MODELS, help=argparse.SUPPRESS)  # what the child processes do
     options = parser.parse_args()
     if options.quick:
@@ -54,20 +56,20 @@ def _compare(model: str, options: argparse.Namespace) -> None:
     for pair in range(options.pairs):
         # Alternate the order, because the first side may run on a colder machine.
         for side in ("restored", "native") if pair % 2 == 0 else ("native", "restored"):
-            sides[side].append(_in_a_process(getattr(options, side), model, options))
+            sides[side].append(_measure_in_subprocess(getattr(options, side), model, options))
         print(f"{pair + 1:>6}{sides['restored'][-1]:>12.1f}{sides['native'][-1]:>12.1f}", flush=True)
     restored, native = (statistics.median(sides[side]) for side in ("restored", "native"))
     print(f"{'median':>6}{restored:>12.1f}{native:>12.1f}\n{model}: ratio {restored / native:.3f}\n")
 
 
-def _in_a_process(python: str, model: str, options: argparse.Namespace) -> float:
+def _measure_in_subprocess(python: str, model: str, options: argparse.Namespace) -> float:
     line = [python, __file__, "--native", "-", "--measure", model, "--steps", str(options.steps)]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     environment.pop("TF_USE_LEGACY_KERAS", None)
     done = subprocess.run(line, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
-        sys.exit(f"{' '.join(line)} ended with code {done.returncode}:\n{done.stderr[-3000:]}")
-    return float(next(said for said in done.stdout.splitlines() if said.startswith(_SENTINEL)).split()[-1])
+        sys.exit(f"{' '.join(line)} exited with code {done.returncode}:\n{done.stderr[-3000:]}")
+    return float(next(line for line in done.stdout.splitlines() if line.startswith(_SENTINEL)).split()[-1])
 
 
 def _measure(model: str, steps: int) -> float:

@@ -41,16 +41,16 @@ _SMI = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,noun
 
 def main() -> int:
     """Compares the sides and prints the table; returns the exit code, 2 if there is no GPU."""
-    options = pairs.arguments(__doc__, switches={SWITCH: "run tiny models on two logical devices of a CPU instead"})
+    options = pairs.arguments(__doc__, switches={SWITCH: "run tiny models on two logical devices of a CPU"})
     if options.measure:
         os.environ["TF_USE_LEGACY_KERAS"] = "0"  # the models use Keras 3
         _SIDES[options.measure]()
         return 0
-    if not options.on_cpu_devices and not pairs.in_a_process(__file__, "devices", options):
-        print(f"There is no GPU here that TensorFlow sees, so there is nothing to measure. {SWITCH} runs the code.")
+    if not options.on_cpu_devices and not pairs.measure_in_subprocess(__file__, "devices", options):
+        print(f"TensorFlow found no GPU, so nothing was measured. Use {SWITCH} to run the code without one.")
         return 2
     if options.on_cpu_devices:
-        print("On logical devices of a CPU: these figures say nothing about GPUs.")
+        print("Running on logical devices of a CPU: the results do not apply to GPUs.")
     rows = [row for model in MODELS for row in _compare(model, options)]
     pairs.report(rows, options)
     return 0
@@ -63,31 +63,31 @@ def _compare(model: str, options: argparse.Namespace) -> Iterator[pairs.Row]:
     used: dict[str, list[float]] = {"ours": [], "by_hand": []}
     with side(__file__, "ours", variables) as ours, side(__file__, "by_hand", variables) as by_hand:
 
-        def watched(name: str, turn: Callable[[], float]) -> Callable[[], float]:
-            def watched_turn() -> float:
-                with _utilisation(used[name]):
+        def with_utilization(name: str, turn: Callable[[], float]) -> Callable[[], float]:
+            def measured_turn() -> float:
+                with _utilization(used[name]):
                     return turn()
 
-            return watched_turn
+            return measured_turn
 
         for turn in (ours, by_hand):
             turn()
         yield pairs.compare(
             f"{device}, mixed precision, {MODELS[model]}",
-            "a loop by hand",
+            "a hand-written loop",
             options,
-            ours=watched("ours", ours),
-            peer=watched("by_hand", by_hand),
+            ours=with_utilization("ours", ours),
+            peer=with_utilization("by_hand", by_hand),
             unit="examples/s",
         )
     if used["ours"] and len(used["ours"]) == len(used["by_hand"]):
         yield pairs.Row(
-            f"{device}'s utilisation, {MODELS[model]}", "a loop by hand", "%", used["ours"], used["by_hand"]
+            f"{device}'s utilization, {MODELS[model]}", "a hand-written loop", "%", used["ours"], used["by_hand"]
         )
 
 
 @contextlib.contextmanager
-def _utilisation(values: list[float]) -> Iterator[None]:
+def _utilization(values: list[float]) -> Iterator[None]:
     """Appends the mean utilization of all GPUs during the block in percent, if nvidia-smi is available."""
     if shutil.which(_SMI[0]) is None:
         yield
@@ -97,8 +97,8 @@ def _utilisation(values: list[float]) -> Iterator[None]:
         yield
     finally:
         process.terminate()
-        said = process.communicate()[0].split()
-    samples = [float(value) for value in said if value.isdigit()]
+        output = process.communicate()[0].split()
+    samples = [float(value) for value in output if value.isdigit()]
     if samples:
         values.append(max(0.01, statistics.mean(samples)))  # avoids a division by 0 in ratios
 
@@ -270,7 +270,7 @@ def _by_hand() -> None:
 def _devices() -> None:
     import tensorflow as tf
 
-    pairs.say(len(tf.config.list_physical_devices("GPU")))
+    pairs.send(len(tf.config.list_physical_devices("GPU")))
 
 
 _SIDES: dict[str, Callable[[], None]] = {"ours": _ours, "by_hand": _by_hand, "devices": _devices}

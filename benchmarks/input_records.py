@@ -40,7 +40,7 @@ import tempfile
 import time
 from typing import Any
 
-from pairs import arguments, compare, in_a_process, report, said_by, say
+from pairs import arguments, compare, measure_in_subprocess, read_measurement, report, send
 
 _ROWS, _FILES, _BATCH = 240_000, 8, 512
 _QUICK_ROWS = 40_000
@@ -49,7 +49,7 @@ _INTEGERS = (
     *("pickup_community_area", "trip_start_month", "trip_start_hour", "trip_start_day", "trip_start_timestamp"),
     *("pickup_census_tract", "dropoff_census_tract", "trip_seconds", "dropoff_community_area"),
 )
-# (what is measured, against what, the two sides, minimum of their ratio).
+# (measurement, baseline, the two sides, minimum of their ratio).
 _COMPARED = (
     ("examples, sparse features", "TFX's own factory", "ours-sparse", "tfx-sparse", 2),
     ("examples, dense features", "TFX's own factory", "ours-dense", "tfx-dense", 3),
@@ -71,17 +71,17 @@ def main() -> None:
     """Compares sparse, dense and ragged features with TFX's factory, with plain reading and with the cache."""
     options = arguments(__doc__, pairs=3)
     if options.measure == "write":
-        say(_write(pathlib.Path(options.folder), _rows(options)))
+        send(_write(pathlib.Path(options.folder), _rows(options)))
         return
     if options.measure:
-        say({side: _measure(side, options) for side in _SIDES[options.measure]})
+        send({side: _measure(side, options) for side in _SIDES[options.measure]})
         return
     with tempfile.TemporaryDirectory() as options.folder:
-        in_a_process(__file__, "write", options)
+        measure_in_subprocess(__file__, "write", options)
         measured: dict[str, list[float]] = {side: [] for sides in _SIDES.values() for side in sides}
         for pair in range(options.pairs):
             for process in sorted(_SIDES, reverse=bool(pair % 2)):
-                for side, found in _in_a_process(process, options).items():
+                for side, found in _measure_in_subprocess(process, options).items():
                     measured[side].append(found)
     rows = [
         compare(
@@ -98,9 +98,9 @@ def main() -> None:
     report(rows, options)
 
 
-def _in_a_process(process: str, options: argparse.Namespace) -> dict[str, float]:
+def _measure_in_subprocess(process: str, options: argparse.Namespace) -> dict[str, float]:
     line = [sys.executable, __file__, "--measure", process, "--folder", options.folder]
-    found: dict[str, float] = json.loads(said_by([*line, "--quick"] if options.quick else line))
+    found: dict[str, float] = json.loads(read_measurement([*line, "--quick"] if options.quick else line))
     return found
 
 

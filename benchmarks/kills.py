@@ -149,7 +149,7 @@ def main() -> int:
         kills: list[float] = []
         steps: list[tuple[float, int]] = []  # (time of a step's log line, step)
         while True:
-            finished, killed = _one_driver(line, folder, chance, killed, arguments.kills, kills, steps)
+            finished, killed = _run_driver(line, folder, chance, killed, arguments.kills, kills, steps)
             if finished:
                 break
         took = time.monotonic() - begin
@@ -159,11 +159,11 @@ def main() -> int:
     counted = len({number for _, number in steps})
     sys.stdout.write(
         f"{arguments.mode}, seed {arguments.seed}: {killed} kills; "
-        f"ids counted other than {epochs} times: {len(wrong)} of {RECORDS}\n"
+        f"ids not counted exactly {epochs} times: {len(wrong)} of {RECORDS}\n"
     )
     recovery = statistics.median(_recoveries(kills, steps) or [0])
-    sys.stdout.write(f"from a kill to the next step that counts: {recovery:.1f} s (median)\n")
-    sys.stdout.write(f"steps redone: {len(steps) - counted} of {len(steps)}; goodput {counted * pace / took:.2f}\n")
+    sys.stdout.write(f"recovery time from a kill to the next counted step: {recovery:.1f} s (median)\n")
+    sys.stdout.write(f"repeated steps: {len(steps) - counted} of {len(steps)}; goodput {counted * pace / took:.2f}\n")
     return int(bool(wrong))
 
 
@@ -208,7 +208,7 @@ def _dynamic(folder: pathlib.Path) -> list[str]:
     ]
 
 
-def _one_driver(
+def _run_driver(
     line: list[str],
     folder: pathlib.Path,
     chance: random.Random,
@@ -244,7 +244,7 @@ def _one_driver(
                 os.kill(chance.choice(_tasks(folder)), signal.SIGKILL)
         running.stderr.close()
     if running.returncode not in (0, -signal.SIGKILL):
-        raise SystemExit(f"{''.join(last)}the command ended with {running.returncode}")
+        raise SystemExit(f"{''.join(last)}the command exited with code {running.returncode}")
     return running.returncode == 0, killed
 
 

@@ -20,7 +20,7 @@ import pathlib
 import tempfile
 from typing import Any
 
-from pairs import Row, arguments, compare, in_a_process, report, say
+from pairs import Row, arguments, compare, measure_in_subprocess, report, send
 
 ROWS, QUICK_ROWS = 15_000, 2_000
 TIMES = 10
@@ -64,7 +64,7 @@ def main() -> None:
     if options.measure:
         dialect, _, rows = options.measure.partition(":")
         _train(dialect, int(rows), options.folder)
-        say(_peak())
+        send(_peak())
         return
     rows = QUICK_ROWS if options.quick else ROWS
     with tempfile.TemporaryDirectory(prefix="memory-") as options.folder:
@@ -75,7 +75,7 @@ def main() -> None:
 
 def _row(dialect: str, rows: int, options: argparse.Namespace) -> Row:
     environment = {"TF_USE_LEGACY_KERAS": "1"} if _KERAS[dialect] == "2" else {}
-    measure = functools.partial(in_a_process, __file__, options=options, environment=environment)
+    measure = functools.partial(measure_in_subprocess, __file__, options=options, environment=environment)
     return compare(
         f"resident memory while training on {TIMES * rows:,} rows, {dialect}",
         f"on {rows:,}",

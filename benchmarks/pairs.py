@@ -5,11 +5,11 @@ Usage, as the end of a benchmark's file:
     def main() -> None:
         options = arguments(__doc__)  # --pairs, --quick, --json, --measure
         if options.measure:
-            say(MEASURES[options.measure](options))  # in a child process: one side, once
+            send(MEASURES[options.measure](options))  # in a child process: one side, once
         else:
             report([compare("examples per second", "TFX's factory", options, ours=…, peer=…, at_least=3)], options)
 
-where a side is a function that returns a number, such as `lambda: in_a_process(__file__, "tfx", options)`.
+where a side is a function that returns a number, such as `lambda: measure_in_subprocess(__file__, "tfx", options)`.
 """
 
 # ruff: noqa: T201 (prints a table)
@@ -62,29 +62,29 @@ class Row:
         return statistics.median(self.ratios)
 
     @property
-    def wanted(self) -> str:
+    def target(self) -> str:
         """The target of the ratio as text; "" without one."""
         if self.at_least is not None:
             return f"at least {self.at_least:g}"
         return f"at most {self.at_most:g}" if self.at_most is not None else ""
 
     @property
-    def reached(self) -> bool | None:
+    def is_met(self) -> bool | None:
         """Whether the ratio meets the target; None without a target."""
         if self.at_least is not None:
             return self.ratio >= self.at_least
         return self.ratio <= self.at_most if self.at_most is not None else None
 
     def cells(self) -> list[str]:
-        """Returns the cells: what, against, both medians, ratio with its spread, target, and whether it is met."""
+        """Returns the cells: measurement, baseline, both medians, ratio with spread, target, and whether it is met."""
         low, high = min(self.ratios), max(self.ratios)
-        said = {True: "yes", False: "**no**", None: ""}[self.reached]
+        met = {True: "yes", False: "**no**", None: ""}[self.is_met]
         medians = [f"{_short(statistics.median(side))} {self.unit}".strip() for side in (self.ours, self.peer)]
         ratio = f"{_short(self.ratio)} ({_short(low)} to {_short(high)}, {len(self.ours)} pairs)"
-        return [self.what, self.against, *medians, ratio, self.wanted, said]
+        return [self.what, self.against, *medians, ratio, self.target, met]
 
 
-HEADER = ["what", "against", "here", "there", "ratio (spread)", "wanted", "reached"]
+HEADER = ["measurement", "baseline", "this project", "baseline value", "ratio (spread)", "target", "met"]
 
 
 def arguments(
@@ -103,9 +103,9 @@ def arguments(
       values: Additional flags with a value, "" by default: {flag: help text}.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=pairs, help=f"how often to measure both sides (default: {pairs})")
-    parser.add_argument("--quick", action="store_true", help="one pair, of less work: does it run at all?")
-    parser.add_argument("--json", metavar="FILE", help="write the rows to this file, too")
+    parser.add_argument("--pairs", type=int, default=pairs, help=f"number of pairs to measure (default: {pairs})")
+    parser.add_argument("--quick", action="store_true", help="smoke test: one pair with less work")
+    parser.add_argument("--json", metavar="FILE", help="also write the rows to this JSON file")
     parser.add_argument("--measure", metavar="SIDE", help=argparse.SUPPRESS)  # for child processes
     parser.add_argument("--folder", default="", help=argparse.SUPPRESS)  # the data of child processes
     for switch, meaning in (switches or {}).items():
@@ -144,7 +144,7 @@ def compare(
       at_most: See `Row`.
     """
     row = Row(what, against, unit, [], [], inverse, at_least, at_most)
-    print(f"{what}, against {against}", flush=True)
+    print(f"{what}, compared with {against}", flush=True)
     for pair in range(options.pairs):
         # Alternate the order, because the first side may run on a colder machine.
         sides = [(row.ours, ours), (row.peer, peer)]
@@ -169,7 +169,7 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def in_a_process(
+def measure_in_subprocess(
     script: str,
     side: str,
     options: argparse.Namespace,
@@ -177,24 +177,24 @@ def in_a_process(
     python: str = sys.executable,
     environment: Mapping[str, str] | None = None,
 ) -> float:
-    """Runs a benchmark's file with `--measure SIDE` in a subprocess; returns the value that it passes to `say`."""
+    """Runs a benchmark's file with `--measure SIDE` in a subprocess; returns the value that it passes to `send`."""
     line = [python, script, "--measure", side, *(["--quick"] if options.quick else [])]
     line += ["--folder", options.folder] if options.folder else []
-    return float(json.loads(said_by(line, environment)))
+    return float(json.loads(read_measurement(line, environment)))
 
 
-def said_by(line: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-    """Runs a command that calls `say`; returns the value as JSON."""
+def read_measurement(line: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
+    """Runs a command that calls `send`; returns the value as JSON."""
     variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **(environment or {})}
     variables.pop("PYTHONDONTWRITEBYTECODE", None)  # makes imports three times slower
     done = subprocess.run(line, capture_output=True, text=True, check=False, env=variables)
-    said = [text for text in done.stdout.splitlines() if text.startswith(_SENTINEL)]
-    if done.returncode or not said:
-        sys.exit(f"{' '.join(line)} ended with code {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}")
-    return said[-1].removeprefix(_SENTINEL)
+    sent = [text for text in done.stdout.splitlines() if text.startswith(_SENTINEL)]
+    if done.returncode or not sent:
+        sys.exit(f"{' '.join(line)} exited with code {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}")
+    return sent[-1].removeprefix(_SENTINEL)
 
 
-def say(value: float | Mapping[str, float]) -> None:
+def send(value: float | Mapping[str, float]) -> None:
     """Sends a measurement to the parent process, through standard output."""
     print(_SENTINEL, json.dumps(value), flush=True)
 

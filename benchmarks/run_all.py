@@ -44,9 +44,9 @@ def main() -> int:
     """Runs the given or all benchmarks and writes the table; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"default: {' '.join(PROGRAMS)}")
-    parser.add_argument("--pairs", type=int, help="how often to measure both sides (default: as each program has it)")
-    parser.add_argument("--quick", action="store_true", help="one pair, of less work")
-    parser.add_argument("--output", metavar="FILE", type=pathlib.Path, help="where to write the table instead")
+    parser.add_argument("--pairs", type=int, help="number of pairs to measure (default: set by each benchmark)")
+    parser.add_argument("--quick", action="store_true", help="smoke test: one pair with less work")
+    parser.add_argument("--output", metavar="FILE", type=pathlib.Path, help="output file of the table")
     options = parser.parse_args()
     flags = [*(["--pairs", str(options.pairs)] if options.pairs else []), *(["--quick"] if options.quick else [])]
     is_part = bool(options.programs or flags)
@@ -56,7 +56,7 @@ def main() -> int:
     command = " ".join(["make bench", *([f'BENCH_ARGS="{" ".join(sys.argv[1:])}"'] if sys.argv[1:] else [])])
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(results(lines, command, time.monotonic() - start), encoding="utf-8")
-    print(f"\n{output} holds the table.")
+    print(f"\nWrote the table to {output}.")
     return 1 if failed else 0
 
 
@@ -91,7 +91,7 @@ def results(lines: Sequence[Sequence[str]], command: str, seconds: float) -> str
             "# Results of the benchmarks",
             "",
             f"Measured on {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d} by `{command}`, in "
-            f"{seconds / 60:.0f} minutes. How to read the table stands in [README.md](README.md).",
+            f"{seconds / 60:.0f} minutes. [README.md](README.md) explains the table.",
             "",
             *(f"| {' | '.join(cells)} |" for cells in table),
             "",
@@ -111,16 +111,16 @@ def _rows_of(program: pathlib.Path, flags: Sequence[str]) -> tuple[list[pairs.Ro
         child = subprocess.Popen([sys.executable, program, "--json", str(file), *flags], start_new_session=True)
         try:
             code = child.wait(_SECONDS)
-            problem = f"it ended with code {code}" if code else ""
+            problem = f"exit code {code}" if code else ""
         except subprocess.TimeoutExpired:
-            problem = f"it took more than {_SECONDS} seconds"
+            problem = f"timed out after {_SECONDS} seconds"
         except BaseException:
             _end(child)
             raise
         if problem:
             _end(child)
         if not file.exists():
-            return [], problem or "it wrote no rows"
+            return [], problem or "no rows were written"
         return [pairs.Row(**row) for row in json.loads(file.read_text(encoding="utf-8"))], problem
 
 

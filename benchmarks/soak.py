@@ -75,7 +75,7 @@ class Reading:
 
 def main() -> None:
     """Runs the trainings and the pipelines, and reports the rows."""
-    options = arguments(__doc__, pairs=1, values={"--page": "write charts of all readings to this HTML file"})
+    options = arguments(__doc__, pairs=1, values={"--page": "also write charts of all readings to this HTML file"})
     trainings = QUICK_TRAININGS if options.quick else TRAININGS
     pipelines = QUICK_PIPELINES if options.quick else PIPELINES
     with tempfile.TemporaryDirectory() as folder:
@@ -191,9 +191,9 @@ def _write_examples(folder: pathlib.Path) -> None:
 
 
 # {field: (name, unit, maximum ratio of the last fifth to the second fifth)}
-_WHAT: dict[str, tuple[str, str, float | None]] = {
-    "seconds": ("seconds of the clock", "s", None),
-    "processor_seconds": ("seconds of processors", "s", 1.1),
+_RESOURCES: dict[str, tuple[str, str, float | None]] = {
+    "seconds": ("wall time", "s", None),
+    "processor_seconds": ("CPU time", "s", 1.1),
     "memory": ("memory", "MB", 1.05),
     "files": ("open files", "", 1.0),
     "threads": ("threads", "", 1.0),
@@ -205,7 +205,7 @@ _WHAT: dict[str, tuple[str, str, float | None]] = {
 def rows_of(runs: str, readings: Sequence[Reading]) -> Iterator[Row]:
     """Yields a row per resource with the growth from the second to the last fifth of the runs."""
     fifth = max(1, len(readings) // 5)
-    for field, (name, unit, at_most) in _WHAT.items():
+    for field, (name, unit, at_most) in _RESOURCES.items():
         values = [getattr(reading, field) for reading in readings]
         early, late = (statistics.median(part) for part in (values[fifth : 2 * fifth], values[-fifth:]))
         # Adds 1 to counts on both sides, because most of them are 0.
@@ -219,16 +219,16 @@ def _write_page(path: str, readings: dict[str, list[Reading]]) -> None:
     from generic_trainer.executors.reporting.page import html_of
 
     def chart(field: str, values: Sequence[Reading]) -> Chart:
-        name, unit, _ = _WHAT[field]
+        name, unit, _ = _RESOURCES[field]
         shown = [getattr(reading, field) for reading in values]
         return Chart(name.capitalize(), "run", list(range(1, len(values) + 1)), {name: shown}, unit)
 
     sections = [
-        Section(f"soak-{number}", runs, [chart(field, values) for field in _WHAT])
+        Section(f"soak-{number}", runs, [chart(field, values) for field in _RESOURCES])
         for number, (runs, values) in enumerate(readings.items())
     ]
-    facts = [("what", "What there is after each run, in one process that goes on")]
-    pathlib.Path(path).write_text(html_of(Report("Left running", "", facts, sections)), encoding="utf-8")
+    facts = [("what", "Resources after each run, in one long-running process")]
+    pathlib.Path(path).write_text(html_of(Report("Soak test", "", facts, sections)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pairs import Row, arguments, compare, report, said_by, say
+from pairs import Row, arguments, compare, read_measurement, report, send
 
 _TFX = "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor"
 _OURS = "generic_trainer.executors.kubeflow_step"
@@ -46,7 +46,7 @@ import time
 
 
 def memory(session):
-    """Bytes of all processes of the command: what is theirs alone, and once what the largest shares with others."""
+    """Returns the bytes of all processes of the command: private memory, and once the shared memory of the largest."""
     alone, shared = 0, 0
     for process in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -93,7 +93,7 @@ def main() -> None:
     """Measures all rows and prints the table."""
     options = arguments(__doc__, pairs=3)
     if options.measure:
-        say(_overhead(pathlib.Path(options.folder)))
+        send(_overhead(pathlib.Path(options.folder)))
         return
     with tempfile.TemporaryDirectory() as folder:
         options.folder = folder
@@ -134,7 +134,7 @@ def _rows(folder: pathlib.Path, options: argparse.Namespace) -> list[Row]:
     )  # fmt: skip
     for _ in range(options.pairs):
         line = [sys.executable, __file__, "--measure", "overhead", "--folder", str(folder)]
-        found = json.loads(said_by(line, _environment(folder)))
+        found = json.loads(read_measurement(line, _environment(folder)))
         small, large = (found[key] for key in ("small", "large"))
         notes.setdefault("overhead", []).append({"small": small, "large": large})
     overheads = [[one[key] for one in notes["overhead"]] for key in ("small", "large")]
@@ -217,8 +217,8 @@ def _step_line(command: str, folder: pathlib.Path) -> list[str]:
 
 def _import() -> float:
     began = time.time()
-    said = said_by([sys.executable, "-c", "import tensorflow, time; print('measured:', time.time())"])
-    return float(said) - began
+    measured = read_measurement([sys.executable, "-c", "import tensorflow, time; print('measured:', time.time())"])
+    return float(measured) - began
 
 
 def _timed(line: list[str], environment: dict[str, str] | None = None) -> float:

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pairs import say
+from pairs import send
 
 WARM_UP_EPOCHS = 2  # epochs with compilation, not measured
 
@@ -49,11 +49,11 @@ def side(script: str, name: str, variables: Mapping[str, str]) -> Iterator[Calla
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write("go\n")
                 process.stdin.flush()
-            for said in process.stdout:
-                if said.startswith("measured:"):
-                    return float(said.removeprefix("measured:"))
+            for line_of_output in process.stdout:
+                if line_of_output.startswith("measured:"):
+                    return float(line_of_output.removeprefix("measured:"))
             errors.seek(0)
-            sys.exit(f"{' '.join(line)} ended with code {process.wait()}:\n{errors.read()[-3000:]}")
+            sys.exit(f"{' '.join(line)} exited with code {process.wait()}:\n{errors.read()[-3000:]}")
 
         try:
             yield turn
@@ -83,7 +83,7 @@ class Turns:
     def end(self) -> None:
         """Sends the epoch's examples per second to the parent process, except during warm-up."""
         if self._epoch > WARM_UP_EPOCHS:
-            say(self._examples / (time.perf_counter() - self._begin))
+            send(self._examples / (time.perf_counter() - self._begin))
 
 
 def epochs_as_turns(examples: int) -> Any:

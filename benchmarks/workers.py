@@ -234,7 +234,7 @@ def _run(line: list[str], how: Loop, deaths: Deaths | None) -> list[tuple[float,
                     kills.write(f"{time.time()}\n")
                 killed += 1
     if process.returncode:
-        sys.exit(f"{' '.join(line)} ended with code {process.returncode}:\n{(folder / 'log').read_text()[-3000:]}")
+        sys.exit(f"{' '.join(line)} exited with code {process.returncode}:\n{(folder / 'log').read_text()[-3000:]}")
     return _steps(folder)
 
 

@@ -33,7 +33,7 @@ from .training_flags import (
     parse_custom_config,
     training_flags,
 )
-from .verdict_lines import summary_of, verdict_lines
+from .verdict_format import format_summary, format_verdict
 
 
 @click.command()
@@ -94,25 +94,25 @@ def check(module: str, as_json: bool, **flags: Any) -> None:
     verbose = bool(click.get_current_context().find_root().params.get("verbose"))
     scratch = click.get_current_context().with_resource(tempfile.TemporaryDirectory(prefix="generic-trainer-"))
     if flags["data"]:
-        flags["data"], changes = _plain(flags["data"], root, scratch)
+        flags["data"], changes = _convert_csv(flags["data"], root, scratch)
         for change in [] if as_json else changes:
             click.echo(printable(change))
-    request = request_of(module, flags, scratch)
-    report = check_run(request, lambda verdict: None if as_json else _show(verdict, verbose))
+    request = make_request(module, flags, scratch)
+    report = check_run(request, lambda verdict: None if as_json else _print_verdict(verdict, verbose))
     if as_json:
         state = report.to_json()
         for verdict in state["verdicts"]:
             verdict.pop("error", None)  # a serialized exception for other processes; the traceback remains
         click.echo(json.dumps(state, indent=2))
     else:
-        click.echo(summary_of(report))
+        click.echo(format_summary(report))
     if root and report.passed:
         stamp.note(root, stamp.fingerprint(request), report.findings)
     if not report.passed:
         raise click.exceptions.Exit(report.exit_code)
 
 
-def request_of(module: str, flags: dict[str, Any], scratch: str) -> CheckRequest:
+def make_request(module: str, flags: dict[str, Any], scratch: str) -> CheckRequest:
     """Builds the check request from the flags; an unreadable custom_config becomes a verdict instead of an error."""
     problems: dict[str, str] = {}
     config = None
@@ -129,7 +129,9 @@ def request_of(module: str, flags: dict[str, Any], scratch: str) -> CheckRequest
         schema_path=flags["schema"],
         transform_graph_path=flags["transform_graph"],
         custom_config=config,
-        examples_format=ExamplesFormat(flags["payload_format"] or _payload(flags["train_files"]), flags["data_view"]),
+        examples_format=ExamplesFormat(
+            flags["payload_format"] or _payload_format(flags["train_files"]), flags["data_view"]
+        ),
         seed=options.seed,
     )
     if flags["data"] and flags["train_files"]:
@@ -160,16 +162,16 @@ def request_of(module: str, flags: dict[str, Any], scratch: str) -> CheckRequest
     )
 
 
-def _plain(data: str, root: str, scratch: str) -> tuple[str, list[str]]:
+def _convert_csv(data: str, root: str, scratch: str) -> tuple[str, list[str]]:
     """Converts CSV files as a pipeline does first, into its root if that is given, else into the scratch folder."""
     return convert_data_in_root(data, root) if root else plain_data(data, os.path.join(scratch, PLAIN_DATA))
 
 
-def _payload(patterns: tuple[str, ...]) -> str:
+def _payload_format(patterns: tuple[str, ...]) -> str:
     """Returns the payload format derived from the files' extensions, as in `train`."""
     return PARQUET if patterns and all(pattern.endswith(".parquet") for pattern in patterns) else TF_EXAMPLE
 
 
-def _show(verdict: Verdict, verbose: bool) -> None:
-    for line in verdict_lines(verdict, verbose):
+def _print_verdict(verdict: Verdict, verbose: bool) -> None:
+    for line in format_verdict(verdict, verbose):
         click.echo(line)

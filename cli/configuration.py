@@ -36,14 +36,14 @@ from ..executors.runtime.files import file_io
 from ..executors.runtime.files.plain_yaml import PlainLoader
 from ..executors.runtime.logs.redaction import masked, masked_text
 from .command_names import COMMANDS
-from .places import Place
+from .path_type import PathType
 
 Result = TypeVar("Result")
 
 CONFIG, PRINT = "config", "print_config"
 _COMPLETED = ("DIR", "FILE", "GLOB", "PLACE")
 _PATHS = ("DIR", "FILE", "GLOB", "PLACE", "URL", "JSON|@FILE")
-_FOR_OTHER_MACHINES = ("compile", "submit")  # paths may be on the file systems of other machines
+_REMOTE_COMMANDS = ("compile", "submit")  # paths may be on the file systems of other machines
 _MODULES = (
     "module",
     "module_file",
@@ -51,7 +51,7 @@ _MODULES = (
     "tuner_module",
     "conf",
 )  # a file or a dotted module name
-_SAME = {"module": "module_file", "module_file": "module"}
+_ALIASES = {"module": "module_file", "module_file": "module"}
 _SOURCES = {
     ParameterSource.COMMANDLINE: "command line",
     ParameterSource.ENVIRONMENT: "environment",
@@ -69,31 +69,31 @@ def with_config(command: click.Command) -> click.Command:
         return command
     for parameter in command.params:
         if _metavar(parameter) in _COMPLETED and isinstance(parameter.type, click.types.StringParamType):
-            parameter.type = Place(_metavar(parameter), is_local=command.name not in _FOR_OTHER_MACHINES)
+            parameter.type = PathType(_metavar(parameter), is_local=command.name not in _REMOTE_COMMANDS)
     command.params += [
         click.Option(
-            ["--config"], type=click.Path(), metavar="FILE", is_eager=True, expose_value=False, callback=_use,
+            ["--config"], type=click.Path(), metavar="FILE", is_eager=True, expose_value=False, callback=_load_config,
             help="YAML file with option values. Command line and environment variables take precedence.",
         ),
         click.Option(["--print-config"], is_flag=True, help="Print all options with values and sources, and exit."),
     ]  # fmt: skip
     assert command.callback is not None
-    command.callback = _printing(command.callback)
+    command.callback = _with_print_config(command.callback)
     return command
 
 
-def _printing(callback: Callable[..., Result]) -> Callable[..., Result | None]:
+def _with_print_config(callback: Callable[..., Result]) -> Callable[..., Result | None]:
     @functools.wraps(callback)
     def run(*arguments: object, print_config: bool, **options: object) -> Result | None:
         if print_config:
-            click.echo(_effective(click.get_current_context()), nl=False)
+            click.echo(_effective_config(click.get_current_context()), nl=False)
             return None
         return callback(*arguments, **options)
 
     return run
 
 
-def _use(context: click.Context, parameter: click.Parameter, path: str | None) -> None:
+def _load_config(context: click.Context, parameter: click.Parameter, path: str | None) -> None:
     del parameter
     if path:
         context.default_map = {**(context.default_map or {}), **read_config(path, context)}
@@ -144,17 +144,17 @@ class _Entry:
         several = self.parameter.multiple or self.parameter.nargs != 1
         if isinstance(self.node, yaml.MappingNode):
             if _metavar(self.parameter) != "JSON|@FILE":
-                raise InputError(f"{self.where}: it takes a value{' or a list' * several}, not a mapping.")
+                raise InputError(f"{self.where}: must be a value{' or a list' * several}, not a mapping.")
             try:
                 return json.dumps(self.loader.construct_object(self.node, deep=True), default=str)
             except (yaml.YAMLError, TypeError) as error:  # a Python object, or a key that is not valid in JSON
-                raise InputError(f"{self.where}: this is not YAML that can be JSON: {error}") from error
+                raise InputError(f"{self.where}: cannot be converted to JSON: {error}") from error
         nodes = self.node.value if isinstance(self.node, yaml.SequenceNode) else [self.node]
         if not all(isinstance(node, yaml.ScalarNode) for node in nodes):
-            raise InputError(f"{self.where}: a list here holds plain values only.")
+            raise InputError(f"{self.where}: the items of a list must be plain values.")
         if isinstance(self.node, yaml.SequenceNode) and not several:
-            raise InputError(f"{self.where}: it takes one value, not a list.")
-        words = [self._from_here(node.value) for node in nodes]
+            raise InputError(f"{self.where}: must be one value, not a list.")
+        words = [self._relative_path(node.value) for node in nodes]
         value: str | list[str] = words if several else words[0]
         try:
             self.parameter.type_cast_value(context, value)
@@ -162,7 +162,7 @@ class _Entry:
             raise InputError(f"{self.where}: {error.message}") from error
         return value
 
-    def _from_here(self, word: str) -> str:
+    def _relative_path(self, word: str) -> str:
         """Returns a path relative to the current folder; other values unchanged."""
         mark = "@" if word.startswith("@") else ""
         plain = word.removeprefix("@") if _metavar(self.parameter) == "JSON|@FILE" else word
@@ -200,9 +200,9 @@ def _entries(path: str, context: click.Context) -> Iterator[_Entry]:
     try:
         node = loader.get_single_node()
     except yaml.YAMLError as error:
-        raise InputError(f"--config {path}: this is not YAML: {error}") from error
+        raise InputError(f"--config {path}: invalid YAML: {error}") from error
     except RecursionError as error:
-        raise InputError(f"--config {path}: its values are nested too deeply.") from error
+        raise InputError(f"--config {path}: values are nested too deeply.") from error
     if node is None:
         return
     command = context.command_path.partition(" ")[2]
@@ -210,15 +210,15 @@ def _entries(path: str, context: click.Context) -> Iterator[_Entry]:
     for key, value in _pairs(node, path):
         if isinstance(value, yaml.MappingNode) and str(key.value).partition(" ")[0] in COMMANDS:
             sections += [value] * (key.value == command)
-        elif (parameter := _find(context.command, key.value)) is not None:
+        elif (parameter := _find_option(context.command, key.value)) is not None:
             yield _Entry(path, parameter, key, value, loader)
-        elif not any(_find(other, key.value) for other in _commands()):
-            raise _unknown(path, key, context.command)
+        elif not any(_find_option(other, key.value) for other in _commands()):
+            raise _no_such_option(path, key, context.command)
     for section in sections:
         for key, value in _pairs(section, path):
-            parameter = _find(context.command, key.value)
+            parameter = _find_option(context.command, key.value)
             if parameter is None:
-                raise _unknown(path, key, context.command)
+                raise _no_such_option(path, key, context.command)
             yield _Entry(path, parameter, key, value, loader)
 
 
@@ -230,36 +230,36 @@ def _loader(path: str) -> _Loader:
     except OSError as error:
         raise InputError(f"--config {path}: cannot read the file ({error.strerror}).") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"--config {path}: this is not YAML: {error}") from error
+        raise InputError(f"--config {path}: invalid YAML: {error}") from error
 
 
 def _pairs(node: yaml.Node, path: str) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
     if not isinstance(node, yaml.MappingNode):
         line = node.start_mark.line + 1
-        raise InputError(f"--config {path}, line {line}: it must be a mapping of options, as in `label: big_tip`.")
-    seen: dict[str, int] = {}
+        raise InputError(f"--config {path}, line {line}: must be a mapping of options, such as `label: big_tip`.")
+    lines: dict[str, int] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
             raise InputError(f"--config {path}, line {key.start_mark.line + 1}: an option's name must be one word.")
         name = str(key.value).replace("-", "_")
-        if name in seen:
+        if name in lines:
             raise InputError(
-                f"--config {path}, line {key.start_mark.line + 1}: {key.value} is in line {seen[name]} already."
+                f"--config {path}, line {key.start_mark.line + 1}: {key.value} is in line {lines[name]} already."
             )
-        seen[name] = key.start_mark.line + 1
+        lines[name] = key.start_mark.line + 1
         yield key, value
 
 
-def _find(command: click.Command, key: str) -> click.Parameter | None:
+def _find_option(command: click.Command, key: str) -> click.Parameter | None:
     """Returns the parameter for a key, or None; `module` and `module-file` are aliases in commands with one of them."""
     if isinstance(command, click.Group):
-        return next((found for one in command.commands.values() if (found := _find(one, key))), None)
-    known = _known(command)
+        return next((found for one in command.commands.values() if (found := _find_option(one, key))), None)
+    known = _options_by_key(command)
     name = key.replace("-", "_")
-    return known.get(name) or known.get(_SAME.get(name, ""))
+    return known.get(name) or known.get(_ALIASES.get(name, ""))
 
 
-def _known(command: click.Command) -> dict[str, click.Parameter]:
+def _options_by_key(command: click.Command) -> dict[str, click.Parameter]:
     known: dict[str, click.Parameter] = {}
     for parameter in command.params:
         if parameter.name not in (CONFIG, PRINT) and not getattr(parameter, "hidden", False):
@@ -274,12 +274,12 @@ def _key(parameter: click.Parameter) -> str:
     return max(parameter.opts, key=len).lstrip("-")
 
 
-def _unknown(path: str, key: yaml.ScalarNode, command: click.Command) -> InputError:
-    names = [_key(parameter) for parameter in _known(command).values()]
+def _no_such_option(path: str, key: yaml.ScalarNode, command: click.Command) -> InputError:
+    names = [_key(parameter) for parameter in _options_by_key(command).values()]
     nearest = did_you_mean(str(key.value).replace("_", "-"), names)
     return InputError(
-        f"--config {path}, line {key.start_mark.line + 1}: there is no option {key.value!r}.{nearest} "
-        f"`generic-trainer {command.name} --print-config` lists those that there are."
+        f"--config {path}, line {key.start_mark.line + 1}: no such option: {key.value!r}.{nearest} "
+        f"`generic-trainer {command.name} --print-config` lists all options."
     )
 
 
@@ -292,13 +292,13 @@ def _metavar(parameter: click.Parameter) -> str:
     return str(parameter.metavar or "").strip("[]")
 
 
-def _effective(context: click.Context) -> str:
+def _effective_config(context: click.Context) -> str:
     """Returns all options of a command with their effective values and sources, as YAML."""
     lines = [f"# {context.command_path}"]
-    for parameter in _known(context.command).values():
+    for parameter in _options_by_key(context.command).values():
         name = str(parameter.name)
         source = context.get_parameter_source(name)
-        value = _shown(name, context.params.get(name), _metavar(parameter))
+        value = _masked(name, context.params.get(name), _metavar(parameter))
         origin = _SOURCES.get(source, "default") if source else "default"
         first, *rest = yaml.safe_dump(
             {_key(parameter): value}, allow_unicode=True, sort_keys=False, width=1000, default_flow_style=False
@@ -307,9 +307,9 @@ def _effective(context: click.Context) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _shown(name: str, value: object, metavar: str) -> object:
+def _masked(name: str, value: object, metavar: str) -> object:
     if isinstance(value, (list, tuple)):
-        return [_shown(name, one, metavar) for one in value]
+        return [_masked(name, one, metavar) for one in value]
     if metavar == "JSON|@FILE" and isinstance(value, str) and not value.startswith("@"):
         return _masked_json(value)
     return masked(value, name)

@@ -11,8 +11,8 @@ import click
 from ..executors.runtime.logs.sanitize import printable
 from ..pipelines.history.diff import MetricDifference, RunDifference, compare
 from ..pipelines.history.runs import Run, find_run
-from .history_flags import PlaceFlags, place_flags, where
-from .tables import Column, moment, number, print_json, print_table
+from .history_flags import LocationFlags, location_flags, pop_locations
+from .tables import Column, format_number, format_time, print_json, print_table
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -23,10 +23,10 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @click.command()
 @click.argument("first")
 @click.argument("second")
-@place_flags
+@location_flags
 @click.option("--source/--no-source", default=True, show_default=True, help="Show the diff of the module's files.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: the fields of RunDifference.")
-def diff(first: str, second: str, source: bool, as_json: bool, **flags: Unpack[PlaceFlags]) -> None:
+def diff(first: str, second: str, source: bool, as_json: bool, **flags: Unpack[LocationFlags]) -> None:
     """Compares the arguments, code, data and metrics of two runs.
 
     Versions and times are compared too. FIRST and SECOND are given as RUN in `show`. A metric is marked better or worse
@@ -39,12 +39,12 @@ def diff(first: str, second: str, source: bool, as_json: bool, **flags: Unpack[P
     With --json: runs (ids), arguments, same_code, files, source, data, metrics (before, after, difference, is_better),
     versions and phases. Pairs are [first, second]; equal values are omitted, except in metrics and phases.
     """  # noqa: D301 (click's mark of lines to keep)
-    places = where(flags)
+    places = pop_locations(flags)
     found = compare(find_run(first, **places), find_run(second, **places))
     if as_json:
         print_json(found.to_json())
         return
-    heads = [_head(run) for run in found.runs]
+    heads = [_heading(run) for run in found.runs]
     click.echo(f"First:  {heads[0]}\nSecond: {heads[1]}")
     _print_pairs("Arguments", found.arguments)
     _print_code(found, source)
@@ -54,19 +54,19 @@ def diff(first: str, second: str, source: bool, as_json: bool, **flags: Unpack[P
     _print_pairs("Seconds", {name: pair for name, pair in found.phases.items() if "/" not in name})
 
 
-def _head(run: Run) -> str:
+def _heading(run: Run) -> str:
     inside = f", {run.pipeline} {run.pipeline_run}" if run.pipeline else ""
-    return printable(f"{run.id[:8]}, {run.status}, {moment(run.started)} UTC, {run.module}{inside}")
+    return printable(f"{run.id[:8]}, {run.status}, {format_time(run.started)} UTC, {run.module}{inside}")
 
 
 def _print_pairs(title: str, pairs: Mapping[str, tuple[object, object]]) -> None:
     if pairs:
-        rows = [[name, _shown(before), _shown(after)] for name, (before, after) in pairs.items()]
+        rows = [[name, _cell(before), _cell(after)] for name, (before, after) in pairs.items()]
         click.echo()
         print_table([Column(title), Column("first"), Column("second")], rows)
 
 
-def _shown(value: object) -> str:
+def _cell(value: object) -> str:
     if value is None:
         return "-"
     return value if isinstance(value, str) else json.dumps(value)
@@ -75,11 +75,11 @@ def _shown(value: object) -> str:
 def _print_code(found: RunDifference, source: bool) -> None:
     click.echo()
     if found.same_code is None:
-        click.echo("Code: not known of both.")
+        click.echo("Code: not recorded for both runs.")
     elif found.same_code:
-        click.echo("Code: the same.")
+        click.echo("Code: identical.")
     elif not found.files:
-        click.echo("Code: not the same; a run has kept no source, so that it cannot be shown.")
+        click.echo("Code: different; no diff is available because a run has no stored source.")
     else:
         click.echo(f"Code: {', '.join(f'{name} {became}' for name, became in found.files.items())}")
         for line in found.source.splitlines() if source else ():
@@ -98,6 +98,6 @@ def _print_metrics(metrics: dict[str, MetricDifference]) -> None:
 
 
 def _metric_row(name: str, metric: MetricDifference) -> list[str]:
-    sides = ["-" if value is None else number(value) for value in (metric.before, metric.after)]
+    sides = ["-" if value is None else format_number(value) for value in (metric.before, metric.after)]
     change = "" if metric.difference is None else f"{metric.difference:+.4g}"
     return [name, *sides, change, {True: "better", False: "worse", None: ""}[metric.is_better]]

@@ -15,9 +15,9 @@ from ..executors.monitoring import run_record
 from ..executors.options import LOCAL, TrainingOptions
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..executors.training.run import train as train_module
-from .gone_flags import gone_flags, without_gone
+from .removed_flags import removed_flags, without_removed
 from .submitted_command import Submittable
-from .summary import print_summary, told_of
+from .summary import print_summary, summary_lines
 from .terminal import keep_logs_in, live_display
 from .training_flags import (
     custom_config_flag,
@@ -29,14 +29,14 @@ from .worker_counts import with_counts
 
 # DLRover's local platforms simulate a cluster with processes on this machine.
 _LOCAL = ("LOCAL", "LOCAL_KUBERNETES", "LOCAL_RAY")
-_ELSEWHERE = ("KUBERNETES", "RAY")
-_NO_SCALER = "--workers MIN:MAX says between which numbers of workers a run may go on"
-_NO_MASTER = "there is no master that would need it"
-_GONE = {
-    "evaluator_num": "the chief has the model evaluated and exported",
+_CLUSTERS = ("KUBERNETES", "RAY")
+_NO_SCALER = "use --workers MIN:MAX to set the range of workers"
+_NO_MASTER = "there is no master process"
+_REMOVED = {
+    "evaluator_num": "the chief evaluates and exports the model",
     "enable_auto_scaling": _NO_SCALER,
-    "task_id": "TF_CONFIG says which task a process is",
-    "task_type": "TF_CONFIG says which task a process is",
+    "task_id": "each process reads its task from TF_CONFIG",
+    "task_type": "each process reads its task from TF_CONFIG",
     "worker_action": _NO_MASTER,
     "mock": _NO_MASTER,
 }
@@ -64,7 +64,7 @@ _GONE = {
 @click.option(
     "--ps_num", type=int, help="Alias of --ps (default: 1 for several workers); ignored without --engine=ray."
 )
-@gone_flags(_GONE)
+@removed_flags(_REMOVED)
 @custom_config_flag
 @training_flags
 def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **flags: object) -> None:
@@ -80,13 +80,13 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
     """  # noqa: D301 (click's mark of lines to keep)
     _require_local(platform)
     sys.path.insert(0, os.getcwd())  # as `python -m dlrover.trainer` does
-    flags = {**without_gone(flags, _GONE), "dialect": "dlrover"}
+    flags = {**without_removed(flags, _REMOVED), "dialect": "dlrover"}
     options: TrainingOptions = with_counts(options_from(flags), flags, needs_server=True)
     if options.engine == LOCAL:
         for name in (name for name in ("worker_num", "ps_num") if flags[name]):
-            click.echo(f"--{name} means nothing here: there is one process, without --engine=ray.", err=True)
+            click.echo(f"--{name} is ignored: without --engine=ray there is only one process.", err=True)
     model_run = os.path.join(output, "model_run")
-    broke_off = run_record.status_of(model_run) != run_record.SUCCEEDED
+    is_unfinished = run_record.status_of(model_run) != run_record.SUCCEEDED
     fn_args = FnArgs(
         train_files=[],
         eval_files=[],
@@ -97,7 +97,7 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
             **(parse_custom_config(custom_config) or {}),
             USE_CONF_MODEL_DIR: True,
             RESTART_DATA: flags["restart_data"],
-            HAS_TRAINED: broke_off and run_record.has_trained(model_run),
+            HAS_TRAINED: is_unfinished and run_record.has_trained(model_run),
             LABEL_IN_SIGNATURE: flags["label_in_signature"],
         },
         seed=options.seed,
@@ -108,20 +108,20 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
         record = train_module(conf, fn_args, options)
     if task is None or task.is_chief:
         places = {"Model": fn_args.serving_model_dir, "Record": model_run}
-        print_summary({**places, **told_of(run_record.to_run_json(record))}, record.metrics)
+        print_summary({**places, **summary_lines(run_record.to_run_json(record))}, record.metrics)
     else:
-        click.echo(f"The {task} has done its part.")
+        click.echo(f"The {task} has finished.")
 
 
 def _require_local(platform: str) -> None:
     name = platform.upper()
-    if name in _ELSEWHERE:
+    if name in _CLUSTERS:
         raise InputError(
-            f"--platform={platform}: generic-trainer submit --to kuberay makes a cluster's job of this command. Use "
-            "--platform=Local, also in the processes of a cluster, which TF_CONFIG tells their tasks."
+            f"--platform={platform}: on a cluster, create a job from this command with `generic-trainer submit --to "
+            "kuberay`. Use --platform=Local, also in the processes of a cluster, which get their tasks from TF_CONFIG."
         )
     if name not in _LOCAL:
-        raise InputError(f"--platform={platform}: choose Local.{did_you_mean(name, [*_LOCAL, *_ELSEWHERE])}")
+        raise InputError(f"--platform={platform}: choose Local.{did_you_mean(name, [*_LOCAL, *_CLUSTERS])}")
 
 
 SUBMITTED = {
@@ -129,6 +129,6 @@ SUBMITTED = {
         dlrover,
         "conf",
         needs_server=True,
-        note="The conf's model_dir and data have to be URIs or on a volume; checkpoints and exports go there.",
+        note="The conf's data and model_dir, for checkpoints and exports, must be URIs or on a volume.",
     )
 }

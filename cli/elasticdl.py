@@ -16,16 +16,16 @@ from ..executors.options import LOCAL
 from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.setup import LOG_NAME, keep_logs
 from ..executors.training.run import train as train_module
-from .elasticdl_flags import elasticdl_flags, model_file, settle
+from .elasticdl_flags import effective_flags, elasticdl_flags, model_file
 from .elasticdl_prepare import prepare
 from .submitted_command import Submittable
-from .summary import print_summary, told_of
+from .summary import print_summary, summary_lines
 from .terminal import keep_logs_in, live_display
 from .train import keep_finished_run
 from .training_flags import options_from, training_flags
 from .worker_counts import SERVERS, WORKERS, with_counts
 
-_NOT_OPTIONS = ("model_zoo", "model_def", "output", "job_name", "dataset_fn", "prediction_data")
+_NOT_IN_CONFIG = ("model_zoo", "model_def", "output", "job_name", "dataset_fn", "prediction_data")
 
 
 @click.group()
@@ -57,17 +57,17 @@ def train(**flags: object) -> None:
     """  # noqa: D301 (click's mark of lines to keep)
     flags["dialect"] = "elasticdl"
     options = options_from(flags)
-    given = settle(flags, options.engine != LOCAL, options.ps)
+    given = effective_flags(flags, options.engine != LOCAL, options.ps)
     options = with_counts(options, given)
     given = {name: value for name, value in given.items() if name not in (*WORKERS, *SERVERS)}
-    module, model_name, fn_args = _job(given)
+    module, model_name, fn_args = _make_job(given)
     fn_args.seed = options.seed
     keep_finished_run(fn_args.model_run_dir)
     keep_logs_in(fn_args.model_run_dir)
     with live_display():
         record = train_module(module, fn_args, options, function=model_name)
     places = {"Model": fn_args.serving_model_dir, "Checkpoints": _checkpoints(fn_args)}
-    places |= {"TensorBoard": fn_args.model_run_dir, **told_of(run_record.to_run_json(record))}
+    places |= {"TensorBoard": fn_args.model_run_dir, **summary_lines(run_record.to_run_json(record))}
     print_summary(places, record.metrics)
 
 
@@ -81,7 +81,7 @@ def evaluate(**flags: object) -> None:
       generic-trainer elasticdl evaluate --model_zoo=model_zoo --model_def=iris.iris.custom_model \\
           --validation_data=iris.csv --checkpoint_dir_for_init=iris_model_run/checkpoints --output=iris_model
     """  # noqa: D301 (click's mark of lines to keep)
-    metrics = _ask("evaluate", settle(flags))
+    metrics = _run_worker("evaluate", effective_flags(flags))
     print_summary({}, {"eval": metrics})
 
 
@@ -97,23 +97,23 @@ def predict(**flags: object) -> None:
       generic-trainer elasticdl predict --model_zoo=model_zoo --model_def=iris.iris.custom_model \\
           --prediction_data=iris.csv --checkpoint_dir_for_init=iris_model_run/checkpoints --output=out
     """  # noqa: D301 (click's mark of lines to keep)
-    given = settle(flags)
-    count = _ask("predict", given)["count"]
+    given = effective_flags(flags)
+    count = _run_worker("predict", given)["count"]
     click.echo(f"{count:.0f} predictions: {os.path.join(given['output'], 'predictions.jsonl')}")
 
 
-def _ask(action: str, given: Mapping[str, Any]) -> dict[str, float]:
-    module, model_name, fn_args = _job(given)
+def _run_worker(action: str, given: Mapping[str, Any]) -> dict[str, float]:
+    module, model_name, fn_args = _make_job(given)
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         keep_logs(os.path.join(scratch, LOG_NAME))
         return worker.run(action, module, model_name, fn_args, scratch)
 
 
-def _job(given: Mapping[str, Any]) -> tuple[str, str, FnArgs]:
+def _make_job(given: Mapping[str, Any]) -> tuple[str, str, FnArgs]:
     """Returns the model file's path, the model's name in it, and the job's FnArgs."""
     path, model_name = model_file(given["model_zoo"], given["model_def"])
     output = given["output"]
-    config = {name: value for name, value in given.items() if name not in _NOT_OPTIONS}
+    config = {name: value for name, value in given.items() if name not in _NOT_IN_CONFIG}
     if "dataset_fn" in given:
         config.setdefault("feed", given["dataset_fn"])
     if "prediction_data" in given:

@@ -16,7 +16,7 @@ import click
 
 from ..executors.errors import InputError, did_you_mean
 from ..executors.modules.archive import archive_in
-from .gone_flags import gone_flags, without_gone
+from .removed_flags import removed_flags, without_removed
 from .vscode import vscode_flag
 
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -45,7 +45,7 @@ class Flag:
 
 
 _TRAIN = ("train",)
-KEPT = (
+SUPPORTED = (
     Flag("model_zoo", "Directory of model files, or a zip archive of one.", required=ALL),
     Flag("model_def", "Model in the zoo: package.module.function_or_class.", required=ALL),
     Flag("model_params", "Arguments of the model function: 'a=1; b=2'."),
@@ -99,7 +99,7 @@ KEPT = (
 )
 _SCHEDULER = "processes are started by the platform, with TF_CONFIG"
 _LOCAL = "training runs in this process, without tasks or a master"
-GONE = {
+REMOVED = {
     **dict.fromkeys(("get_model_steps", "grads_to_wait", "sync_version_tolerance"), _LOCAL),
     **dict.fromkeys(("use_async", "lr_staleness_modulation", "use_go_ps", "task_fault_tolerance"), _LOCAL),
     **dict.fromkeys(("need_elasticdl_job_service", "need_task_manager", "need_pod_manager", "need_tf_config"), _LOCAL),
@@ -113,22 +113,22 @@ GONE = {
         for role in ("master", "worker", "ps")
         for what in ("resource_request", "resource_limit", "pod_priority")
     },
-    "log_level": "generic-trainer -v shows all logs",
+    "log_level": "use generic-trainer -v to show all logs",
     "log_file_path": "redirect standard error",
-    "tensorboard_log_dir": "TensorBoard's logs are in the folder that is printed at the end",
-    "evaluation_start_delay_secs": "evaluation goes by --evaluation_steps",
-    "evaluation_throttle_secs": "evaluation goes by --evaluation_steps",
+    "tensorboard_log_dir": "TensorBoard's logs are written to the folder printed at the end",
+    "evaluation_start_delay_secs": "evaluation is scheduled by --evaluation_steps",
+    "evaluation_throttle_secs": "evaluation is scheduled by --evaluation_steps",
 }
-_ALONE = ("", "Local")
-_STRATEGIES = (*_ALONE, "AllreduceStrategy", "ParameterServerStrategy")
+_SINGLE_PROCESS = ("", "Local")
+_STRATEGIES = (*_SINGLE_PROCESS, "AllreduceStrategy", "ParameterServerStrategy")
 
 
 def elasticdl_flags(command_name: str) -> Callable[[Command], Command]:
     """Returns a decorator that adds the flags of one of ElasticDL's commands, its obsolete flags and --vscode."""
 
     def add(command: Command) -> Command:
-        command = gone_flags(GONE)(vscode_flag(command))
-        for flag in reversed(KEPT):
+        command = removed_flags(REMOVED)(vscode_flag(command))
+        for flag in reversed(SUPPORTED):
             if command_name in flag.commands:
                 required = command_name in flag.required
                 default = {} if flag.default is None else {"default": flag.default}  # click: None is a value
@@ -154,14 +154,14 @@ def model_file(zoo: str, model_def: str) -> tuple[str, str]:
     """
     path, _, model_name = model_def.rpartition(".")
     if not path:
-        raise InputError(f"--model_def={model_def}: give package.module.function, below --model_zoo.")
+        raise InputError(f"--model_def={model_def}: must be package.module.function, relative to --model_zoo.")
     if archive_in(zoo):
         return f"{path}@{zoo}", model_name
     sys.path[:0] = [os.path.abspath(zoo), os.path.dirname(os.path.abspath(zoo))]
     return os.path.join(zoo, *path.split(".")) + ".py", model_name
 
 
-def settle(values: Mapping[str, Any], workers_possible: bool = False, ps: int = 0) -> dict[str, Any]:
+def effective_flags(values: Mapping[str, Any], workers_possible: bool = False, ps: int = 0) -> dict[str, Any]:
     """Returns the given flags that have an effect; prints a message to standard error for each ignored flag.
 
     Args:
@@ -173,27 +173,27 @@ def settle(values: Mapping[str, Any], workers_possible: bool = False, ps: int = 
       InputError: When the distribution strategy is unknown, needs several workers but there is one process, or is
         AllreduceStrategy with parameter servers.
     """
-    given = {name: value for name, value in without_gone(values, GONE).items() if value is not None}
+    given = {name: value for name, value in without_removed(values, REMOVED).items() if value is not None}
     strategy = given.pop("distribution_strategy", "")
     if strategy not in _STRATEGIES:
         raise InputError(
             f"--distribution_strategy={strategy}: choose from {', '.join(_STRATEGIES[1:])}."
             f"{did_you_mean(strategy, _STRATEGIES)}"
         )
-    if strategy not in _ALONE and not workers_possible:
+    if strategy not in _SINGLE_PROCESS and not workers_possible:
         raise InputError(
             f"--distribution_strategy={strategy} needs several workers. Add --engine=ray and --workers, or use "
             "--distribution_strategy=Local."
         )
     for name, without in (("num_workers", 1), ("num_ps_pods", 0)):
         if not workers_possible and given.pop(name, without) > without:
-            click.echo(f"--{name} means nothing here: there is one process, without --engine=ray.", err=True)
+            click.echo(f"--{name} is ignored: without --engine=ray there is only one process.", err=True)
     servers = ps or given.get("num_ps_pods", 0)
     if strategy == "AllreduceStrategy" and servers:
         raise InputError(
-            f"--distribution_strategy={strategy} needs no parameter servers, and {servers} are asked for. Leave "
-            "--num_ps_pods or --ps out, or use --distribution_strategy=ParameterServerStrategy."
+            f"--distribution_strategy={strategy} does not use parameter servers, but {servers} were requested. Remove "
+            "--num_ps_pods or --ps, or use --distribution_strategy=ParameterServerStrategy."
         )
     if strategy == "ParameterServerStrategy" and not servers:
-        click.echo("The workers train by all-reduce: there are no parameter servers without --num_ps_pods.", err=True)
+        click.echo("The workers train by all-reduce, because --num_ps_pods is not set.", err=True)
     return given

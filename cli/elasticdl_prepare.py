@@ -71,6 +71,6 @@ def prepare(
     outcome = prepare_data(job)
     click.echo(f"{outcome.records:,} records in {outcome.shards:,} shards: {os.path.join(output, f'data-*.{kind}')}")
     if outcome.prepared < outcome.files:
-        click.echo(f"{outcome.files - outcome.prepared:,} of {outcome.files:,} files had been prepared before.")
+        click.echo(f"{outcome.files - outcome.prepared:,} of {outcome.files:,} files were already prepared.")
     if outcome.bad:
         click.echo(f"Files that could not be prepared: {outcome.bad:,}, see {outcome.bad_files}", err=True)

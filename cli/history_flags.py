@@ -13,15 +13,15 @@ from ..executors.errors import InputError
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
-class PlaceFlags(TypedDict, total=False):
-    """The values of `place_flags`, or of `store_flags` with places as arguments; `where` converts them."""
+class LocationFlags(TypedDict, total=False):
+    """The values of `location_flags`, or of `store_flags` with places as arguments; `pop_locations` converts them."""
 
     places: tuple[str, ...]
     pipeline_root: tuple[str, ...]
     metadata: str
 
 
-class Places(TypedDict):
+class Locations(TypedDict):
     """Arguments of `find_runs` and `find_run`."""
 
     places: tuple[str, ...]
@@ -33,9 +33,9 @@ def _without_password(context: click.Context, parameter: click.Parameter, url: s
     source = context.get_parameter_source(parameter.name or "")
     if source == click.core.ParameterSource.COMMANDLINE and "://" in url and urlsplit(url).password:
         raise InputError(
-            "--metadata: no password in a command, please: everybody on this machine can read it there. Give "
-            "mysql://user@host:port/database, and the password in GENERIC_TRAINER_METADATA_PASSWORD, or in a file that "
-            "GENERIC_TRAINER_METADATA_PASSWORD_FILE names."
+            "--metadata: a password on the command line is visible to all users of this machine. Use "
+            "mysql://user@host:port/database and set GENERIC_TRAINER_METADATA_PASSWORD to the password, or "
+            "GENERIC_TRAINER_METADATA_PASSWORD_FILE to the path of a file with the password."
         )
     return url
 
@@ -55,7 +55,7 @@ def store_flags(command: Command) -> Command:
     return click.option("--pipeline-root", multiple=True, metavar="DIR", help="Pipeline root; repeatable.")(command)
 
 
-def place_flags(command: Command) -> Command:
+def location_flags(command: Command) -> Command:
     """Adds --in, --pipeline-root and --metadata to a command with runs as arguments."""
     return click.option(
         "--in",
@@ -66,7 +66,7 @@ def place_flags(command: Command) -> Command:
     )(store_flags(command))
 
 
-def where(flags: PlaceFlags) -> Places:
+def pop_locations(flags: LocationFlags) -> Locations:
     """Removes the locations from a command's flags and returns them as arguments of `find_runs` and `find_run`."""
     places = (*flags.pop("places"), *flags.pop("pipeline_root"))
     return {"places": places, "metadata": flags.pop("metadata")}

@@ -63,12 +63,13 @@ def init(directory: str, data: str, label: str, task: str, dialect: str, force: 
     known = installed()
     if dialect not in known:
         raise InputError(
-            f"--dialect {dialect} is not installed; there are {', '.join(sorted(known))}.{did_you_mean(dialect, known)}"
+            f"--dialect {dialect} is not installed; choose from {', '.join(sorted(known))}."
+            f"{did_you_mean(dialect, known)}"
         )
     if reason := known[dialect].no_scaffold:
         raise InputError(
-            f"--dialect {dialect}: init generates no modules for it: {reason}. Existing modules run unchanged. "
-            "Leave --dialect out for a module with a run_fn."
+            f"--dialect {dialect}: init generates no modules for this dialect: {reason}. Existing modules run unchanged. "
+            "Omit --dialect to generate a module with a run_fn."
         )
     from ..pipelines.scaffold.column_statistics import analyze_columns
     from ..pipelines.scaffold.labels import require_column
@@ -103,12 +104,12 @@ def init(directory: str, data: str, label: str, task: str, dialect: str, force: 
             project.sample: make_sample(plan),
             LAUNCH_FILE: _launch_file(directory, project.module),
         }
-        _show(plan)
+        _print_plan(plan)
         write_project(directory, files, force=force)
-    _show_next(directory, project.module, sorted(files))
+    _print_next_steps(directory, project.module, sorted(files))
 
 
-def _show(plan: Plan) -> None:
+def _print_plan(plan: Plan) -> None:
     """Prints a table of the columns with their preprocessing, and the task."""
     from rich.console import Console
     from rich.table import Column, Table
@@ -148,7 +149,7 @@ def _task(label: Label) -> str:
     return f"{label.task} classification: {names}{positive}"
 
 
-def _show_next(directory: str, module: str, files: Sequence[str]) -> None:
+def _print_next_steps(directory: str, module: str, files: Sequence[str]) -> None:
     click.echo(f"Written to {directory}: {', '.join(files)}")
     click.echo("Next:")
     if os.path.abspath(directory) != os.getcwd():

@@ -11,22 +11,22 @@ from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.sanitize import printable
 from ..pipelines.history.lineage import EXECUTION, Lineage, Node, lineage_of_run
 from ..pipelines.history.runs import Run, find_run, find_runs
-from .history_flags import PlaceFlags, place_flags, where
-from .tables import moment, number, print_json, print_pairs
+from .history_flags import LocationFlags, location_flags, pop_locations
+from .tables import format_number, format_time, print_json, print_pairs
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 # Properties of an artifact to show after its location.
-_TOLD = ("span", "version", "input_fingerprint", "files", "bytes", "modified", "sample")
-_TO_COMPARE = "baseline_model"
+_SHOWN_PROPERTIES = ("span", "version", "input_fingerprint", "files", "bytes", "modified", "sample")
+_BASELINE = "baseline_model"
 
 
 @click.command()
 @click.argument("model")
-@place_flags
+@location_flags
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: the graph, with the fields of Lineage.")
-def lineage(model: str, as_json: bool, **flags: Unpack[PlaceFlags]) -> None:
+def lineage(model: str, as_json: bool, **flags: Unpack[LocationFlags]) -> None:
     """Shows what a MODEL was made from and where it was used.
 
     MODEL is a model's directory, pushed or not, or a RUN as in `show`. The lineage of pipeline models is read from ML
@@ -39,18 +39,18 @@ def lineage(model: str, as_json: bool, **flags: Unpack[PlaceFlags]) -> None:
     With --json: subject (a node's id), nodes (id, kind, type, uri, time, state, properties) and edges (source, target,
     role), in order of time.
     """  # noqa: D301 (click's mark of lines to keep)
-    places = where(flags)
+    places = pop_locations(flags)
     run = find_run(model, **places)
     graph = lineage_of_run(run, _others(run, **places) if run.execution is None else ())
     if as_json:
         print_json(graph.to_json())
         return
-    print_pairs(_about(run))
-    click.echo("\nMade of:")
+    print_pairs(_model_facts(run))
+    click.echo("\nMade from:")
     for line in _upstream(graph):
         click.echo(f"  {printable(line)}")
     uses = list(_downstream(graph))
-    click.echo("\nUsed by:" if uses else "\nUsed by: nobody that is known of")
+    click.echo("\nUsed by:" if uses else "\nUsed by: no recorded run")
     for line in uses:
         click.echo(f"  {printable(line)}")
 
@@ -61,16 +61,18 @@ def _others(run: Run, places: tuple[str, ...], metadata: str) -> list[Run]:
     return find_runs(places or [*around, "."], metadata=metadata)
 
 
-def _about(run: Run) -> dict[str, str | None]:
+def _model_facts(run: Run) -> dict[str, str | None]:
     inside = f", {run.pipeline} {run.pipeline_run}" if run.pipeline else ""
     code = f"{run.module}, fingerprint {run.fingerprint[:12]}" if run.fingerprint else run.module
     checks = run.record.get("check", {}).get("checks", {})
     return {
         "Model": run.model or f"none: the run is {run.status}",
-        "Run": f"{run.id[:8]}, {moment(run.started)} UTC{inside}",
+        "Run": f"{run.id[:8]}, {format_time(run.started)} UTC{inside}",
         "Code": code,
         "Metrics": ", ".join(
-            f"{split}/{name} {number(value)}" for split in ("eval", "train") for name, value in _metrics(run, split)
+            f"{split}/{name} {format_number(value)}"
+            for split in ("eval", "train")
+            for name, value in _metrics(run, split)
         ),
         "Checks": ", ".join(f"{name} {outcome}" for name, outcome in checks.items()),
     }
@@ -82,18 +84,18 @@ def _metrics(run: Run, split: str) -> list[tuple[str, float]]:
 
 def _upstream(graph: Lineage) -> Iterator[str]:
     """Yields the lines of the subject's upstream tree; executions that were already shown are not expanded again."""
-    seen: set[str] = set()
+    listed: set[str] = set()
 
     def tree(execution: Node, depth: int) -> Iterator[str]:
-        yield f"{'  ' * depth}{execution.type} ({moment(execution.time)} UTC, {execution.state})"
+        yield f"{'  ' * depth}{execution.type} ({format_time(execution.time)} UTC, {execution.state})"
         for role, artifact in graph.predecessors(execution.id):
-            yield f"{'  ' * (depth + 1)}{role}: {artifact.uri}{'' if artifact.id in seen else _told(artifact)}"
-            seen.add(artifact.id)
+            yield f"{'  ' * (depth + 1)}{role}: {artifact.uri}{'' if artifact.id in listed else _properties(artifact)}"
+            listed.add(artifact.id)
             for _, maker in graph.predecessors(artifact.id):
-                if maker.id in seen:
+                if maker.id in listed:
                     yield f"{'  ' * (depth + 2)}{maker.type}, as above"
                 else:
-                    seen.add(maker.id)
+                    listed.add(maker.id)
                     yield from tree(maker, depth + 2)
 
     subject = graph.node(graph.subject)
@@ -101,8 +103,12 @@ def _upstream(graph: Lineage) -> Iterator[str]:
         yield from tree(maker, 0)
 
 
-def _told(artifact: Node) -> str:
-    known = [f"{name} {artifact.properties[name]}" for name in _TOLD if artifact.properties.get(name) not in (None, "")]
+def _properties(artifact: Node) -> str:
+    known = [
+        f"{name} {artifact.properties[name]}"
+        for name in _SHOWN_PROPERTIES
+        if artifact.properties.get(name) not in (None, "")
+    ]
     return f" ({', '.join(known)})" if known else ""
 
 
@@ -115,12 +121,12 @@ def _downstream(graph: Lineage) -> Iterator[str]:
     for role, user in graph.successors(subject.id):
         uses.setdefault(user.id, (user, []))[1].append(role)
     for user, roles in uses.values():
-        yield f"{moment(user.time)} UTC  {user.type}, as its {' and '.join(roles)} ({user.state})"
+        yield f"{format_time(user.time)} UTC  {user.type}, as its {' and '.join(roles)} ({user.state})"
         for role, other in graph.predecessors(user.id):
-            if role == _TO_COMPARE and other.id != subject.id:
+            if role == _BASELINE and other.id != subject.id:
                 yield f"    compared with: {other.uri}"
         for role, made in graph.successors(user.id):
-            yield f"    {role}: {_outcome(made)}{_of_another(made, roles)}"
+            yield f"    {role}: {_outcome(made)}{_evaluated_model(made, roles)}"
 
 
 def _outcome(made: Node) -> str:
@@ -132,8 +138,8 @@ def _outcome(made: Node) -> str:
     return made.uri
 
 
-def _of_another(made: Node, roles: list[str]) -> str:
+def _evaluated_model(made: Node, roles: list[str]) -> str:
     """Returns the model's name for a verdict on another model, of which the subject was only the baseline; else ""."""
-    if roles == [_TO_COMPARE] and made.type == "ModelBlessing":
+    if roles == [_BASELINE] and made.type == "ModelBlessing":
         return f", of {made.properties.get('current_model', 'another model')}"
     return ""

@@ -24,7 +24,7 @@ from ..executors.runtime.logs.sanitize import printable
 from ..executors.runtime.quantities import duration_text
 
 _PHASES = {
-    "inputs": "Looking at the inputs",
+    "inputs": "Inspecting the inputs",
     "training": "Training",
     "evaluator": "Evaluating",
     "check": "Checking the model",
@@ -35,18 +35,18 @@ _PER_SECOND = 4
 
 
 @contextlib.contextmanager
-def shown_live() -> Iterator[None]:
+def show_progress() -> Iterator[None]:
     """Shows the progress of runs in the block on the terminal of standard error."""
     console = Console(stderr=True, highlight=False)
-    shown = LiveDisplay(console)
+    live = LiveDisplay(console)
     with Live(
-        get_renderable=shown.line,
+        get_renderable=live.line,
         console=console,
         refresh_per_second=_PER_SECOND,
         transient=True,
         redirect_stdout=sys.stdout.isatty(),
     ):
-        with display.use_display(shown), shown.steps_of_pipelines():
+        with display.use_display(live), live.steps_of_pipelines():
             yield
 
 
@@ -63,51 +63,61 @@ class LiveDisplay(Display):
         super().__init__()
         self._console = console
         self._spinner = Spinner("dots")
-        self._doing: list[tuple[str, float]] = []
-        self._told: Progress | None = None
+        self._phases: list[tuple[str, float]] = []
+        self._progress: Progress | None = None
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Shows a phase for the duration of the block; phases can be nested."""
-        self._doing.append((_PHASES.get(name, name), time.monotonic()))
+        self._phases.append((_PHASES.get(name, name), time.monotonic()))
         try:
             yield
         finally:
-            self._doing.pop()
+            self._phases.pop()
 
     def begin(self) -> None:
         """Resets the progress for a new training."""
         super().begin()
-        self._told = None
+        self._progress = None
 
-    def show(self, told: Progress) -> None:
+    def show(self, progress: Progress) -> None:
         """Stores the progress for the next redraw."""
-        self._recent.add(told)
+        self._recent.add(progress)
         # The details may be empty if they are being rewritten at the moment; keep the previous ones then.
-        self._told = told if told.details or self._told is None else _with_details(told, self._told)
+        self._progress = (
+            progress if progress.details or self._progress is None else _with_details(progress, self._progress)
+        )
 
     def end(self) -> None:
         """Logs the final progress line, with the speed over the whole training."""
-        if self._told is not None and self._told.seconds > 0:
-            absl_logging.info("%s", display.line(self._told, _over_all(self._told)))
-        self._told = None
+        if self._progress is not None and self._progress.seconds > 0:
+            absl_logging.info("%s", display.line(self._progress, _overall_speed(self._progress)))
+        self._progress = None
 
     def line(self) -> RenderableType:
         """Returns the progress line: spinner, phase, progress bar, and text with the elapsed time."""
-        if not self._doing:
+        if not self._phases:
             return Text("")
-        name, since = self._doing[-1]
-        told = self._told
+        name, since = self._phases[-1]
+        progress = self._progress
         cells: list[RenderableType] = [self._spinner, Text(printable(name), style="bold")]
-        if told is not None and told.details.get("total"):
-            cells.append(ProgressBar(told.details["total"], min(told.step, told.details["total"]), width=_BAR))
-        said = parts(told, self._recent) if told is not None else ["starting"] if name == _PHASES["training"] else []
+        if progress is not None and progress.details.get("total"):
+            cells.append(
+                ProgressBar(progress.details["total"], min(progress.step, progress.details["total"]), width=_BAR)
+            )
+        texts = (
+            parts(progress, self._recent)
+            if progress is not None
+            else ["starting"]
+            if name == _PHASES["training"]
+            else []
+        )
         table = Table.grid(padding=(0, 1), expand=True)
         for _ in cells:
             table.add_column(no_wrap=True)
         # Only this column is truncated if the line is too long.
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-        table.add_row(*cells, Text(printable(" · ".join([*said, duration_text(round(time.monotonic() - since))]))))
+        table.add_row(*cells, Text(printable(" · ".join([*texts, duration_text(round(time.monotonic() - since))]))))
         return table
 
     @contextlib.contextmanager
@@ -125,35 +135,35 @@ class LiveDisplay(Display):
     def step(self, name: str, begins: bool) -> None:
         """Starts or ends the phase of a pipeline step; an ended step is printed with its duration."""
         if begins:
-            self._doing.append((name, time.monotonic()))
-        elif self._doing:
-            _, since = self._doing.pop()
+            self._phases.append((name, time.monotonic()))
+        elif self._phases:
+            _, since = self._phases.pop()
             took = duration_text(round(time.monotonic() - since))
             self._console.print(Text.assemble(("✓ ", "green"), f"{printable(name)} ", (took, "dim")))
 
 
 class _Steps(logging.Handler):
-    def __init__(self, shown: LiveDisplay) -> None:
+    def __init__(self, live: LiveDisplay) -> None:
         super().__init__()
-        self._shown = shown
+        self._display = live
 
     def emit(self, record: logging.LogRecord) -> None:
         if found := setup.parse_step(record):
-            self._shown.step(*found)
+            self._display.step(*found)
 
 
 def _is_no_step(record: logging.LogRecord) -> bool:
     return setup.parse_step(record) is None
 
 
-def _with_details(told: Progress, before: Progress) -> Progress:
-    told.details.update(before.details)
-    return told
+def _with_details(progress: Progress, before: Progress) -> Progress:
+    progress.details.update(before.details)
+    return progress
 
 
-def _over_all(told: Progress) -> RecentProgress:
+def _overall_speed(progress: Progress) -> RecentProgress:
     """Returns the speed averaged over the whole training."""
     recent = RecentProgress()
-    for seconds, steps, examples in ((0.0, 0.0, 0.0), (told.seconds, told.steps, told.examples)):
+    for seconds, steps, examples in ((0.0, 0.0, 0.0), (progress.seconds, progress.steps, progress.examples)):
         recent.add_counts(seconds, steps, examples, {})
     return recent

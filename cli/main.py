@@ -35,7 +35,7 @@ from .configuration import with_config
 from .variables import check_variables
 
 _NO_THREAD = "can't start new thread"
-_NO_MEMORY = "No more memory was to be had, from the machine or within a limit (of the container, or ulimit)."
+_NO_MEMORY = "Out of memory: the machine's memory or a limit (container or ulimit) is exhausted."
 
 
 class _Group(click.Group):
@@ -51,9 +51,9 @@ class _Group(click.Group):
         return with_config(command)
 
 
-def _show_stack(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+def _print_versions(context: click.Context, parameter: click.Parameter, requested: bool) -> None:
     del parameter
-    if wanted and not context.resilient_parsing:
+    if requested and not context.resilient_parsing:
         versions = stack()
         for name in ("generic-trainer", *sorted(versions.keys() - {"generic-trainer"})):
             click.echo(f"{name} {versions[name]}")
@@ -64,7 +64,7 @@ def _show_stack(context: click.Context, parameter: click.Parameter, wanted: bool
     cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "GENERIC_TRAINER"}
 )
 @click.option(
-    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_stack, allow_from_autoenv=False,
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_versions, allow_from_autoenv=False,
     help="Show the versions of generic-trainer and its dependencies, and exit.",
 )  # fmt: skip
 @click.option("-v", "--verbose", is_flag=True, help="Show all logs of TensorFlow, TFX and Beam.")
@@ -82,16 +82,16 @@ def cli(verbose: bool) -> None:
     check_variables(os.environ, str(click.get_current_context().invoked_subcommand))
 
 
-_came: list[BaseException] = []  # exceptions raised by the signal handler
+_signals_raised: list[BaseException] = []  # exceptions raised by the signal handler
 
 
 def main() -> None:
     """Runs the command and exits with its exit code."""
     standard_streams.make_reliable()
-    _heed_signals()
+    _install_signal_handlers()
     code = _exit_code()
     if error := standard_streams.output_error():
-        _say(f"generic-trainer: not all could be printed: standard output: {error.strerror}.")
+        _print_error(f"generic-trainer: the output is incomplete: standard output: {error.strerror}.")
         code = code or 1
     sys.stderr.flush()
     generated_modules.remove_all()
@@ -100,19 +100,19 @@ def main() -> None:
     os._exit(code)
 
 
-def _heed_signals() -> None:
+def _install_signal_handlers() -> None:
     """Installs signal handlers that raise, so that child processes are ended and staging directories removed."""
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         if number == signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:  # ignored, as by nohup
-            signal.signal(number, _end)
+            signal.signal(number, _raise_for_signal)
 
 
-def _end(number: int, frame: FrameType | None) -> None:
+def _raise_for_signal(number: int, frame: FrameType | None) -> None:
     del frame
     for again in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(again, lambda *_: None)  # a second signal must not interrupt the cleanup
-    _came.append(KeyboardInterrupt() if number == signal.SIGINT else Terminated(number))
-    raise _came[-1]
+    _signals_raised.append(KeyboardInterrupt() if number == signal.SIGINT else Terminated(number))
+    raise _signals_raised[-1]
 
 
 def _exit_code() -> int:
@@ -123,7 +123,7 @@ def _exit_code() -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except BaseException as error:
-        return _code_of(_came[0] if _came else error)  # click and Beam replace the exception
+        return _code_of(_signals_raised[0] if _signals_raised else error)  # click and Beam replace the exception
 
 
 def _code_of(error: BaseException) -> int:
@@ -132,22 +132,22 @@ def _code_of(error: BaseException) -> int:
         error.show()
         return 2
     if isinstance(error, (click.Abort, KeyboardInterrupt)):
-        _say(f"generic-trainer: interrupted; {_left_by(error)}")
+        _print_error(f"generic-trainer: interrupted; {_interrupt_note(error)}")
         return 130
     if isinstance(error, Terminated):
-        _say(f"generic-trainer: {error}; {_left_by(error)}")
+        _print_error(f"generic-trainer: {error}; {_interrupt_note(error)}")
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
     error = temporary_folder.explain(error) or error
     if isinstance(error, TrainerError):
         if isinstance(error.__cause__, RemoteTraceback) and error.exit_code == 1:
-            _say(str(error.__cause__).strip())
-        _say(f"generic-trainer: {error}")
+            _print_error(str(error.__cause__).strip())
+        _print_error(f"generic-trainer: {error}")
         return error.exit_code
     if problem := _problem_with_input(error):
-        _say(f"generic-trainer: {problem}")
+        _print_error(f"generic-trainer: {problem}")
         return 2
-    _show(error)
+    _print_failure(error)
     return 1
 
 
@@ -162,18 +162,18 @@ def _problem_with_input(error: BaseException) -> str:
     return ""
 
 
-def _show(error: BaseException) -> None:
+def _print_failure(error: BaseException) -> None:
     """Prints the traceback once, then a one-line summary."""
     remote = error.__cause__
     text = remote.text if isinstance(remote, RemoteTraceback) else traceback_of(error)
-    said = storage_errors.hint(error) or _in_short(error)  # TensorFlow's message on the disk is printed above
-    if isinstance(error, MemoryError) or _NO_THREAD in said:  # messages that do not name the cause
-        said = f"{said}. {_NO_MEMORY}".removeprefix(". ")
+    message = storage_errors.hint(error) or _short_message(error)  # TensorFlow's message on the disk is printed above
+    if isinstance(error, MemoryError) or _NO_THREAD in message:  # messages that do not name the cause
+        message = f"{message}. {_NO_MEMORY}".removeprefix(". ")
     notes = [note for note in getattr(error, "__notes__", ()) if note not in text]  # not in the traceback
-    _say("\n".join([text.rstrip(), *notes, f"generic-trainer: failed: {type(error).__qualname__}: {said}"]))
+    _print_error("\n".join([text.rstrip(), *notes, f"generic-trainer: failed: {type(error).__qualname__}: {message}"]))
 
 
-def _in_short(error: BaseException) -> str:
+def _short_message(error: BaseException) -> str:
     """Returns an error's message: in one line for TensorFlow's errors, and the location for errors of bad data."""
     notes: list[str] = getattr(error, "__notes__", [])
     if type(error).__name__ in ("DataLossError", "InvalidArgumentError", "UnicodeDecodeError") and len(notes) > 1:
@@ -181,12 +181,12 @@ def _in_short(error: BaseException) -> str:
     return one_line_message(error) if type(error).__module__.startswith("tensorflow.") else message_of(error)
 
 
-def _left_by(error: BaseException) -> str:
+def _interrupt_note(error: BaseException) -> str:
     """Returns an interrupt's note on what was already published, or the text that nothing was."""
     return next(iter(getattr(error, "__notes__", ())), "nothing was published.")
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     """Prints an error to standard error, with secrets redacted and control characters replaced."""
     click.echo(printable_lines(masked_text(text)), err=True)
 

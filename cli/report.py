@@ -16,7 +16,7 @@ from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.setup import keep_logs
 from ..pipelines.history.metric_comparison import is_higher_better
 from ..pipelines.history.runs import Run, find_run
-from .history_flags import PlaceFlags, place_flags, where
+from .history_flags import LocationFlags, location_flags, pop_locations
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -33,8 +33,8 @@ _COMPARISON = "comparison.html"
     help="Report file (default: report.html in the model run; comparison.html with --compare).",
 )
 @click.option("--open", "opened", is_flag=True, help="Open the report in the browser.")
-@place_flags
-def report(run: str, others: Sequence[str], output: str | None, opened: bool, **flags: Unpack[PlaceFlags]) -> None:
+@location_flags
+def report(run: str, others: Sequence[str], output: str | None, opened: bool, **flags: Unpack[LocationFlags]) -> None:
     """Writes an HTML report on one RUN, or a comparison of several.
 
     RUN is `last`, a run id or a prefix of one, the name of a pipeline run, or a directory: an --output of train, a
@@ -45,15 +45,15 @@ def report(run: str, others: Sequence[str], output: str | None, opened: bool, **
       generic-trainer report last --open
       generic-trainer report out --compare out.before --output comparison.html
     """  # noqa: D301 (click's mark of lines to keep)
-    names, places = (run, *others), where(flags)
+    names, places = (run, *others), pop_locations(flags)
     runs = [find_run(name, **places) for name in names]
     folders = [_folder_of(found, name) for found, name in zip(runs, names, strict=True)]
     path = output or (_COMPARISON if others else "")
     try:
-        written = _compared(runs, folders, path) if others else _reported(runs[0], folders[0], path)
+        written = _write_comparison(runs, folders, path) if others else _write_report(runs[0], folders[0], path)
     except OSError as error:
         place, reason = path or folders[0], error.strerror or type(error).__name__
-        raise InputError(f"{place}: cannot write there ({reason}). Choose a place with --output.") from error
+        raise InputError(f"{place}: cannot write there ({reason}). Choose another file with --output.") from error
     click.echo(written)
     if opened:
         webbrowser.open(pathlib.Path(written).absolute().as_uri())
@@ -64,19 +64,19 @@ def _folder_of(run: Run, name: str) -> str:
     if not run.model_run or not run.record:
         raise InputError(
             f"{name}: the run {run.id[:12]} ({run.status}) has no run.json to report on. TFX deletes the outputs of a "
-            "failed step; of the last ten failed runs the record is kept in `model_run/.failed` of the pipeline's root."
+            "failed step; the records of the last ten failed runs are kept in `model_run/.failed` in the pipeline root."
         )
     return run.model_run
 
 
-def _reported(run: Run, folder: str, path: str) -> str:
+def _write_report(run: Run, folder: str, path: str) -> str:
     keep_logs(os.devnull, native=True)  # reading evaluation results imports TFMA and TensorFlow
     from ..pipelines.reporting.sections import make_pipeline_parts
 
     return write_report(folder, run.record, make_pipeline_parts(run), path)
 
 
-def _compared(runs: Sequence[Run], folders: Sequence[str], path: str) -> str:
+def _write_comparison(runs: Sequence[Run], folders: Sequence[str], path: str) -> str:
     from ..executors.reporting.comparison import comparison
     from ..executors.reporting.page import html_of
 

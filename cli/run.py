@@ -24,14 +24,14 @@ from . import run_check
 from .history_flags import metadata_flag
 from .pipeline_flags import pipeline_flags, pipeline_options
 from .submitted_command import Submittable
-from .summary import hyperparameters_of, print_summary, told_of
+from .summary import hyperparameters_of, print_summary, summary_lines
 from .terminal import live_display, logs_of_pipeline
 
 if TYPE_CHECKING:
     from ..pipelines.local.outcome import Outcome
 
 _UNCHECKED = (
-    "--no-check skipped the check, which finds the examples, the schema and the Keras version that the module needs."
+    "--no-check skipped the check, which determines the examples, schema and Keras version that the module needs."
 )
 
 
@@ -61,13 +61,13 @@ def run(check: bool, **flags: object) -> None:
             data, changes = convert_data_in_root(options["data"], options["pipeline_root"])
         for change in changes:
             logging.info("%s", change)
-        outcome = _outcome({**options, "data": data}, check)
-    _show(outcome)
+        outcome = _run_pipeline({**options, "data": data}, check)
+    _print_outcome(outcome)
     if options["push"] and outcome.pushed_model is None:
-        raise NotPushedError(_not_pushed(outcome))
+        raise NotPushedError(_not_pushed_message(outcome))
 
 
-def _outcome(options: PipelineKeywords, check: bool) -> Outcome:
+def _run_pipeline(options: PipelineKeywords, check: bool) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         modules = find_modules(options["module_file"], scratch, options["transform_module"], options["tuner_module"])
         # Transform loads its module in this process, so its Keras version must be set before TensorFlow is imported.
@@ -75,11 +75,11 @@ def _outcome(options: PipelineKeywords, check: bool) -> Outcome:
         os.environ.update(keras.environment())
         tunes = has_tuner_step(modules, options["tune"], options["tune_steps"], options["hyperparameters"])
 
-        checking = run_check.begin(options, modules, tunes) if check else None
+        checking = run_check.start(options, modules, tunes) if check else None
         with display.current().phase("Checking module and data" if checking else "Starting"):
             from ..pipelines.local.pipeline import LocalPipeline, run_with_modules  # imports TFX: seconds
 
-            findings = checking.require_passed() if checking else run_check.noted(options, modules, tunes)
+            findings = checking.require_passed() if checking else run_check.recorded_findings(options, modules, tunes)
         try:
             found = LocalPipeline(**run_check.with_findings(options, findings))
             return run_with_modules(found, modules)
@@ -89,10 +89,10 @@ def _outcome(options: PipelineKeywords, check: bool) -> Outcome:
             raise
         finally:
             if checking:
-                checking.note()
+                checking.record()
 
 
-def _show(outcome: Outcome) -> None:
+def _print_outcome(outcome: Outcome) -> None:
     if outcome.cached:
         click.echo(f"From the cache: {', '.join(outcome.cached)}")
     places = {
@@ -104,7 +104,7 @@ def _show(outcome: Outcome) -> None:
         "Metadata": outcome.metadata,
     }
     record = run_record.read(outcome.model_run) if outcome.model_run else {}
-    print_summary({**places, **told_of(record)}, outcome.metrics, hyperparameters_of(record))
+    print_summary({**places, **summary_lines(record)}, outcome.metrics, hyperparameters_of(record))
     for name, metrics in outcome.slices.items():
         own = (f"{metric} {value:.4g}" for metric, value in metrics.items() if not metric.endswith("_diff"))
         click.echo(printable(f"{name}: {', '.join(own)}"))
@@ -112,8 +112,8 @@ def _show(outcome: Outcome) -> None:
         click.echo(printable(outcome.reason))
 
 
-def _not_pushed(outcome: Outcome) -> str:
-    reason = outcome.reason or "it is not good enough by the Evaluator's configuration"
+def _not_pushed_message(outcome: Outcome) -> str:
+    reason = outcome.reason or "its metrics do not meet the thresholds of the Evaluator's configuration"
     return f"The model was not pushed: {reason.rstrip('.')}. It is kept in {outcome.model}."
 
 

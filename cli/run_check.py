@@ -1,10 +1,10 @@
 """The preflight check of `run`, in a subprocess while this process imports TFX.
 
-check = begin(options, modules, tunes)    # pipeline options
+check = start(options, modules, tunes)    # pipeline options
 from ..pipelines.local import …   # seconds
 findings = check.require_passed()   # {"train_examples": "raw"}: values for the pipeline's options
 …
-check.note()                      # records in the pipeline's root that this request has passed
+check.record()                    # records in the pipeline's root that this request has passed
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.exceptions import rebuild
 from ..pipelines.definition.options import PipelineKeywords
 from ..pipelines.definition.pipeline_root import ROOT_MARKER
-from .verdict_lines import verdict_lines
+from .verdict_format import format_verdict
 
 _WORKER = "generic_trainer.executors.preflight.check"
 _ERRORS = {1: TrainingProcessError, 2: InputError, 3: ModelCheckError}
 
 
-def begin(options: PipelineKeywords, modules: PipelineModules, tunes: bool) -> BackgroundCheck:
+def start(options: PipelineKeywords, modules: PipelineModules, tunes: bool) -> BackgroundCheck:
     """Starts the check of a pipeline in the background.
 
     Args:
@@ -50,7 +50,7 @@ def begin(options: PipelineKeywords, modules: PipelineModules, tunes: bool) -> B
     return BackgroundCheck(_request(options, modules, tunes), os.path.abspath(options["pipeline_root"]))
 
 
-def noted(options: PipelineKeywords, modules: PipelineModules, tunes: bool) -> dict[str, object]:
+def recorded_findings(options: PipelineKeywords, modules: PipelineModules, tunes: bool) -> dict[str, object]:
     """Returns the findings of an earlier check of the same options in the same root, or {}, without checking."""
     digest = stamp.fingerprint(_request(options, modules, tunes))
     return stamp.findings(os.path.abspath(options["pipeline_root"]), digest) or {}
@@ -78,9 +78,9 @@ class BackgroundCheck:
         self._state = request.to_json()
         self._report: Report | None = None
         self._error: Exception | None = None
-        self._known = stamp.findings(root, self._digest)
+        self._known_findings = stamp.findings(root, self._digest)
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self.is_known = self._known is not None
+        self.is_known = self._known_findings is not None
         if not self.is_known:
             self._thread.start()
 
@@ -94,8 +94,8 @@ class BackgroundCheck:
           TrainerError: When a check of files, options or the model failed.
           Exception: An exception of the user's module.
         """
-        if self._known is not None:
-            return self._known
+        if self._known_findings is not None:
+            return self._known_findings
         self._thread.join()
         if self._error is not None:
             raise self._error
@@ -103,21 +103,21 @@ class BackgroundCheck:
         if (failed := self._report.first_failure) is not None:
             for verdict in self._report.verdicts:
                 if verdict.status not in (PASSED, NOT_REACHED):
-                    click.echo("\n".join(verdict_lines(verdict)), err=True)
-            logging.error("The run would fail at %s (--no-check runs it all the same).", failed.item)
-            raise _raised(failed)
+                    click.echo("\n".join(format_verdict(verdict)), err=True)
+            logging.error("The run would fail at %s (use --no-check to run it anyway).", failed.item)
+            raise _make_error(failed)
         for verdict in self._report.verdicts:
             if verdict.status == WARNING:
                 advice = f". {verdict.remedy}" if verdict.remedy else ""
                 logging.warning("Check: %s: %s%s", verdict.item, verdict.text, advice)
         estimate = self._report.get("estimate")
         more = f": {estimate.text}" if estimate and estimate.status == PASSED else ""
-        logging.info("Checked in %.0f s that the run would go through%s", self._report.seconds, more)
+        logging.info("The check passed in %.0f s%s", self._report.seconds, more)
         if plan := self._report.findings.get("evaluation_plan"):
             logging.info("Evaluation: %s", EvaluationPlan.from_json(plan).line())
         return self._report.findings
 
-    def note(self) -> None:
+    def record(self) -> None:
         """Records in the pipeline's root that the check has passed, with its findings."""
         if self._report is not None and self._report.passed and file_io.exists(os.path.join(self._root, ROOT_MARKER)):
             stamp.note(self._root, self._digest, self._report.findings)
@@ -159,7 +159,7 @@ def _request(options: PipelineKeywords, modules: PipelineModules, tunes: bool) -
     )
 
 
-def _raised(verdict: Verdict) -> BaseException:
+def _make_error(verdict: Verdict) -> BaseException:
     """Returns the exception for a failed verdict: the module's exception if there is one, else a TrainerError."""
     if verdict.error is not None:
         return rebuild(verdict.error)

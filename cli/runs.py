@@ -10,12 +10,12 @@ import click
 from ..executors.runtime.quantities import duration_text
 from ..pipelines.history.past_runs import STATUSES
 from ..pipelines.history.runs import Run, find_runs, metric_of
-from .history_flags import PlaceFlags, store_flags, where
-from .tables import Column, moment, number, print_json, print_table
+from .history_flags import LocationFlags, pop_locations, store_flags
+from .tables import Column, format_number, format_time, print_json, print_table
 
-_USUAL = ("auc", "accuracy", "loss")
-_MOST = 3  # metrics per line
-_ID = 8  # characters of an ID; more if these are not unique
+_COMMON_METRICS = ("auc", "accuracy", "loss")
+_MAX_METRICS = 3  # metrics per line
+_ID_LENGTH = 8  # characters of an ID; more if these are not unique
 
 
 @click.command()
@@ -42,25 +42,29 @@ def runs(status: str | None, sort: str | None, limit: int, as_json: bool, **flag
     model, pushed_model, blessed, evaluation, error, pipeline, pipeline_run, metadata, execution, model_artifact.
     """  # noqa: D301 (click's mark of lines to keep)
     found = find_runs(
-        **where(cast("PlaceFlags", flags)), **flags, status=status or "", sort=sort or "", limit=limit and limit + 1
+        **pop_locations(cast("LocationFlags", flags)),
+        **flags,
+        status=status or "",
+        sort=sort or "",
+        limit=limit and limit + 1,
     )
     shown = found[: limit or None]
     if as_json:
         print_json([run.to_json() for run in shown])
     elif not found:
-        click.echo("No runs found. `generic-trainer runs PLACE` looks elsewhere.")
+        click.echo("No runs found. Use `generic-trainer runs PLACE` to search elsewhere.")
     else:
         _print(shown, sort)
         if len(found) > len(shown):
-            click.echo(f"These are the first {limit}; --limit 0 lists all.", err=True)
+            click.echo(f"Only the first {limit} runs are shown; use --limit 0 to show all.", err=True)
 
 
 def _print(found: list[Run], sort: str | None) -> None:
     metrics = _columns_of(found, sort)
-    heads = [Column("run"), Column("started (UTC)"), Column("status"), Column("took", right=True), Column("module")]
+    heads = [Column("run"), Column("started (UTC)"), Column("status"), Column("duration", right=True), Column("module")]
     heads += [Column(name, right=True) for name in metrics]
     heads += [Column("blessed"), Column("pushed"), Column("pipeline"), Column("folder")]
-    length = next((n for n in range(_ID, 32) if len({run.id[:n] for run in found}) == len(found)), 32)
+    length = next((n for n in range(_ID_LENGTH, 32) if len({run.id[:n] for run in found}) == len(found)), 32)
     print_table(heads, [_row(run, run.id[:length], metrics) for run in found])
 
 
@@ -69,11 +73,11 @@ def _row(run: Run, name: str, metrics: list[str]) -> list[str]:
     blessed = {True: "yes", False: "no", None: ""}[run.blessed]
     return [
         name,
-        moment(run.started),
+        format_time(run.started),
         run.status,
         "" if run.seconds is None else duration_text(run.seconds),
         os.path.basename(run.module.partition("@")[0]),  # the name in "name@archive.zip"
-        *("" if value is None else number(value) for value in values),
+        *("" if value is None else format_number(value) for value in values),
         blessed,
         "yes" if run.pushed_model else "",
         run.pipeline,
@@ -94,6 +98,11 @@ def _columns_of(found: list[Run], sort: str | None) -> list[str]:
         for name in {name for split in ("eval", "train") for name in run.metrics.get(split, {})}:
             counts[name] = counts.get(name, 0) + 1
     usual = sorted(
-        counts, key=lambda name: (-counts[name], _USUAL.index(name) if name in _USUAL else len(_USUAL), name)
+        counts,
+        key=lambda name: (
+            -counts[name],
+            _COMMON_METRICS.index(name) if name in _COMMON_METRICS else len(_COMMON_METRICS),
+            name,
+        ),
     )
-    return list(dict.fromkeys([*([sort] if sort else []), *usual]))[:_MOST]
+    return list(dict.fromkeys([*([sort] if sort else []), *usual]))[:_MAX_METRICS]

@@ -16,7 +16,7 @@ from ..executors.runtime.files import file_io
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..executors.training.run import train as train_module
 from .submitted_command import Submittable
-from .summary import print_summary, told_of
+from .summary import print_summary, summary_lines
 from .terminal import keep_logs_in, live_display
 from .train import keep_finished_run
 from .training_flags import options_from, training_flags
@@ -55,7 +55,7 @@ def script(file: str, arguments: tuple[str, ...], output: str, needs_model: bool
     with live_display():
         record = train_module(file, fn_args, options, needs_model=needs_model)
     if task is not None and not task.is_chief:
-        click.echo(f"The {task} has done its part.")
+        click.echo(f"The {task} has finished.")
         return
     model = os.path.join(output, "model", SERVING_DIRS[0])
     model_run = os.path.join(output, "model_run")
@@ -64,7 +64,7 @@ def script(file: str, arguments: tuple[str, ...], output: str, needs_model: bool
         "Report": path_in(model_run),
         "Record": model_run,
     }
-    print_summary({**places, **told_of(run_record.to_run_json(record))}, record.metrics)
+    print_summary({**places, **summary_lines(run_record.to_run_json(record))}, record.metrics)
 
 
 SUBMITTED = {"script": Submittable(script, "file")}

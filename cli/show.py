@@ -14,12 +14,12 @@ from ..executors.reporting.writing import path_in
 from ..executors.runtime.logs.sanitize import printable
 from ..executors.runtime.quantities import duration_text
 from ..pipelines.history.runs import Run, find_run
-from .history_flags import PlaceFlags, place_flags, where
-from .summary import told_of
+from .history_flags import LocationFlags, location_flags, pop_locations
+from .summary import summary_lines
 from .tables import (
     Column,
-    moment,
-    number,
+    format_number,
+    format_time,
     print_json,
     print_pairs,
     print_table,
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run")
-@place_flags
+@location_flags
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: the fields of Run, and its run.json as `record`.")
-def show(run: str, as_json: bool, **flags: Unpack[PlaceFlags]) -> None:
+def show(run: str, as_json: bool, **flags: Unpack[LocationFlags]) -> None:
     """Shows the inputs, duration, metrics and outputs of one RUN.
 
     RUN is `last`, a run id or a prefix of one, the name of a pipeline run, or a directory: an --output of train, a
@@ -48,11 +48,11 @@ def show(run: str, as_json: bool, **flags: Unpack[PlaceFlags]) -> None:
 
     With --json: the keys of `runs --json`, and record, the contents of the run's run.json.
     """  # noqa: D301 (click's mark of lines to keep)
-    found = find_run(run, **where(flags))
+    found = find_run(run, **pop_locations(flags))
     if as_json:
         print_json({**found.to_json(), "record": found.record})
         return
-    print_pairs(_about(found))
+    print_pairs(_run_facts(found))
     _print_metrics(found)
     _print_phases(found.record.get("phases", {}))
     if traceback := found.record.get("traceback"):
@@ -61,14 +61,14 @@ def show(run: str, as_json: bool, **flags: Unpack[PlaceFlags]) -> None:
             click.echo(printable(line))
 
 
-def _about(run: Run) -> dict[str, str | None]:
+def _run_facts(run: Run) -> dict[str, str | None]:
     record = run.record
     code, check, error = record.get("code", {}), record.get("check", {}), run.error or record.get("error")
     took = f", {duration_text(run.seconds)}" if run.seconds is not None else ""
     blessed = {True: "yes", False: "no", None: None}[run.blessed]
     return {
         "Run": run.id,
-        "Status": f"{run.status}, began {moment(run.started)} UTC{took}",
+        "Status": f"{run.status}, started {format_time(run.started)} UTC{took}",
         "Error": f"{error.get('type')}: {error.get('message')}" if error else None,
         "Pipeline": f"{run.pipeline}, run {run.pipeline_run}" if run.pipeline else None,
         "Module": code.get("reference") or run.module,
@@ -78,7 +78,7 @@ def _about(run: Run) -> dict[str, str | None]:
         "Arguments": _arguments(record.get("arguments", {})),
         "Data": _data(record),
         "Versions": ", ".join(f"{name} {version}" for name, version in record.get("stack", {}).items()),
-        **told_of(record),
+        **summary_lines(record),
         "Model": run.model,
         "Complete model, not published" if check else "Rejected": record.get("rejected"),
         "Signatures": ", ".join(check.get("signatures", {})),
@@ -97,19 +97,19 @@ def _with_reason(chosen: Mapping[str, object], key: str) -> str:
 
 def _arguments(arguments: Mapping[str, Any]) -> str:
     """Returns a run's arguments, one per line; options with default values are left out."""
-    usual = json.loads(json.dumps(dataclasses.asdict(TrainingOptions())))
+    defaults = json.loads(json.dumps(dataclasses.asdict(TrainingOptions())))
     options = arguments.get("options", {})
-    asked = {name: arguments.get(name) for name in ("train_steps", "eval_steps", "base_model", "hyperparameters")}
-    asked |= {f"custom_config.{name}": value for name, value in (arguments.get("custom_config") or {}).items()}
-    asked |= {name: value for name, value in options.items() if value != usual.get(name)}
-    return "\n".join(f"{name} = {value}" for name, value in asked.items() if value is not None)
+    requested = {name: arguments.get(name) for name in ("train_steps", "eval_steps", "base_model", "hyperparameters")}
+    requested |= {f"custom_config.{name}": value for name, value in (arguments.get("custom_config") or {}).items()}
+    requested |= {name: value for name, value in options.items() if value != defaults.get(name)}
+    return "\n".join(f"{name} = {value}" for name, value in requested.items() if value is not None)
 
 
 def _data(record: RunJson) -> str:
     lines = []
     arguments = record.get("arguments", {})
-    asked = {"train_files": arguments.get("train_files"), "eval_files": arguments.get("eval_files")}
-    for name, patterns in asked.items():
+    requested = {"train_files": arguments.get("train_files"), "eval_files": arguments.get("eval_files")}
+    for name, patterns in requested.items():
         known = record.get("data", {}).get(name, {})
         for pattern in patterns or ():
             size = f", {known['bytes']:,} bytes" if "bytes" in known else ""
@@ -121,14 +121,14 @@ def _data(record: RunJson) -> str:
 def _print_metrics(run: Run) -> None:
     splits = [split for split in ("train", "eval") if run.metrics.get(split)]
     names = list(dict.fromkeys(name for split in splits for name in run.metrics[split]))
-    rows = [[name, *(_shown(run.metrics[split].get(name)) for split in splits)] for name in names]
+    rows = [[name, *(_cell(run.metrics[split].get(name)) for split in splits)] for name in names]
     if rows:
         click.echo()
         print_table([Column("metric"), *(Column(split, right=True) for split in splits)], rows)
 
 
-def _shown(value: float | None) -> str:
-    return "" if value is None else number(value)
+def _cell(value: float | None) -> str:
+    return "" if value is None else format_number(value)
 
 
 def _print_phases(phases: dict[str, float]) -> None:

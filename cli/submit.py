@@ -25,7 +25,7 @@ from ..pipelines.submit.submission import SubmittedJob, derived_name
 from ..pipelines.submit.vertex import CustomJob, Vertex
 from .submit_request import KUBERAY, VERTEX, SubmitRequest
 from .submitted_command import CommandLine, read_command_line
-from .submitted_files import packed, require_reachable
+from .submitted_files import pack_modules, require_reachable
 from .training_flags import parse_custom_config
 from .worker_counts import SERVERS, WORKERS
 
@@ -92,10 +92,10 @@ def submit(command: tuple[str, ...], **flags: Any) -> None:
     """  # noqa: D301 (click's mark of lines to keep)
     request = SubmitRequest(**flags)
     elastic = read_elastic_job(request.elastic_job) if request.elastic_job else None
-    line = _read(request, [*(elastic.command if elastic else ()), *command])
+    line = _parse_command(request, [*(elastic.command if elastic else ()), *command])
     folders = request.folders(elastic)
     require_reachable(line, folders, request.in_image, request.hint)
-    archives = packed(line, request.code_root, folders, request.in_image)
+    archives = pack_modules(line, request.code_root, folders, request.in_image)
     job = _job(request, line, archives, elastic)
     manifest, notes = _manifest(request, job, elastic)
     notes += [line.kind.note] if line.kind.note else []
@@ -104,17 +104,17 @@ def submit(command: tuple[str, ...], **flags: Any) -> None:
     _write(request, manifest, notes)
     if request.sends:
         is_kuberay = request.platform == KUBERAY
-        made = kuberay.send(manifest) if is_kuberay else vertex.send(manifest, request.project, request.region)
-        click.echo(f"Created {made}.", err=True)
+        created = kuberay.send(manifest) if is_kuberay else vertex.send(manifest, request.project, request.region)
+        click.echo(f"Created {created}.", err=True)
 
 
-def _read(request: SubmitRequest, words: Sequence[str]) -> CommandLine:
+def _parse_command(request: SubmitRequest, words: Sequence[str]) -> CommandLine:
     """Parses the command line, and raises InputError if it contains secrets or cannot run on the platform."""
     try:
         line = read_command_line(words)
     except click.NoSuchOption as error:
         if any(error.option_name in parameter.opts for parameter in submit.params):
-            raise InputError(f"{error.option_name} belongs to submit: give it before {words[0]!r}.") from error
+            raise InputError(f"{error.option_name} is an option of submit: put it before {words[0]!r}.") from error
         raise
     for parameter, written in line.given:
         name, text = str(parameter.name), written if isinstance(written, str) else ""
@@ -123,11 +123,11 @@ def _read(request: SubmitRequest, words: Sequence[str]) -> CommandLine:
         require_no_secrets(line.flag(name), text, request.not_secret)
     if line.command == "run" and request.platform == VERTEX:
         raise InputError(
-            "run: a pipeline keeps its metadata in SQLite, which needs a real file system; Vertex AI's jobs have none "
-            "that stays. Submit it --to kuberay with a volume, or submit train."
+            "run: a pipeline stores its metadata in SQLite, which needs a persistent file system; Vertex AI jobs have "
+            "none. Submit it with --to kuberay and a volume, or submit train."
         )
     if line.values.get("cluster") and request.platform == KUBERAY:
-        raise InputError("--cluster tries a cluster on one machine. On Ray give --engine ray --workers N --ps N.")
+        raise InputError("--cluster starts a cluster on one machine. On Ray, use --engine ray --workers N --ps N.")
     return line
 
 
@@ -137,12 +137,12 @@ def _job(
     image = request.image or (elastic.image if elastic else "")
     if not image:
         raise InputError(
-            "submit needs --image: one that holds generic-trainer (for kuberay generic-trainer[kuberay]) and what the "
-            "module imports."
+            "submit needs --image: a container image with generic-trainer (for kuberay generic-trainer[kuberay]) and "
+            "the module's imports."
         )
-    options, evaluators = _on_vertex(line) if request.platform == VERTEX else (line.options, 0)
+    options, evaluators = _vertex_options(line) if request.platform == VERTEX else (line.options, 0)
     return SubmittedJob(
-        name=request.name or derived_name(elastic.name if elastic else _subject(line), kuberay.LONGEST_NAME),
+        name=request.name or derived_name(elastic.name if elastic else _module_name(line), kuberay.LONGEST_NAME),
         image=image,
         command=line.words(_changes(request, line, archives)),
         options=options,
@@ -166,25 +166,25 @@ def _changes(request: SubmitRequest, line: CommandLine, archives: Mapping[str, C
     return changes
 
 
-def _on_vertex(line: CommandLine) -> tuple[TrainingOptions, int]:
+def _vertex_options(line: CommandLine) -> tuple[TrainingOptions, int]:
     """Returns the options with the number of workers and parameter servers, and the number of evaluators.
 
     They are taken from --engine ray with --workers and --ps, or from --cluster.
     """
     options = line.options
     if options.cluster_address:
-        raise InputError(f"--cluster-address {options.cluster_address}: Vertex AI's jobs use no Ray cluster.")
+        raise InputError(f"--cluster-address {options.cluster_address}: Vertex AI jobs do not use a Ray cluster.")
     if not line.values.get("cluster"):
         return options, 0
     if "workers" in {parameter.name for parameter, _ in line.given}:
-        raise InputError("--cluster and --workers both say how many there are. Give one of them.")
+        raise InputError("--cluster and --workers both set the number of workers. Give one of them.")
     counts = parse_counts(line.values["cluster"])
     training = sum(counts.get(role, 0) for role in (CHIEF, MASTER, WORKER))
     counted = dataclasses.replace(options, engine=RAY, workers=str(training), ps=counts.get(PS, 0))
     return counted, counts.get(EVALUATOR, 0)
 
 
-def _subject(line: CommandLine) -> str:
+def _module_name(line: CommandLine) -> str:
     """Returns the module's name, from which the job's default name is derived."""
     reference = str(line.values[line.kind.named_by or line.kind.module]).partition("@")[0]
     return posixpath.basename(reference).removesuffix(".py")
@@ -201,7 +201,7 @@ def _manifest(
     manifest = kuberay.ray_job(job, request.kuberay(elastic))
     notes = [*(elastic.notes if elastic else ()), *kuberay.remarks(job)]
     if elastic and not request.image:
-        notes.append(f"The image {job.image} is the ElasticJob's own: it has to hold generic-trainer[kuberay].")
+        notes.append(f"The image {job.image} is from the ElasticJob; it must contain generic-trainer[kuberay].")
     return manifest, notes
 
 
@@ -225,5 +225,5 @@ def _write(request: SubmitRequest, manifest: Mapping[str, object], notes: list[s
     else:
         region, project = request.region or "REGION", request.project or "PROJECT"
         parent = f"https://{region}-aiplatform.googleapis.com/v1/projects/{project}/locations/{region}"
-        how = f"POST it to {parent}/customJobs, or --send"
+        how = f"POST it to {parent}/customJobs, or use --send"
     click.echo(f"Wrote {request.output}; to start the job: {how}", err=True)

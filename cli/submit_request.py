@@ -65,11 +65,11 @@ class SubmitRequest:
         for platform, flags in _ONLY.items():
             for name, flag in flags.items():
                 if platform != self.platform and getattr(self, name):
-                    raise InputError(f"{flag} is for --to {platform}, and this is {self.platform}.")
+                    raise InputError(f"{flag} requires --to {platform}, not --to {self.platform}.")
         if self.platform == VERTEX and self.sends and not (self.project and self.region):
             raise InputError("--send needs --project and --region.")
         if self.staging_bucket and not self.staging_bucket.startswith("gs://"):
-            raise InputError(f"--staging-bucket {self.staging_bucket}: give a gs:// URI.")
+            raise InputError(f"--staging-bucket {self.staging_bucket}: must be a gs:// URI.")
 
     @property
     def claims(self) -> tuple[Volume, ...]:
@@ -80,8 +80,8 @@ class SubmitRequest:
     def hint(self) -> str:
         """The remedy for a path on this machine, as a sentence for error messages."""
         if self.platform == VERTEX:
-            return f"Give gs://bucket/… or {vertex.BUCKETS}/bucket/…."
-        return "Give URIs such as gs://bucket/…, or folders of a volume that --volume CLAIM:/FOLDER mounts."
+            return f"Use gs://bucket/… or {vertex.BUCKETS}/bucket/…."
+        return "Use URIs such as gs://bucket/…, or folders of a volume mounted with --volume CLAIM:/FOLDER."
 
     def folders(self, elastic: ElasticJob | None) -> list[str]:
         """Returns the folders that are mounted on the platform."""

@@ -72,7 +72,7 @@ class CommandLine:
 
     def flag(self, name: str) -> str:
         """Returns a parameter's name on the command line."""
-        return next(shown(parameter) for parameter in self.kind.command.params if parameter.name == name)
+        return next(flag_name(parameter) for parameter in self.kind.command.params if parameter.name == name)
 
     def words(self, changes: Mapping[str, str | None]) -> tuple[str, ...]:
         """Returns the words of the command line, starting with the command's name.
@@ -92,13 +92,13 @@ class CommandLine:
             elif isinstance(value, bool):
                 options.append((parameter.opts if value else parameter.secondary_opts)[0])
             else:
-                options.append(shown(parameter) if value is None else f"{shown(parameter)}={value}")
+                options.append(flag_name(parameter) if value is None else f"{flag_name(parameter)}={value}")
         given = {parameter.name for parameter, _ in self.given}
         added = [f"{self.flag(name)}={value}" for name, value in changes.items() if value and name not in given]
         return (*self.command.split(), *arguments, *options, *added)
 
 
-def shown(parameter: click.Parameter) -> str:
+def flag_name(parameter: click.Parameter) -> str:
     """Returns an option's longest name, or an argument's name in upper case."""
     return max(parameter.opts, key=len) if isinstance(parameter, click.Option) else str(parameter.name).upper()
 
@@ -127,7 +127,7 @@ def read_command_line(words: Sequence[str]) -> CommandLine:
             continue
         given.append((parameter, value if isinstance(value, (str, bool)) else None))
     if context.params.get("vscode"):
-        raise InputError("--vscode writes a debug configuration and runs nothing. Leave it out to submit the job.")
+        raise InputError("--vscode writes a debug configuration and runs nothing. Omit it to submit the job.")
     return CommandLine(name, kind, dict(context.params), tuple(given))
 
 

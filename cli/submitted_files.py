@@ -24,7 +24,7 @@ _PATHS = (
     *("training_data", "validation_data", "checkpoint_dir", "checkpoint_dir_for_init"),
 )
 _TABLES = ("training_data", "validation_data")  # these may also be names of tables
-_ON_A_FILE_SYSTEM = ("pipeline_root", "push_to")  # TFX's local runners do not support URIs here
+_LOCAL_ONLY = ("pipeline_root", "push_to")  # TFX's local runners do not support URIs here
 
 
 def require_reachable(line: CommandLine, folders: Sequence[str], in_image: Sequence[str], hint: str) -> None:
@@ -45,21 +45,23 @@ def require_reachable(line: CommandLine, folders: Sequence[str], in_image: Seque
         for value in values if isinstance(values, tuple) else [values]:
             if not value or (name in _TABLES and _is_table(value)):
                 continue
-            readable = folders if name in ("output", "checkpoint_dir", *_ON_A_FILE_SYSTEM) else (*folders, *in_image)
+            readable = folders if name in ("output", "checkpoint_dir", *_LOCAL_ONLY) else (*folders, *in_image)
             if not is_reachable(value, readable):
                 default = "" if any(parameter.name == name for parameter, _ in line.given) else " (its default)"
                 bad.append(f"{line.flag(name)} {value}{default}")
-            elif name in _ON_A_FILE_SYSTEM and file_io.is_remote(value):
-                raise InputError(f"{line.flag(name)} {value}: a pipeline writes to folders. Mount one with --volume.")
+            elif name in _LOCAL_ONLY and file_io.is_remote(value):
+                raise InputError(
+                    f"{line.flag(name)} {value}: a pipeline needs a folder here, not a URI. Mount one with --volume."
+                )
     if bad:
-        raise InputError(f"{', '.join(bad)}: on this machine only, and the job runs on others. {hint}")
+        raise InputError(f"{', '.join(bad)}: on this machine only, but the job runs on others. {hint}")
 
 
 def _is_table(value: str) -> bool:
     return "/" not in value and not os.path.exists(value)
 
 
-def packed(
+def pack_modules(
     line: CommandLine, code_root: str, folders: Sequence[str], in_image: Sequence[str]
 ) -> dict[str, CodeArchive]:
     """Packs the command line's modules into archives, except modules that the job can already access.
@@ -78,20 +80,19 @@ def packed(
       InputError: When a module is on this machine only and there is no `code_root`, or the job cannot read there.
     """
     if code_root and not is_reachable(code_root, folders):
-        raise InputError(f"--code-root {code_root}: the job cannot read there. Give a URI, or a folder of a volume.")
+        raise InputError(f"--code-root {code_root}: not readable from the job. Use a URI, or a folder of a volume.")
     found = {}
     for name, reference in _references(line).items():
         place = path_in_reference(reference) or (reference if line.kind.file_in else None)
         if place and is_reachable(place, (*folders, *in_image)):
             continue
         if code_root:
-            found[name] = _packed(line, name, reference)
+            found[name] = _pack_module(line, name, reference)
         elif place:
-            dotted = "" if line.kind.file_in else ", or give package.module for one that the image has"
+            dotted = "" if line.kind.file_in else ", or use package.module for a module in the image"
             raise InputError(
-                f"{line.flag(name)} {reference} is a file of this machine, and a manifest cannot hold it. Give "
-                f"--code-root URI, where an archive of it is put for the job{dotted}. For a folder of the image: "
-                "--in-image FOLDER."
+                f"{line.flag(name)} {reference} is a file on this machine, which the job cannot read. Set --code-root "
+                f"URI to upload an archive of it{dotted}. If the image contains its folder, add --in-image FOLDER."
             )
     return found
 
@@ -110,7 +111,7 @@ def _references(line: CommandLine) -> dict[str, str]:
     return given
 
 
-def _packed(line: CommandLine, name: str, reference: str) -> CodeArchive:
+def _pack_module(line: CommandLine, name: str, reference: str) -> CodeArchive:
     if archive := module_archive.archive_in(reference):
         if not file_io.exists(archive.place):
             raise InputError(f"{line.flag(name)}: the archive {archive.place} does not exist.")

@@ -16,10 +16,10 @@ from .tables import print_pairs
 if TYPE_CHECKING:
     from ..executors.monitoring.run_json import ClusterJson, RunJson, SkippedRecords
 
-_BAD_RECORDS = 3  # maximum of bad records to list
+_MAX_BAD_RECORDS = 3  # maximum of bad records to list
 
 
-def told_of(record: RunJson) -> dict[str, str]:
+def summary_lines(record: RunJson) -> dict[str, str]:
     """Returns a run's summary lines other than locations: {label: text, or "" if it does not apply}.
 
     These are the workers, the skipped records, and the weights to which the metrics belong.
@@ -49,8 +49,8 @@ def left_out_line(bad_records: SkippedRecords) -> str:
         return ""
     lines = [f"{count:,} unreadable record{'s' * (count != 1)} (limit: {bad_records['limit']:,})"]
     listed = bad_records["records"]
-    lines += ["{file}, {place}: {problem}".format_map(record) for record in listed[:_BAD_RECORDS]]
-    lines += [f"and more; all are in {run_record.FILE_NAME}"] if len(listed) > _BAD_RECORDS else []
+    lines += ["{file}, {place}: {problem}".format_map(record) for record in listed[:_MAX_BAD_RECORDS]]
+    lines += [f"and more; all are in {run_record.FILE_NAME}"] if len(listed) > _MAX_BAD_RECORDS else []
     return "\n".join(lines)
 
 

@@ -16,8 +16,8 @@ import click
 
 from ..executors.runtime.logs.sanitize import printable
 
-_WHOLE = 1_000_000  # characters: no line is wrapped in a file or a pipe
-_LEAST = 24  # minimum width of the last column, which is wrapped; wider lines wrap in the terminal
+_UNLIMITED_WIDTH = 1_000_000  # characters: no line is wrapped in a file or a pipe
+_MIN_LAST_COLUMN = 24  # minimum width of the last column, which is wrapped; wider lines wrap in the terminal
 _LABEL_WIDTH = 14
 _STYLES = {
     **dict.fromkeys(("succeeded", "better", "yes"), "green"),
@@ -62,10 +62,10 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], indent
     if _is_terminal():
         console = Console()
         widths = [max(len(text) for text in (columns[number].name, *(row[number] for row in rows))) for number in used]
-        Console(width=max(console.width, sum(widths[:-1]) + 3 * len(widths) + _LEAST)).print(table)
+        Console(width=max(console.width, sum(widths[:-1]) + 3 * len(widths) + _MIN_LAST_COLUMN)).print(table)
         return
     text = io.StringIO()
-    Console(file=text, width=_WHOLE, color_system=None, legacy_windows=False).print(table)
+    Console(file=text, width=_UNLIMITED_WIDTH, color_system=None, legacy_windows=False).print(table)
     click.echo("\n".join(" " * indent + line.rstrip() for line in text.getvalue().splitlines()))
 
 
@@ -84,12 +84,12 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(_finite(value), indent=2, default=str))
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Formats a metric with five significant digits."""
     return f"{value:.5g}"
 
 
-def moment(started: str) -> str:
+def format_time(started: str) -> str:
     """Formats an ISO 8601 time as "2026-11-22 18:40:13", without the time zone (all times are UTC)."""
     return started[:19].replace("T", " ")
 

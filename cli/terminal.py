@@ -35,7 +35,7 @@ def keep_logs_in(folder: str, paths: Iterable[str] = ()) -> None:
     """
     if not setup.is_filtered():
         return
-    path = os.path.join(_place() if "://" in folder else folder, setup.LOG_NAME)
+    path = os.path.join(_make_log_folder() if "://" in folder else folder, setup.LOG_NAME)
     setup.keep_logs(path, native=any("://" in one for one in (folder, *paths)))
     if "://" in folder:
         click.echo(f"Logs:         {path}", err=True)
@@ -50,7 +50,7 @@ def logs_of_pipeline(root: str) -> Iterator[None]:
     if not setup.is_filtered():
         yield
         return
-    path = os.path.join(_place(), setup.LOG_NAME)
+    path = os.path.join(_make_log_folder(), setup.LOG_NAME)
     setup.keep_logs(path, native=True)
     is_refused = False
     try:
@@ -63,14 +63,14 @@ def logs_of_pipeline(root: str) -> Iterator[None]:
 
         folder = os.path.join(root, "logs")
         if os.path.exists(os.path.join(root, ROOT_MARKER)):
-            path = _moved(path, os.path.join(folder, f"{time.strftime('%Y%m%d-%H%M%S')}.log"))
+            path = _move_log(path, os.path.join(folder, f"{time.strftime('%Y%m%d-%H%M%S')}.log"))
         if is_refused and not path.startswith(folder):  # invalid input before the start: nothing to debug
             shutil.rmtree(os.path.dirname(path), ignore_errors=True)
         else:
             click.echo(f"Logs:         {path}", err=True)
 
 
-def _moved(path: str, target: str) -> str:
+def _move_log(path: str, target: str) -> str:
     """Moves a log file; returns its new path, or the old path if it cannot be moved, as with a full disk."""
     try:
         with file_io.atomic_write(target) as part:
@@ -82,7 +82,7 @@ def _moved(path: str, target: str) -> str:
     return target
 
 
-def _place() -> str:
+def _make_log_folder() -> str:
     return tempfile.mkdtemp(prefix="generic-trainer-logs-")
 
 
@@ -90,6 +90,6 @@ def live_display() -> contextlib.AbstractContextManager[None]:
     """Shows the progress of runs in the block if standard error is a terminal that supports it; else a no-op."""
     if not (sys.stderr.isatty() and setup.is_filtered() and os.environ.get("TERM", "dumb") != "dumb"):
         return contextlib.nullcontext()
-    from .live_display import shown_live  # imports rich
+    from .live_display import show_progress  # imports rich
 
-    return shown_live()
+    return show_progress()

@@ -21,7 +21,7 @@ from ..executors.training.local_cluster import parse_counts, train_on_cluster
 from ..executors.training.run import train as train_module
 from ..executors.training.run_lock import hold_run_lock
 from .submitted_command import Submittable
-from .summary import hyperparameters_of, print_summary, told_of
+from .summary import hyperparameters_of, print_summary, summary_lines
 from .terminal import keep_logs_in, live_display
 from .training_flags import (
     custom_config_flag,
@@ -108,12 +108,12 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
         report = path_in(fn_args.model_run_dir)
         places = {"Model": fn_args.serving_model_dir, "Report": report, "TensorBoard": fn_args.model_run_dir}
         print_summary(
-            {**places, **told_of(record)},
+            {**places, **summary_lines(record)},
             record.get("metrics", {}),
             hyperparameters_of(record),
         )
     else:
-        click.echo(f"The {task} has done its part.")
+        click.echo(f"The {task} has finished.")
 
 
 def _examples_format(payload: str | None, data_view: str | None, patterns: tuple[str, ...]) -> ExamplesFormat:
@@ -140,7 +140,7 @@ def keep_finished_run(model_run_dir: str) -> None:
         while file_io.exists(f"{model_run_dir}.{number}"):
             number += 1
         file_io.move(model_run_dir, f"{model_run_dir}.{number}")
-    click.echo(f"The logs of the run before are in {model_run_dir}.{number}.", err=True)
+    click.echo(f"The logs of the previous run were moved to {model_run_dir}.{number}.", err=True)
 
 
 SUBMITTED = {"train": Submittable(train, "module")}

@@ -54,7 +54,7 @@ def vscode_flag(command: Command) -> Command:
         context = click.get_current_context()
         name = f"{context.command_path} {flags.get('model_def', '')}".rstrip()
         add_configuration(vscode, configuration(name, without_flag(context.find_object(list) or [], vscode), vscode))
-        click.echo(f"The debug configuration {name!r} is in {vscode}.")
+        click.echo(f"Wrote the debug configuration {name!r} to {vscode}.")
         return None
 
     return run  # type: ignore[return-value]
@@ -101,7 +101,7 @@ def add_configuration(path: str, entry: DebugConfiguration) -> None:
     launch = read_launch(text, path) if text.strip() else {"version": "0.2.0", "configurations": []}
     entries = launch.setdefault("configurations", [])
     if not isinstance(entries, list):
-        raise InputError(f'{path}: its "configurations" must be a list; they are {entries!r}. Mend it or name another.')
+        raise InputError(f'{path}: "configurations" must be a list, not {entries!r}. Fix the file or choose another.')
     places = [
         place for place, other in enumerate(entries) if isinstance(other, dict) and other.get("name") == entry["name"]
     ]
@@ -111,7 +111,7 @@ def add_configuration(path: str, entry: DebugConfiguration) -> None:
         entries.append(entry)
     if _without_comments(text) != text:
         file_io.write_text(f"{path}.orig", text)
-        click.echo(f"{path} had comments, which are not kept: it was copied to {path}.orig.", err=True)
+        click.echo(f"Comments in {path} are not kept; the original was copied to {path}.orig.", err=True)
     file_io.write_text(path, json.dumps(launch, indent=4, ensure_ascii=False) + "\n")
 
 
@@ -126,10 +126,10 @@ def read_launch(text: str, path: str) -> dict[str, object]:
         launch = json.loads(plain)
     except json.JSONDecodeError as error:
         raise InputError(
-            f"{path}: line {error.lineno} cannot be read: {error.msg}. Mend it or name another."
+            f"{path}: invalid JSON in line {error.lineno}: {error.msg}. Fix the file or choose another."
         ) from error
     if not isinstance(launch, dict):
-        raise InputError(f"{path}: it must hold an object, {{…}}; it holds {launch!r}. Mend it or name another file.")
+        raise InputError(f"{path}: must be a JSON object, {{…}}, not {launch!r}. Fix the file or choose another.")
     return launch
 
 

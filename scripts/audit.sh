@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Looks for what should not be in this project: bandit in its code, pip-audit in its locks.
+# Security audit: bandit scans the code, pip-audit scans the locked dependencies.
 #
-#   scripts/audit.sh                       the package, its scripts, and every lock
-#   scripts/audit.sh requirements/py311.txt    locks alone
-#   OSV_URL=https://osv.example.com/v1/query scripts/audit.sh    asks a mirror of OSV
+#   scripts/audit.sh                       the package, its scripts and all locks
+#   scripts/audit.sh requirements/py311.txt    only this lock
+#   OSV_URL=https://osv.example.com/v1/query scripts/audit.sh    queries a mirror of OSV
 #
-# What pip-audit may let pass stands in requirements/accepted-vulnerabilities.txt. Where no data on vulnerabilities can
-# be reached, as behind a mirror that has packages alone, that is said, and is no failure.
+# Accepted vulnerabilities are listed in requirements/accepted-vulnerabilities.txt. If no vulnerability service can be
+# reached, as behind a mirror with packages only, the script prints a message and succeeds.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -25,22 +25,22 @@ else
     echo "bandit: no findings"
 fi
 
-# ask SERVICE [ARGUMENT ...]
-ask() {
+# query SERVICE [ARGUMENT ...]
+query() {
     local place=(--vulnerability-service "$1")
     [[ "$1" != osv || -z "${OSV_URL:-}" ]] || place+=(--osv-url "$OSV_URL")
     "$TOOLS/pip-audit" --progress-spinner off --timeout "$SECONDS_TO_ANSWER" --disable-pip "${place[@]}" "${@:2}"
 }
 
-# Who knows nothing of this version, of which there is much to know, has no data, and would let everything pass.
+# This version has known vulnerabilities. A service that reports none has no data, and would pass everything.
 echo 'jinja2==2.10' >"$work/known.txt"
 service=""
 for one in ${OSV_URL:+osv} pypi osv; do
-    ask "$one" --no-deps --format json --requirement "$work/known.txt" >"$work/answer" 2>/dev/null || true
+    query "$one" --no-deps --format json --requirement "$work/known.txt" >"$work/answer" 2>/dev/null || true
     grep -q '"fix_versions"' "$work/answer" && service="$one" && break
 done
 if [[ -z "$service" ]]; then
-    echo "pip-audit: not asked: neither PyPI nor OSV tells this machine of vulnerabilities. The locks were not audited."
+    echo "pip-audit: skipped: no vulnerability data is available from PyPI or OSV. The locks were not audited."
     exit
 fi
 
@@ -52,6 +52,6 @@ done <requirements/accepted-vulnerabilities.txt
 found=0
 for lock in "${LOCKS[@]}"; do
     echo "pip-audit, by $service: $lock"
-    ask "$service" --require-hashes "${accepted[@]}" --requirement "$lock" || found=1
+    query "$service" --require-hashes "${accepted[@]}" --requirement "$lock" || found=1
 done
 exit "$found"

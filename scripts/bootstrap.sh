@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Makes .venv from a lock in requirements/ and installs this project into it, editable. Does only what is not yet done.
+# Creates .venv from a lock in requirements/ and installs this project into it, editable; no-op if it is up to date.
 #
-#   LANE=py310 scripts/bootstrap.sh                             one lane by name, instead of the first that fits
-#   LANE=legacy-py310 VENV=.venv-legacy scripts/bootstrap.sh    a second environment beside the first
+#   LANE=py310 scripts/bootstrap.sh                             one lane by name, instead of the first suitable one
+#   LANE=legacy-py310 VENV=.venv-legacy scripts/bootstrap.sh    a second environment
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 VENV="${VENV:-.venv}"
 LANES="${LANE:-py311 py310 py313 py312}"
 
-# Where it is set, every import of TensorFlow takes about three times as long.
+# If it is set, every import of TensorFlow takes about three times as long.
 unset PYTHONDONTWRITEBYTECODE
 export UV_COMPILE_BYTECODE=1 UV_PYTHON_DOWNLOADS=never UV_VENV_CLEAR=1
 
@@ -18,13 +18,13 @@ die() {
     exit 1
 }
 
-# The stamps hold what the environment was made from. Each is written last and removed first, so that a run which was
-# cut off half-way is noticed.
+# The stamps contain digests of the environment's inputs. Each is removed first and written last, so that interrupted
+# runs are detected.
 digest() { cat "$@" scripts/bootstrap.sh | sha256sum | cut -d' ' -f1; }
 stamped() { [[ -f "$VENV/.$1" && "$(<"$VENV/.$1")" == "$2" ]]; }
 stamp() { echo "$2" >"$VENV/.$1"; }
 
-# The lane of an environment that can go on being used. Its console scripts hold its path, so a moved one can't.
+# The lane of an existing environment that can be reused. A moved one cannot: its console scripts contain its path.
 lane_of_venv() {
     local lane="" path=""
     [[ -f "$VENV/.lane" ]] && read -r lane path <"$VENV/.lane"
@@ -47,9 +47,9 @@ if command -v flock >/dev/null; then
     up_to_date && exit
 fi
 
-[[ "$(uname -sm)" == "Linux x86_64" ]] || die "TFX has wheels for Linux on x86_64 only, and this is $(uname -sm)"
+[[ "$(uname -sm)" == "Linux x86_64" ]] || die "TFX has wheels for Linux on x86_64 only, not for $(uname -sm)"
 glibc="$(getconf GNU_LIBC_VERSION 2>/dev/null | cut -d' ' -f2)" || true
-[[ -n "$glibc" ]] || die "TensorFlow's wheels need glibc, and this machine has another C library"
+[[ -n "$glibc" ]] || die "TensorFlow's wheels need glibc; this machine has another C library"
 
 at_least() { [[ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" == "$2" ]]; }
 
@@ -62,7 +62,7 @@ glibc_for() {
 
 version_of() { sed -E 's/.*py([0-9])([0-9]+)$/\1.\2/' <<<"$1"; }
 
-# The interpreters of one version that are on this machine; of a virtual environment, the one it stands on.
+# Lists the installed interpreters of a version; for a virtual environment, its base interpreter.
 interpreters() {
     local version="$1" candidate
     {
@@ -83,17 +83,17 @@ has_headers() { "$1" -c "import os, sysconfig as s; os.stat(os.path.join(s.get_p
 lane="" python="" reason=""
 choose_interpreter() {
     for lane in $LANES; do
-        [[ -f "requirements/$lane.txt" ]] || die "no lock for LANE=$lane in requirements/"
+        [[ -f "requirements/$lane.txt" ]] || die "LANE=$lane: requirements/$lane.txt does not exist"
         for python in $(interpreters "$(version_of "$lane")"); do
             if ! at_least "$glibc" "$(glibc_for "$lane")"; then
-                reason="${reason:-"Python $(version_of "$lane") is here but its wheels want glibc $(glibc_for "$lane") and this machine has $glibc: install Python 3.11 (pyenv install 3.11)"}"
+                reason="${reason:-"Python $(version_of "$lane") is installed, but its wheels need glibc $(glibc_for "$lane"), and this machine has $glibc: install Python 3.11 (pyenv install 3.11)"}"
                 continue
             fi
             has_headers "$python" && return
-            reason="$python has no headers to compile pyfarmhash with: apt-get install python$(version_of "$lane")-dev"
+            reason="$python has no headers, which are needed to compile pyfarmhash: run apt-get install python$(version_of "$lane")-dev"
         done
     done
-    die "${reason:-"no Python $(for lane in $LANES; do version_of "$lane"; done | sort -V | paste -sd ' ') on this machine: apt-get install python3-dev, or pyenv install 3.11"}"
+    die "${reason:-"not installed: Python $(for lane in $LANES; do version_of "$lane"; done | sort -V | paste -sd ' '): run apt-get install python3-dev, or pyenv install 3.11"}"
 }
 
 uv="$(scripts/find-uv.sh)"
@@ -103,8 +103,8 @@ lock="requirements/$lane.txt"
 if [[ -z "$lane" || ! -f "$VENV/.dependencies" ]]; then
     choose_interpreter
     lock="requirements/$lane.txt"
-    [[ -n "$(type -P "${CXX:-g++}")" ]] || die "no C++ compiler for pyfarmhash, which has no wheels: apt-get install g++"
-    echo "Making $VENV with $python from $lock; the first time takes a minute or two."
+    [[ -n "$(type -P "${CXX:-g++}")" ]] || die "no C++ compiler, which is needed to compile pyfarmhash: run apt-get install g++"
+    echo "Creating $VENV with $python from $lock; the first time takes a minute or two."
     "$uv" venv --quiet --no-project --python "$python" "$VENV"
     echo "$lane $PWD" >"$VENV/.lane"
 fi
@@ -119,6 +119,6 @@ if ! stamped dependencies "$(digest "$lock")"; then
 fi
 
 rm -f "$VENV/.project"
-rm -rf ./*.egg-info # what an earlier build left here would hide the entry points that are installed now
+rm -rf ./*.egg-info # left by an earlier build, these would hide the installed entry points
 "$uv" pip install --quiet --no-deps --no-build-isolation --python "$VENV/bin/python" --editable .
 stamp project "$(digest setup.cfg pyproject.toml)"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the container image with the engine that is here: docker, podman or buildah.
+# Builds the container image with docker, podman or buildah, whichever is installed.
 #
-#   IMAGE=registry/generic-trainer:1 VARIANT=gpu scripts/build-image.sh [ARGUMENT OF THE BUILD ...]
+#   IMAGE=registry/generic-trainer:1 VARIANT=gpu scripts/build-image.sh [BUILD ARGUMENT ...]
 #
-# PIP_CONFIG_FILE (a company's package index) and SSL_CERT_FILE (its certificates) are used for the build where they are
-# set, and are not kept in the image. Proxies come from http_proxy, https_proxy and no_proxy, as the engines do it.
+# PIP_CONFIG_FILE (a company's package index) and SSL_CERT_FILE (its certificates) are used for the build if set,
+# and are not kept in the image. Proxies are taken from http_proxy, https_proxy and no_proxy, as by the engines.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -24,11 +24,11 @@ engine() {
     elif command -v buildah >/dev/null; then
         echo buildah
     elif command -v docker >/dev/null; then
-        die "docker is here, but no engine answers it (docker info tells why). Start one, or install podman." \
-            "Without an engine, make check-image makes and tries the image's content."
+        die "docker is installed, but its engine does not respond (see docker info). Start it, or install podman." \
+            "Without an engine, make check-image builds and tests the image's content."
     else
         die "no container engine on this machine: install docker, podman or buildah." \
-            "Without one, make check-image makes and tries the image's content."
+            "Without one, make check-image builds and tests the image's content."
     fi
 }
 
@@ -44,5 +44,5 @@ done
 for name in http_proxy https_proxy no_proxy; do
     [[ -z "${!name:-}" ]] || arguments+=(--build-arg "$name=${!name}")
 done
-echo "$engine builds $IMAGE ($VARIANT)"
+echo "Building $IMAGE ($VARIANT) with $engine"
 DOCKER_BUILDKIT=1 "$engine" build "${arguments[@]}" "$@" .

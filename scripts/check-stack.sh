@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Installs the wheel with plain pip into a fresh environment of one of the stacks that are promised, and tries it there,
-# outside of the repository (scripts/try_stack.py). Its last line is the stack's row in docs/reference/stacks.md.
+# Installs the wheel with plain pip into a fresh environment of one of the supported stacks, and tests it there, outside
+# of the repository (scripts/try_stack.py). The last line of its output is the stack's row in docs/reference/stacks.md.
 #
 #   scripts/check-stack.sh tfx1.15             TFX 1.15.1, TensorFlow 2.15, Python 3.10
 #   scripts/check-stack.sh tfx1.16             TFX 1.16.0, TensorFlow 2.16, Python 3.10
-#   scripts/check-stack.sh tfx1.21             TFX 1.21.0, TensorFlow 2.21, Python 3.13; where glibc is older than 2.39, in
-#                                              a Debian 13 root, as root (scripts/check-image.sh)
+#   scripts/check-stack.sh tfx1.21             TFX 1.21.0, TensorFlow 2.21, Python 3.13; with glibc older than 2.39 it runs
+#                                              in a Debian 13 root, as root (scripts/check-image.sh)
 #   scripts/check-stack.sh tfx1.21-overrides   TFX 1.21.0, TensorFlow 2.21, Python 3.11 with requirements/overrides.txt
 #
-# WHEEL is what is installed (default: dist/*.whl, which make wheel builds); WORK is where (default: a folder of $TMPDIR).
-# KEEP=1 leaves environment and outputs there, and takes an environment that it finds. No uv, nothing of .venv.
+# WHEEL is the wheel (default: dist/*.whl, built by make wheel), WORK the working folder (default: in $TMPDIR). KEEP=1
+# keeps the environment and the outputs, and reuses an existing environment. Neither uv nor .venv is used.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 REPOSITORY="$PWD"
@@ -33,13 +33,13 @@ esac
 
 wheels=("${WHEEL:-}")
 [[ -n "${WHEEL:-}" ]] || wheels=("$REPOSITORY"/dist/*.whl)
-[[ ${#wheels[@]} == 1 && -f "${wheels[0]}" ]] || die "WHEEL: there is to be one wheel, and ${wheels[*]} is not; make wheel builds it"
+[[ ${#wheels[@]} == 1 && -f "${wheels[0]}" ]] || die "WHEEL: needs exactly one wheel file, not ${wheels[*]}; run make wheel"
 wheel="$(realpath "${wheels[0]}")"
 
 at_least() { [[ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" == "$2" ]]; }
 glibc="$(getconf GNU_LIBC_VERSION | cut -d' ' -f2)"
 if [[ "$stack" == tfx1.21 ]] && ! at_least "$glibc" 2.39; then
-    echo "== $stack: glibc here is $glibc, so it is tried in a Debian 13 root"
+    echo "== $stack: the glibc of this machine is $glibc; using a Debian 13 root"
     exec scripts/check-image.sh --stack "$stack" "$wheel"
 fi
 
@@ -51,7 +51,7 @@ interpreter() {
             return
         fi
     done
-    die "no Python $version with venv on this machine: apt-get install python$version-venv, or pyenv install $version"
+    die "Python $version with venv is not installed: run apt-get install python$version-venv, or pyenv install $version"
 }
 
 WORK="${WORK:-${TMPDIR:-/tmp}/generic-trainer-stacks}/$stack"
@@ -59,7 +59,7 @@ environment="$WORK/environment"
 python="$environment/bin/python"
 mkdir -p "$WORK"
 [[ -n "${KEEP:-}" ]] || trap 'rm -rf "$WORK"' EXIT
-# Nothing of the repository is imported from here.
+# The working folder, where nothing is imported from the repository.
 cd "$WORK"
 
 installed=""
@@ -68,7 +68,7 @@ if [[ ! -f "$environment/.installed" ]]; then
     found="$(interpreter)"
     "$found" -m venv --clear "$environment"
     echo "== $stack: $("$python" --version), $("$python" -m pip --version | cut -d' ' -f1,2), $(basename "$wheel")"
-    # What docs/reference/stacks.md tells who installs it.
+    # The commands of docs/reference/stacks.md.
     if [[ "$stack" == tfx1.21-overrides ]]; then
         "$python" -m pip install --quiet --no-deps -r "$constraints" "$wheel"
     else
@@ -93,5 +93,5 @@ mkdir "$WORK/tried"
 release() { sed -n "s/^$1 //p" <<<"$versions"; }
 seconds() { "$python" -c "import json; print(*list(json.load(open('$WORK/tried/seconds.json')).values())[1:], sep=' s | ')"; }
 system="$(. /etc/os-release && echo "$ID $VERSION_ID")"
-echo "== $stack works; its row:"
+echo "== $stack works; row for the table of stacks:"
 echo "| \`$stack\` | $(release tfx) | $(release tensorflow) | $(release python) | $system, glibc $glibc | $installed s, $size MB | $(seconds) s |"

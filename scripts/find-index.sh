@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Prints the package index that pip is set to use on this machine, or nothing: uv does not read pip's configuration, and
-# a company's mirror often stands only there. Nothing, too, where uv has settings of its own.
+# Prints the package index of pip's configuration, if any: uv does not read it, and a company's mirror is often configured
+# only there. Prints nothing if uv has its own settings.
 #
-#   scripts/find-index.sh [PYTHON]    of which pip; python3's by default
+#   scripts/find-index.sh [PYTHON]    Python whose pip is used (default: python3)
 set -euo pipefail
 
 [[ -z "${UV_DEFAULT_INDEX:-}${UV_INDEX_URL:-}${UV_CONFIG_FILE:-}" ]] || exit 0

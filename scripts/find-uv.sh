@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Prints the path of a uv that runs: the machine's own, else one that pip puts into .uv.
+# Prints the path of a working uv: an installed one, else one that is installed with pip into .uv.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Older ones lack options that are used here.
+# Older versions lack options that are used here.
 runs() { [[ -n "$1" && "$("$1" --version 2>/dev/null)" =~ ^uv\ ([0-9]+)\.([0-9]+) ]] && ((BASH_REMATCH[1] > 0 || BASH_REMATCH[2] >= 5)); }
 
 for uv in "$(command -v uv || true)" "$HOME/.local/bin/uv" "$HOME/.cargo/bin/uv" \
@@ -28,9 +28,9 @@ for python in $(type -aP python3 python3.1{1,2,3,0} || true) \
         continue
     fi
     export PIP_ROOT_USER_ACTION=ignore
-    echo "No uv on this machine: installing it into .uv with $python" >&2
+    echo "uv is not installed: installing it into .uv with $python" >&2
     if ! "${install[@]}" --quiet --disable-pip-version-check uv >&2; then
-        echo "error: pip could not install uv (its message is above); install uv by hand and run this again" >&2
+        echo "error: pip could not install uv (see its message above); install uv manually and retry" >&2
         exit 1
     fi
     echo "$PWD/.uv/bin/uv"
@@ -38,8 +38,8 @@ for python in $(type -aP python3 python3.1{1,2,3,0} || true) \
 done
 
 if [[ -z "$found" ]]; then
-    echo "error: no python3 on this machine: apt-get install python3-venv python3-dev g++" >&2
+    echo "error: python3 is not installed: run apt-get install python3-venv python3-dev g++" >&2
 else
-    echo "error: no uv, and $found has neither venv nor pip to install it with: apt-get install python3-venv" >&2
+    echo "error: uv is not installed, and $found has neither venv nor pip to install it: run apt-get install python3-venv" >&2
 fi
 exit 1

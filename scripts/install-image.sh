@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# What the container image is made of, step by step: for the Dockerfile, and for scripts/check-image.sh, which takes the
-# same steps without a container engine. Each runs as root on Debian 13.
+# The steps that build the container image, for the Dockerfile and for scripts/check-image.sh, which runs them without a
+# container engine. Each runs as root on Debian 13.
 #
-#   scripts/install-image.sh compiler              what the next two steps need and the image does not
-#   scripts/install-image.sh dependencies cpu|gpu  the locked packages, into /opt/generic-trainer
-#   scripts/install-image.sh project               this project beside them
-#   scripts/install-image.sh runtime               what else the image has: Python, the user, the path of login shells
+#   scripts/install-image.sh compiler              build dependencies of the next two steps
+#   scripts/install-image.sh dependencies cpu|gpu  installs the locked packages into /opt/generic-trainer
+#   scripts/install-image.sh project               installs this project there
+#   scripts/install-image.sh runtime               installs Python, and sets up the user and the PATH of login shells
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 ENVIRONMENT=/opt/generic-trainer
 USER_ID=1000
 
-# Where it is set, byte code would be left out, and every import of TensorFlow take about three times as long.
+# If set, no byte code would be written, and imports of TensorFlow would take about three times as long.
 unset PYTHONDONTWRITEBYTECODE
 export DEBIAN_FRONTEND=noninteractive PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 umask 022
-# Where engines put the secrets of a build: a package index and certificates.
+# Build secrets are mounted here by container engines: a package index and certificates.
 [[ ! -f /run/secrets/pip ]] || export PIP_CONFIG_FILE=/run/secrets/pip
 [[ ! -f /run/secrets/certificates ]] || export PIP_CERT=/run/secrets/certificates
 
@@ -43,15 +43,15 @@ dependencies() {
     case "$1" in
         cpu) ;;
         gpu) locks+=(requirements/image-cuda.txt) ;;
-        *) die "VARIANT is cpu or gpu, not '$1'" ;;
+        *) die "VARIANT must be cpu or gpu, not '$1'" ;;
     esac
-    # It has pip, which TFX starts to package module files, and which images built on this one install with.
+    # pip is included: TFX runs it to package module files, and derived images install packages with it.
     python3 -m venv --clear "$ENVIRONMENT"
-    # pyfarmhash alone has no wheels. It is built with the setuptools of the lock, not with the newest there is.
+    # Only pyfarmhash has no wheels. It is built with the locked setuptools instead of the newest one.
     locked --requirement <(awk '/^[^ #]/ { wanted = /^setuptools==/ } wanted' requirements/image.txt)
     locked --no-build-isolation "${locks[@]/#/--requirement=}"
-    # pip compiles with one process, this with one for each core. Errors are those of templates and of tests that have
-    # a syntax error on purpose.
+    # pip compiles with one process, this with one per core. Errors are ignored: some templates and tests contain
+    # intentional syntax errors.
     "$ENVIRONMENT/bin/python" -W ignore -m compileall -qq -j 0 "$ENVIRONMENT"/lib/python3*/site-packages || true
     sed -nE 's/^([A-Za-z0-9._-]+)(\[[^]]*\])?(==[^ ;]+).*/\1\3/p' "${locks[@]}" >"$ENVIRONMENT/constraints.txt"
 }
@@ -61,13 +61,13 @@ project() {
 }
 
 runtime() {
-    # KubeRay's probes are calls of wget in the container.
+    # KubeRay's probes call wget in the container.
     debian_packages ca-certificates python3 wget
     useradd --uid "$USER_ID" --create-home --shell /bin/bash trainer
-    # Platforms that give each container a user ID of its own put it into the group 0.
+    # Platforms that assign a user ID to each container put it into group 0.
     chgrp 0 /home/trainer
     chmod 770 /home/trainer
-    # KubeRay starts Ray in a login shell, and /etc/profile sets PATH anew.
+    # KubeRay starts Ray in a login shell, and /etc/profile resets PATH.
     echo "PATH=$ENVIRONMENT/bin:\$PATH" >/etc/profile.d/generic-trainer.sh
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes the locks again. A version that is already locked stays, unless setup.cfg or the overrides exclude it or the
-# arguments say otherwise: scripts/lock.sh --upgrade, scripts/lock.sh --upgrade-package tfx
+# Updates the locks. Locked versions are kept, unless setup.cfg or the overrides exclude them or the arguments upgrade
+# them: scripts/lock.sh --upgrade, scripts/lock.sh --upgrade-package tfx
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -22,14 +22,14 @@ compile py310 3.10 2_28 overrides --extra dev --extra docs --extra estimator --e
 compile py311 3.11 2_28 overrides --extra dev --extra docs --extra estimator --extra kfp --extra ray "$@"
 compile py312 3.12 2_40 overrides --extra dev --extra docs --extra estimator --extra kfp --extra ray "$@"
 compile py313 3.13 2_40 overrides --extra dev --extra docs --extra estimator --extra kfp --extra ray "$@"
-# Airflow wants older versions of much that the other lanes have newer.
+# Airflow requires older versions of many packages than the other lanes.
 compile airflow-py311 3.11 2_28 overrides --extra airflow --extra dev "$@"
-# Without kfp: from 2.14 on it wants a newer protobuf than TFX 1.15.1 has.
+# Without kfp: since 2.14 it requires a newer protobuf than TFX 1.15.1.
 compile legacy-py310 3.10 2_28 overrides-legacy --extra dev --extra ray "$@"
 
-# What pip is given beside the wheel (-c) to install a stack that scripts/check-stack.sh tries: versions alone, because
-# constraints with hashes would want one of the wheel, too, and with extras pip takes none. Where a lane of requirements/
-# is tested with that TFX, its versions.
+# Constraints (-c) for installing the wheel with pip in a stack of scripts/check-stack.sh. They contain versions only:
+# constraints with hashes would require a hash of the wheel, too, and pip does not support them with extras. If a lane
+# of requirements/ is tested with that TFX, its versions are used.
 # constraints STACK PYTHON GLIBC [ARGUMENT ...]
 constraints() {
     local stack="$1" python="$2" glibc="$3"
@@ -49,11 +49,11 @@ echo requirements/tools.txt
 "$uv" pip compile requirements/tools.in --quiet --no-config --no-emit-index-url --generate-hashes --universal \
     --python-version 3.10 --output-file requirements/tools.txt "$@"
 
-# The container image has the versions that the lane py313 is tested with.
+# The container image uses the tested versions of the lane py313.
 compile image 3.13 2_40 overrides --constraint requirements/py313.txt \
     --extra estimator --extra kfp --extra kuberay --extra maxcompute "$@"
 
-# What TensorFlow's CUDA libraries add to it: of a lock with them, the blocks that the image's does not have.
+# The additional packages of TensorFlow's CUDA libraries: the entries of a lock with them that the image's lock lacks.
 echo requirements/image-cuda.txt
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT

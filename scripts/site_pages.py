@@ -23,7 +23,7 @@ from generic_trainer.executors.options import GROUPS, declared_options
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 _TRAINING = {option.name: option.group for option in declared_options()}
-_TRAINING_LINK = "It also takes the [training options](#training-options).\n\n"
+_TRAINING_LINK = "The [training options](#training-options) apply, too.\n\n"
 
 
 def on_startup(**_: Any) -> None:
@@ -60,7 +60,7 @@ def commands_page() -> str:
         text = f"## {context.command_path}\n\n{_usage(command, context)}{_help(command)}\n\n{_table(own, context)}"
         sections.append(f"{text}{_TRAINING_LINK if training else ''}{_variables(own, context)}")
         shared = shared or _grouped(training, context)
-    sections.append(f"## Training options\n\nThey are the `Trainer` component's, too.\n\n{shared}")
+    sections.append(f"## Training options\n\nThese are also options of the `Trainer` component.\n\n{shared}")
     return "\n\n".join(sections)
 
 
@@ -109,7 +109,7 @@ def _grouped(options: list[click.Option], context: click.Context) -> str:
 
 
 def _table(options: list[click.Option], context: click.Context) -> str:
-    rows = ["| option | default | what for |", "| --- | --- | --- |"]
+    rows = ["| option | default | description |", "| --- | --- | --- |"]
     for option in options:
         names = "<br>".join(f'<code class="option">{name}</code>' for name in (*option.opts, *option.secondary_opts))
         kind, choices = _kind(option, context)
@@ -141,7 +141,7 @@ def _variables(options: list[click.Option], context: click.Context) -> str:
 
 def _default(option: click.Option) -> str:
     if option.required:
-        return "must be given"
+        return "required"
     default = option.default() if callable(option.default) else option.default
     if option.multiple or default is None or "UNSET" in repr(default) or default == "":
         return ""
@@ -161,7 +161,7 @@ def _cell(text: str) -> str:
 
 def modules_page() -> str:
     """Returns the page on the example modules: first docstring line and source of each."""
-    lines = ["# Example modules", "", "Training modules to read and to copy from; `module_files/` holds them.", ""]
+    lines = ["# Example modules", "", "Training modules to read and copy from, in `module_files/`.", ""]
     for path in sorted((REPOSITORY / "module_files").glob("[a-z]*.py")):
         source = path.read_text(encoding="utf-8")
         title = (ast.get_docstring(ast.parse(source)) or "").split("\n")[0]
@@ -174,5 +174,5 @@ def benchmarks_page() -> str:
     """Returns benchmarks/README.md followed by benchmarks/RESULTS.md."""
     folder = REPOSITORY / "benchmarks"
     how, results = ((folder / name).read_text(encoding="utf-8") for name in ("README.md", "RESULTS.md"))
-    results = re.sub(r" How to read the table stands in \[README\.md\]\(README\.md\)\.", "", results)
+    results = re.sub(r" \[README\.md\]\(README\.md\) explains the table\.", "", results)
     return f"{how}\n{results.replace('# Results of the benchmarks', '## Results')}"

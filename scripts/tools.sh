@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes .venv-tools, which holds what audits and releases the project, from its lock. Does only what is not yet done.
+# Creates .venv-tools, the environment for audits and releases, from its lock; no-op if it is up to date.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -7,7 +7,7 @@ TOOLS=.venv-tools
 LOCK=requirements/tools.txt
 export UV_COMPILE_BYTECODE=1 UV_PYTHON_DOWNLOADS=never UV_VENV_CLEAR=1
 
-# The stamp holds what the environment was made from, and its path, which its console scripts hold too.
+# The stamp contains the lock's digest and the environment's path, which its console scripts contain, too.
 made_of="$PWD $(sha256sum <"$LOCK")"
 up_to_date() { [[ -f "$TOOLS/.stamp" && "$(<"$TOOLS/.stamp")" == "$made_of" ]] && "$TOOLS/bin/python" -c '' 2>/dev/null; }
 
@@ -16,7 +16,7 @@ exec 9>"$TOOLS.lock"
 flock 9
 up_to_date && exit
 
-echo "Making $TOOLS from $LOCK"
+echo "Creating $TOOLS from $LOCK"
 uv="$(scripts/find-uv.sh)"
 index="$(scripts/find-index.sh)"
 [[ -z "$index" ]] || export UV_DEFAULT_INDEX="$index"

@@ -162,20 +162,20 @@ def pipeline() -> None:
 
 
 CHECKS: dict[str, Callable[[], None]] = {
-    "not root, and the environment is read-only": user,
+    "user is not root, environment is read-only": user,
     "byte code of all packages": byte_code,
     "shared libraries": libraries,
     "iris and digits as TFRecords": data,
-    "a step of Kubeflow Pipelines, on iris": kubeflow_step,
-    "a RayJob on two workers, on digits": kuberay,
-    "the pipeline on the taxi trips": pipeline,
+    "Kubeflow Pipelines step on iris": kubeflow_step,
+    "RayJob with two workers on digits": kuberay,
+    "pipeline on the taxi data": pipeline,
 }
 
 
 def main() -> None:
     """Runs all checks; the first that fails ends it with exit code 1."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("folder", nargs="?", help="where to write (default: a temporary folder)")
+    parser.add_argument("folder", nargs="?", help="output folder (default: a temporary folder)")
     folder = parser.parse_args().folder
     with tempfile.TemporaryDirectory() as scratch:
         os.chdir(folder or scratch)

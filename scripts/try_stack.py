@@ -37,8 +37,8 @@ def run(*command: str) -> str:
     return done.stdout
 
 
-def apart(function: Callable[..., None], *arguments: str) -> None:
-    """Runs a function of APART in a subprocess, so that this process does not import TensorFlow."""
+def run_in_subprocess(function: Callable[..., None], *arguments: str) -> None:
+    """Runs a function of SUBPROCESS_FUNCTIONS in a subprocess, so that this process does not import TensorFlow."""
     run(sys.executable, __file__, function.__name__, *arguments)
 
 
@@ -60,7 +60,7 @@ def write_iris() -> None:
                 writer.write(example.SerializeToString())
 
 
-def answers(model: str, examples: str, limit: int = 100) -> tuple[list[bytes], dict[str, object]]:
+def predict(model: str, examples: str, limit: int = 100) -> tuple[list[bytes], dict[str, object]]:
     """Runs a SavedModel's `serving_default` on examples; returns the examples, and the outputs as arrays by name."""
     import tensorflow as tf
 
@@ -76,11 +76,11 @@ def assert_iris(model: str) -> None:
     import numpy as np
     import tensorflow as tf
 
-    records, outputs = answers(model, "iris/eval/*")
+    records, outputs = predict(model, "iris/eval/*")
     labels = [tf.train.Example.FromString(record).features.feature["variety"].int64_list.value[0] for record in records]
     [probabilities] = [value for value in outputs.values() if np.shape(value) == (100, 3)]
     right = int(np.sum(np.argmax(probabilities, axis=1) == labels))
-    assert right >= 85, f"{model} knows {right} of 100 flowers"
+    assert right >= 85, f"{model} classifies only {right} of 100 flowers correctly"
 
 
 def assert_taxi(root: str) -> None:
@@ -88,7 +88,7 @@ def assert_taxi(root: str) -> None:
     import numpy as np
 
     [model] = pathlib.Path(root, "serving").glob("*/saved_model.pb")
-    records, outputs = answers(str(model.parent), f"{root}/CsvExampleGen/examples/*/Split-eval/*")
+    records, outputs = predict(str(model.parent), f"{root}/CsvExampleGen/examples/*/Split-eval/*")
     numbers = [value for value in outputs.values() if np.issubdtype(np.asarray(value).dtype, np.floating)]
     assert len(records) == 100
     assert numbers
@@ -100,7 +100,7 @@ def assert_taxi(root: str) -> None:
 
 def data() -> None:
     """Writes iris examples, drawn from the distributions published by Fisher."""
-    apart(write_iris)
+    run_in_subprocess(write_iris)
 
 
 def check() -> None:
@@ -114,7 +114,7 @@ def train(module: str) -> None:
     run("generic-trainer", "train", f"{MODULES}.{module}", *IRIS, *options)
     record = json.loads(pathlib.Path(module, "model_run", "run.json").read_text())
     assert record["metrics"]["eval"]["accuracy"] > 0.85, record["metrics"]
-    apart(assert_iris, f"{module}/model/Format-Serving")
+    run_in_subprocess(assert_iris, f"{module}/model/Format-Serving")
 
 
 def pipeline(module: str) -> None:
@@ -124,7 +124,7 @@ def pipeline(module: str) -> None:
     trips = f"{tfx}/examples/chicago_taxi_pipeline/data/simple"
     options = ["--label", "big_tip", "--pipeline-root", module, "--train-steps", "500"]
     run("generic-trainer", "run", "--data", trips, "--module-file", f"{ours}/{module}.py", *options)
-    apart(assert_taxi, module)
+    run_in_subprocess(assert_taxi, module)
 
 
 CHECKS: dict[str, Callable[[], None]] = {
@@ -137,20 +137,20 @@ CHECKS: dict[str, Callable[[], None]] = {
 }
 
 
-APART = {function.__name__: function for function in (write_iris, assert_iris, assert_taxi)}
+SUBPROCESS_FUNCTIONS = {function.__name__: function for function in (write_iris, assert_iris, assert_taxi)}
 
 
 def main() -> None:
     """Runs all checks in the folder given as first argument; exits with code 1 at the first failure."""
     first, *others = sys.argv[1:]
-    if first in APART:
-        return APART[first](*others)
+    if first in SUBPROCESS_FUNCTIONS:
+        return SUBPROCESS_FUNCTIONS[first](*others)
     os.environ["PATH"] = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     os.chdir(first)
     seconds = {}
-    for title, tried in CHECKS.items():
+    for title, check_stack in CHECKS.items():
         start = time.monotonic()
-        tried()
+        check_stack()
         seconds[title] = round(time.monotonic() - start)
         print(f"   {title:27} {seconds[title]:4} s", flush=True)  # noqa: T201
     pathlib.Path("seconds.json").write_text(json.dumps(seconds))

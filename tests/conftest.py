@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # child processes would compile TensorFlow anew every time
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job, and its children, would ignore it
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # child processes would compile TensorFlow again each time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by background jobs of a shell and their children
 
 sys.path.append(str(pathlib.Path(__file__).parent))
 from warm_command import WarmCommands  # noqa: E402
@@ -32,7 +32,7 @@ IRIS_FEATURES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
 
 @dataclasses.dataclass(frozen=True)
 class Examples:
-    """Files of tf.Examples: patterns for both splits, the schema's file, and the number of records."""
+    """Files of tf.Examples: patterns of both splits, the schema file, and the number of records."""
 
     train: str
     eval: str
@@ -114,7 +114,7 @@ def taxi_csv() -> pathlib.Path:
 
 @pytest.fixture
 def module(tmp_path: pathlib.Path) -> Callable[..., str]:
-    """Writes a module, and helpers by keyword, into a folder of their own; returns the module's path."""
+    """Writes a module, and further files by keyword, into a new folder; returns the module's path."""
 
     def write(source: str, name: str = "trainer_module.py", **others: str) -> str:
         folder = tmp_path / "user_code"
@@ -127,7 +127,7 @@ def module(tmp_path: pathlib.Path) -> Callable[..., str]:
     return write
 
 
-# A module that trains nothing and is done in a moment: y = 3 x, as a SavedModel over serialized examples.
+# A module without training, which ends at once: exports y = 3 x as a SavedModel on serialized examples.
 TINY_MODULE = """
     import tensorflow as tf
 
@@ -149,7 +149,7 @@ TINY_MODULE = """
 
 @pytest.fixture
 def tiny_source() -> str:
-    """A module whose last statement saves the model; more statements of its `run_fn` may follow."""
+    """A module whose last statement saves the model; further statements of `run_fn` can be appended."""
     return textwrap.dedent(TINY_MODULE)
 
 
@@ -167,9 +167,9 @@ def warm_commands() -> Iterator[WarmCommands]:
 
 @pytest.fixture(scope="session")
 def command(warm_commands: WarmCommands) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs `generic-trainer` with arguments, in a process of its own; returns code, output and error output.
+    """Runs `generic-trainer` with arguments in a new process; returns code, output and error output.
 
-    That process is forked from one in which TensorFlow is imported, unless `new_python` is asked for.
+    The process is forked from one that has imported TensorFlow, unless `new_python` is set.
     """
 
     def run(
@@ -188,9 +188,9 @@ def command(warm_commands: WarmCommands) -> Callable[..., subprocess.CompletedPr
 
 @pytest.fixture(scope="session")
 def program(warm_commands: WarmCommands) -> Callable[..., str]:
-    """Runs a program's text with arguments, as `python -c` does, in such a process; returns what it prints.
+    """Runs the source of a program with arguments, as `python -c` does, in such a process; returns its output.
 
-    A program that fails is a failure of the test, with what it said.
+    If the program fails, the test fails with its error output.
     """
 
     def run(source: str, *arguments: object, env: dict[str, str] | None = None, cwd: object = None) -> str:
@@ -210,7 +210,7 @@ def program(warm_commands: WarmCommands) -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def signalled() -> Callable[[list[str], str, signal.Signals], tuple[str, int]]:
-    """Sends `generic-trainer` a signal when it has printed a line with a text; returns that line and the exit code."""
+    """Sends `generic-trainer` a signal after it printed a line with a text; returns that line and the exit code."""
 
     def run(arguments: list[str], text: str, number: signal.Signals) -> tuple[str, int]:
         line = [sys.executable, "-m", "generic_trainer.cli.main", *arguments]
@@ -226,10 +226,10 @@ def signalled() -> Callable[[list[str], str, signal.Signals], tuple[str, int]]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium, without a window; where it or playwright is not here, and this is not CI, the test is left out."""
+    """Headless Chromium; if it or playwright is not installed, the test is skipped, except in CI."""
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if (chromium is None or find_spec("playwright") is None) and "CI" not in os.environ:
-        pytest.skip("Chromium or playwright is not here, and this is not CI")
+        pytest.skip("Chromium or playwright is not installed, and this is not CI")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -239,12 +239,12 @@ def browser() -> Iterator[Any]:
 
 
 def _of_the_users() -> list[str]:
-    return [entry for entry in sys.path if "site-packages" not in entry]  # packages add parts of their own
+    return [entry for entry in sys.path if "site-packages" not in entry]  # imported packages add entries
 
 
 @pytest.fixture(autouse=True)
 def _same_process_after_each_test() -> Iterator[None]:
-    """Each test leaves the process's import path and environment as it found them."""
+    """Asserts that each test restores the process's import path and environment."""
     path, keras = _of_the_users(), os.environ.get("TF_USE_LEGACY_KERAS")
     yield
     assert _of_the_users() == path
@@ -254,7 +254,7 @@ def _same_process_after_each_test() -> Iterator[None]:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Says at once what has failed, where a run may be cut off before its end."""
+    """Prints failures at once in CI, where a run may be stopped before its end."""
     if report.failed and "CI" in os.environ and "PYTEST_XDIST_WORKER" not in os.environ:
         print(f"\n{report.nodeid} failed:\n{report.longreprtext[-6000:]}", file=sys.__stderr__, flush=True)
 
@@ -264,15 +264,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--thorough",
         metavar="WHICH",
         default="all",
-        help="which of the tests that are marked as thorough to run: none, all, or a part of them, such as 3/12",
+        help="tests marked as thorough to run: none, all, or a part such as 3/12",
     )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out thorough tests by `--thorough`, and puts the files with most slow tests first.
+    """Deselects thorough tests by `--thorough`, and moves the files with most slow tests to the front.
 
-    Then no worker is left with a slow file while the others have no more.
+    Then no worker still runs a slow file while the others are idle.
     """
     _mark_thorough_cases(items)
     wanted = _thorough_part(config.getoption("--thorough"))
@@ -283,7 +283,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     files: dict[pathlib.Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
-    # Of equally many, those of the pipelines are the slowest; they are the last in the alphabet.
+    # For equal numbers, the pipeline tests are the slowest; they are alphabetically last.
     latest = sorted(files.items(), reverse=True)
     slow = {path: sum(item.get_closest_marker("slow") is not None for item in tests) for path, tests in latest}
     items[:] = [
@@ -301,10 +301,10 @@ def _mark_thorough_cases(items: list[pytest.Item]) -> None:
 
 
 def _thorough_part(which: str) -> Callable[[pytest.Item], bool]:
-    """Returns which thorough tests `--thorough` asks for; a test's cases, which may share a fixture, go together."""
+    """Returns a predicate for the thorough tests to run; cases of a test, which may share a fixture, stay together."""
     if which in ("none", "all"):
         return lambda item: which == "all"
     number, _, parts = which.partition("/")
     if not (number.isdigit() and parts.isdigit() and 1 <= int(number) <= int(parts)):
-        raise pytest.UsageError(f"--thorough={which!r}: neither none nor all nor a part such as 3/12.")
+        raise pytest.UsageError(f"--thorough={which!r}: must be none, all, or a part such as 3/12.")
     return lambda item: zlib.crc32(item.nodeid.partition("[")[0].encode()) % int(parts) == int(number) - 1

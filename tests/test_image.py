@@ -1,4 +1,4 @@
-"""The container image, as far as it shows without building it; scripts/check-image.sh makes and tries its content."""
+"""Tests of the container image without building it; scripts/check-image.sh builds and tests its content."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def tools(folder: pathlib.Path, *names: str) -> dict[str, str]:
     return {**os.environ, "PATH": str(folder)}
 
 
-def test_without_an_engine_the_build_says_what_to_install(tmp_path: pathlib.Path) -> None:
+def test_without_an_engine_the_build_reports_what_to_install(tmp_path: pathlib.Path) -> None:
     environment = tools(tmp_path / "bin", "bash", "env", "dirname", "sed")
     script = [str(SCRIPTS / "build-image.sh")]
     done = subprocess.run(script, capture_output=True, text=True, env=environment, check=False)
@@ -70,20 +70,20 @@ def test_without_an_engine_the_build_says_what_to_install(tmp_path: pathlib.Path
     assert "error: no container engine on this machine: install docker, podman or buildah" in done.stderr
     assert "make check-image" in done.stderr
 
-    # A client alone, as where the daemon does not run.
+    # Only a client, as on machines where the daemon does not run.
     client = tmp_path / "bin" / "docker"
     client.write_text("#!/bin/sh\nexit 1\n")
     client.chmod(0o755)
     done = subprocess.run(script, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 1
-    assert "docker is here, but no engine answers it" in done.stderr
+    assert "docker is installed, but its engine does not respond" in done.stderr
 
 
-def test_the_check_needs_root_and_says_so() -> None:
+def test_the_image_check_without_root_is_an_error() -> None:
     user = {"user": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
     if user and not all(folder.stat().st_mode & 0o005 == 0o005 for folder in (SCRIPTS, *SCRIPTS.parents)):
         pytest.skip("the repository lies where another user cannot read it")
     line = ["bash", str(SCRIPTS / "check-image.sh")]
     done = subprocess.run(line, capture_output=True, text=True, check=False, **user)
     assert done.returncode == 1
-    assert "enters them by chroot, which takes root" in done.stderr
+    assert "entering them by chroot needs root" in done.stderr

@@ -1,4 +1,4 @@
-"""The package as it is shipped: what the wheel holds, what an import costs, what the requirements say."""
+"""The distributed package: contents of the wheel, cost of an import, and requirements."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_wheel_holds_the_package_alone_and_works_in_an_empty_environment(tmp
     assert done.stdout.strip() in wheel.name
 
 
-def test_the_overrides_stand_the_same_in_both_places() -> None:
+def test_the_overrides_are_equal_in_both_files() -> None:
     if sys.version_info < (3, 11):
         pytest.skip("tomllib comes with Python 3.11")
     import tomllib
@@ -89,14 +89,14 @@ def test_the_published_requirements_are_as_wide_as_promised() -> None:
     assert "tfx>=1.15,<1.22" in config["options"]["install_requires"].split()
 
 
-def test_the_locks_name_no_address() -> None:
+def test_the_locks_contain_no_index_address() -> None:
     for lock in (REPOSITORY / "requirements").glob("*.txt"):
         assert "://" not in lock.read_text(), lock
 
 
-# Of packages that provide the names of others at run time (the dialects' shims), and of a neighbouring example module.
+# Names that packages provide for others at run time (the dialects' shims), and of a neighboring example module.
 _NOT_INSTALLED = {"dlrover", "elasticdl", "generic_trainer", "iris_keras", "recordio"}
-# Distributions that a lane of the tests may lack, by what is imported of them.
+# Distributions that a test lane may lack, by import name.
 _OF_EXTRAS = {
     "kfp": "kfp",
     "odps": "pyodps",
@@ -104,7 +104,7 @@ _OF_EXTRAS = {
     "tensorflow_estimator": "tensorflow-estimator",
     "tf_keras": "tf-keras",
 }
-_NOT_IMPORTED = {"dill"}  # setup.cfg says why
+_NOT_IMPORTED = {"dill"}  # setup.cfg explains why
 
 
 def test_each_import_is_a_declared_requirement() -> None:
@@ -131,7 +131,7 @@ def _normal(distribution: str) -> str:
 
 
 def _imported() -> dict[str, str]:
-    """Returns what the package's files import of others, "numpy" or "google.cloud.storage", each with one file."""
+    """Returns the imported names of other packages, such as "google.cloud.storage", each with one file."""
     found: dict[str, str] = {}
     folders = ("cli", "components", "executors", "module_files", "pipelines")
     for path in (
@@ -154,13 +154,13 @@ def _names(node: ast.AST) -> list[str]:
 
 
 def _shortened(name: str) -> str:
-    """Returns as much of a dotted name as tells the distribution: many share the namespace packages of Google."""
+    """Returns the prefix of a dotted name that identifies the distribution: many share Google's namespace packages."""
     parts = name.split(".")
     return ".".join(parts[: 3 if parts[:2] == ["google", "cloud"] else 2 if parts[0] == "google" else 1])
 
 
 def _providers() -> dict[str, set[str]]:
-    """Returns the installed distributions by what they bring, named as by `_shortened`."""
+    """Returns the installed distributions by their import names, shortened with `_shortened`."""
     found: dict[str, set[str]] = {}
     for distribution in importlib.metadata.distributions():
         files = (str(file) for file in distribution.files or () if file.suffix in (".py", ".so"))

@@ -1,6 +1,6 @@
-"""What others may rely on is pinned, word for word, in `public_api.txt`; docs/reference/api_promise.md says why.
+"""The public API is pinned in `public_api.txt`; docs/reference/api_promise.md explains why.
 
-The sources are read, not imported: neither TensorFlow nor TFX is needed to know what they promise.
+The sources are parsed, not imported, so that neither TensorFlow nor TFX is needed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from generic_trainer.executors.errors import TrainerError
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 SNAPSHOT = pathlib.Path(__file__).with_name("public_api.txt")
-# Besides what the package exports: what the pages of the documentation name by its module.
+# In addition to the package's exports: names that the documentation refers to by their module.
 OTHERS = {
     "executors.monitoring.run_record": ["RunRecord"],
     "pipelines.kubeflow.component": ["trainer_component", "trainer_op"],  # from pipelines.kubeflow, as the next three
@@ -48,7 +48,7 @@ If that was not meant, undo it. If it was:
 """
 
 
-def test_what_others_rely_on_has_not_changed() -> None:
+def test_the_public_api_has_not_changed() -> None:
     now = "\n".join(snapshot()) + "\n"
     if os.environ.get(UPDATE):
         SNAPSHOT.write_text(now, encoding="utf-8")
@@ -123,7 +123,7 @@ def signature(node: ast.FunctionDef) -> str:
 
 
 def arguments(node: ast.arguments) -> str:
-    """Returns a function's arguments; for `**options: Unpack[Keywords]`, the keywords that it stands for."""
+    """Returns a function's arguments; `**options: Unpack[Keywords]` is expanded to its keywords."""
     text = ast.unparse(node)
     if node.kwarg is None or node.kwarg.annotation is None or "Unpack" not in ast.unparse(node.kwarg.annotation):
         return text
@@ -151,7 +151,7 @@ def class_lines(node: ast.ClassDef) -> Iterator[str]:
 
 
 def field(part: ast.AnnAssign) -> str:
-    """Returns a field with its default; of an option also the choices, not what its help says."""
+    """Returns a field with its default; for an option also its choices, but not its help."""
     if isinstance(part.value, ast.Call) and ast.unparse(part.value.func) == "_option":
         default, _, *choices = map(ast.unparse, part.value.args)
         shown = f", of {choices[0]}" if choices else ""
@@ -204,7 +204,7 @@ def parameter_line(parameter: click.Parameter) -> str:
 
 
 def variables() -> Iterator[str]:
-    """Those of options, by a rule, and those that pages speak of."""
+    """Those of options, by their rule, and those in the documentation."""
     yield "GENERIC_TRAINER_COMMAND_OPTION, of every option above"
     pages = [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")]
     found = {name for page in pages for name in re.findall(r"\bGENERIC_TRAINER_[A-Z_]+\b", page.read_text("utf-8"))}
@@ -222,13 +222,13 @@ def specification(module: str, name: str) -> Iterator[str]:
 
 
 def of_options(module: str) -> list[str]:
-    """Returns the execution parameters of a component's options, as those that are written out."""
+    """Returns the execution parameters of a component's options in the form of explicit ones."""
     taken = importlib.import_module(f"generic_trainer.{module}")._OPTIONS
     return [f"{one.name!r}: ExecutionParameter(type={one.stored_type.__name__}, optional=True)" for one in taken]
 
 
 def properties() -> Iterator[str]:
-    """What is put on artifacts for others to read, by the code that puts it there."""
+    """Properties of artifacts that others may read, from the code that sets them."""
     found = set()
     for module in ("executors.training.step", "executors.tuning.step", "executors.kubeflow.component_step"):
         for node in ast.walk(tree(module)):
@@ -260,14 +260,14 @@ def entry_points() -> Iterator[str]:
     yield f"python {settings['options']['python_requires']}"
 
 
-def test_the_command_line_of_the_snapshot_is_all_there_is() -> None:
+def test_the_command_line_matches_the_snapshot() -> None:
     text = SNAPSHOT.read_text(encoding="utf-8")
     assert [name for name in COMMANDS if f"\ngeneric-trainer {name}\n" not in text] == []
     assert [name for name in generic_trainer.__all__ if not re.search(rf"\b{name}\b", text)] == ["__version__"]
 
 
 def test_the_changelog_has_the_form_that_it_promises() -> None:
-    """Keep a Changelog: releases, newest first, with their kinds of change below them."""
+    """Keep a Changelog: releases, newest first, with sections for the kinds of change."""
     lines = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
     releases = [line for line in lines if line.startswith("## ")]
     assert releases

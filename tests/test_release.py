@@ -1,4 +1,4 @@
-"""What is published: built twice with the same bytes, refused when it should be, and of use to whoever gets it."""
+"""Releases: reproducible builds, rejected preconditions, and an installable wheel."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def run(*line: object, **options: object) -> str:
-    """Runs a command that has to succeed; returns what it printed."""
+    """Runs a command that must succeed; returns its output."""
     done = subprocess.run([*map(str, line)], capture_output=True, text=True, check=False, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -62,7 +62,7 @@ def version() -> str:
 
 @pytest.fixture(scope="module")
 def ready(tmp_path_factory: pytest.TempPathFactory, version: str) -> pathlib.Path:
-    """A clone of the last commit whose changelog names the version, as that of a release does."""
+    """A clone of the last commit whose changelog contains the version, as in a release."""
     folder = clone(REPOSITORY, tmp_path_factory.mktemp("ready") / "clone")
     if f"## [{version}] - " not in (folder / "CHANGELOG.md").read_text():
         edit(folder / "CHANGELOG.md", r"^## \[Unreleased\].*$", f"## [{version}] - 2026-01-31")
@@ -72,7 +72,7 @@ def ready(tmp_path_factory: pytest.TempPathFactory, version: str) -> pathlib.Pat
 
 @pytest.fixture(scope="module")
 def released(ready: pathlib.Path) -> pathlib.Path:
-    """The folder that `make release` fills."""
+    """The output folder of `make release`."""
     run(REPOSITORY / "scripts" / "tools.sh")
     done = build(ready)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -141,7 +141,7 @@ def test_the_bill_of_materials_names_each_package_of_the_lock(released: pathlib.
         ("CHANGELOG.md", r"^## \[[0-9.]+\] - .*$", "## [0.0.9] - 2026-01-31", True, r"no heading '## \[\S+\] - YYYY"),
     ],
 )
-def test_what_is_not_ready_is_refused(
+def test_a_release_that_is_not_ready_is_rejected(
     ready: pathlib.Path, tmp_path: pathlib.Path, path: str, pattern: str, text: str, committed: bool, said: str
 ) -> None:
     folder = clone(ready, tmp_path / "clone")
@@ -156,14 +156,14 @@ def test_what_is_not_ready_is_refused(
 
 @pytest.fixture(scope="module")
 def installed(released: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[pathlib.Path]:
-    """A fresh environment into which pip put the wheel; the other packages are those that run this test."""
+    """A fresh environment with the wheel installed by pip; other packages are those of this test."""
     folder = tmp_path_factory.mktemp("installed")
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
     [wheel] = released.glob("*.whl")
     run(python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", wheel)
     site = pathlib.Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
-    # A line of a .pth file is a folder to import from; .pth files there, such as an editable install's, do not count.
+    # A line of a .pth file adds an import folder; .pth files in it, such as an editable install's, are ignored.
     (site / "others.pth").write_text(sysconfig.get_path("purelib"))
     yield folder
     shutil.rmtree(folder)
@@ -171,7 +171,7 @@ def installed(released: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="module")
 def from_wheel(installed: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
-    """Runs a program of that environment, outside of the repository."""
+    """Runs a program of that environment outside of the repository."""
     return lambda *line: run(installed / "bin" / line[0], *line[1:], cwd=tmp_path_factory.mktemp("elsewhere"))
 
 
@@ -186,7 +186,7 @@ def test_the_installed_wheel_is_what_runs(
 def test_the_installed_wheel_checks_its_own_example(from_wheel: Callable[..., str], iris) -> None:
     module = "generic_trainer.module_files.iris_keras"
     files = ["--train-files", iris.train, "--eval-files", iris.eval, "--train-steps", 50]
-    assert "The run would go through" in from_wheel("generic-trainer", "check", module, *files)
+    assert "The run would succeed" in from_wheel("generic-trainer", "check", module, *files)
 
 
 @pytest.mark.thorough

@@ -1,4 +1,4 @@
-"""A command that is forked is as one in a new Python: to its module, and to who reads what it prints."""
+"""A forked command behaves like one in a new process, for its module and for readers of its output."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MODULE = """
 @pytest.mark.thorough_but("")
 @pytest.mark.slow
 @pytest.mark.parametrize("imports", ["", "import tensorflow_estimator"])
-def test_a_forked_command_is_as_one_in_a_new_python(
+def test_a_forked_command_behaves_like_a_new_process(
     imports: str, command: Command, module: Callable[..., str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = module(MODULE.format(imports=imports))

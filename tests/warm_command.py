@@ -1,13 +1,13 @@
-"""`generic-trainer` in a process where TensorFlow is imported already, as good as a new one: for tests of what it does.
+"""Runs `generic-trainer` in forked processes that have already imported TensorFlow, for faster tests.
 
     commands = WarmCommands()
     done = commands.run(["train", "module.py", "--output", "out"], {**os.environ, "TMPDIR": "/tmp/x"}, folder)
     done = commands.run_program("import tensorflow as tf; print(tf.__version__)", [], dict(os.environ), folder)
 
-A server imports TensorFlow once, and forks for each command; the command's own server for its workers is forked as
-well. It is the product's fork server (`executors/engines/fork_server.py`) that does both. There is one with each Keras,
-since a command that trains wants that of its module. Where a variable that is read while modules are imported is
-another one, `run` returns None: such a command needs a new Python.
+A server imports TensorFlow once, and forks for each command; the command's fork server for its workers is forked, too.
+Both use the package's fork server (`executors/engines/fork_server.py`). There is one server per Keras version, because
+training commands need that of their module. If a variable that is read during imports differs, `run` returns None: such
+a command needs a new process.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OF_A_MODULE = ("dlrover", "elasticdl", "run", "script", "train")
 _HERE = str(pathlib.Path(__file__).parent)
 _MODULES = ("generic_trainer.cli.main", "generic_trainer.cli.train", __name__)
 _READ_LATE = frozenset({"PYTEST_CURRENT_TEST", "TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", "TMPDIR", "COLUMNS"})
-# By importing TensorFlow, TFX or Ray, in the process of the tests.
+# Set by importing TensorFlow, TFX or Ray in the process of the tests.
 _SET_BY_IMPORTS = frozenset(
     {
         "ENABLE_RUNTIME_UPTIME_TELEMETRY", "HDF5_PLUGIN_PATH", "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK",
@@ -49,7 +49,7 @@ _MESSAGE_BYTES = 1 << 17
 
 
 def _imported_with(environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables that may be read while modules are imported."""
+    """Returns the environment variables that may be read during imports."""
     return {
         name: value
         for name, value in environment.items()
@@ -59,7 +59,7 @@ def _imported_with(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-_ENVIRONMENT = _imported_with(os.environ)  # before a test has changed it
+_ENVIRONMENT = _imported_with(os.environ)  # before a test changes it
 
 
 def _variables(keras: str) -> dict[str, str]:
@@ -67,18 +67,18 @@ def _variables(keras: str) -> dict[str, str]:
 
 
 class WarmCommands:
-    """Forks commands, from a server for each Keras that is started when it is first wanted."""
+    """Forks commands from one server per Keras version, which is started on first use."""
 
     def __init__(self) -> None:
         self._servers: dict[str, fork_server._Server] = {}
         line = [sys.executable, "-c", "import json, sys; print(json.dumps(sys.path[1:]))"]
         said = subprocess.run(line, capture_output=True, check=True, env=_ENVIRONMENT)
-        self._path: list[str] = json.loads(said.stdout)  # of a new Python, after the folder of `python -m`
+        self._path: list[str] = json.loads(said.stdout)  # of a new process, after the folder of `python -m`
 
     def run(
         self, arguments: Sequence[str], environment: Mapping[str, str], folder: str
     ) -> subprocess.CompletedProcess[str] | None:
-        """Runs a command to its end; returns its code, output and error output."""
+        """Runs a command; returns its exit code, output and error output."""
         keras = _keras_of(arguments, folder)
         if not keras or _imported_with(environment) != _ENVIRONMENT:
             return None
@@ -87,7 +87,7 @@ class WarmCommands:
     def run_program(
         self, source: str, arguments: Sequence[str], environment: Mapping[str, str], folder: str
     ) -> subprocess.CompletedProcess[str] | None:
-        """Runs what `python -c` would, with the Keras that the environment asks for."""
+        """Runs a program as `python -c` does, with the Keras version of the environment."""
         keras = "2" if environment.get(keras_version.VARIABLE) == "1" else "3"
         if _imported_with({**environment, keras_version.VARIABLE: "0"}) != _ENVIRONMENT:
             return None
@@ -99,7 +99,7 @@ class WarmCommands:
         with tempfile.TemporaryDirectory() as own:
             path = pathlib.Path(own, "request.json")
             path.write_text(json.dumps({**request, "keras": keras, "sys_path": [folder, *self._path], "argv": []}))
-            failure = pathlib.Path(own, "failure.json")  # of this file: the command itself ends its process
+            failure = pathlib.Path(own, "failure.json")  # of this file; the command ends its process itself
             order = {"worker": __name__, "files": [str(path), str(failure)], "folder": folder}
             started = self._started(keras, {**order, "environment": dict(environment)})
             done = _ended(started, request["arguments"])
@@ -107,15 +107,15 @@ class WarmCommands:
             return done
 
     def _started(self, keras: str, order: Mapping[str, object]) -> fork_server.ForkedProcess:
-        for _ in range(2):  # one that has been idle for long ends
+        for _ in range(2):  # a server that was idle for long has ended
             if keras not in self._servers or not self._servers[keras].is_running():
                 self._servers[keras] = self._new_server(keras)
             if process := self._servers[keras].start(order, LONGEST):
                 return process
-        raise AssertionError("the server has died")
+        raise AssertionError("the server ended")
 
     def _new_server(self, keras: str) -> fork_server._Server:
-        import pytest  # which the servers are to be without
+        import pytest  # the servers must not import it
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(fork_server, "_MODULES", (*fork_server._MODULES, *_MODULES))
@@ -129,9 +129,9 @@ class WarmCommands:
 
 
 def _keras_of(arguments: Sequence[str], folder: str) -> str:
-    """Returns the Keras of the module that a command trains; "" for a pipeline whose module is not among the words.
+    """Returns the Keras version of the module that a command trains; "" for a pipeline without a module argument.
 
-    A pipeline's module has a say in which Keras its own process has; other commands have what the environment says.
+    The module of a pipeline also determines the Keras version of its process; other commands use the environment.
     """
     command = next((word for word in arguments if not word.startswith("-")), "")
     if command not in _OF_A_MODULE:
@@ -164,10 +164,10 @@ def _text(stream: IO[bytes]) -> str:
 
 
 def execute(request: dict[str, Any]) -> None:
-    """Is the command or the program, which ends its process itself."""
+    """Runs the command or program, which ends the process itself."""
     from generic_trainer.cli import main
 
-    tempfile.tempdir = None  # TMPDIR may be another one
+    tempfile.tempdir = None  # TMPDIR may have changed
     if "program" in request:
         _execute_program(request["program"], request["arguments"])
     sys.argv = [str(main.__file__), *request["arguments"]]
@@ -196,7 +196,7 @@ def _execute_program(source: str, arguments: list[str]) -> NoReturn:
 
 
 class _Subprocess:
-    """The module `subprocess`, by which a fork server is started: the first one is forked, if it would be the same."""
+    """Replaces the module `subprocess` for starting a fork server: the first one is forked if it would be equal."""
 
     def __init__(self, spare: _Spare, imported_with: dict[str, str]) -> None:
         self._spare: _Spare | None = spare
@@ -214,9 +214,9 @@ class _Subprocess:
 
 
 class _Spare:
-    """A process that was forked before the command did anything, and becomes its fork server when it needs one.
+    """A process that is forked before the command runs, and becomes its fork server on demand.
 
-    It has what the command uses of `subprocess.Popen`.
+    It provides the methods of `subprocess.Popen` that the command uses.
     """
 
     def __init__(self) -> None:
@@ -244,7 +244,7 @@ class _Spare:
 
 
 def _serve(orders: socket.socket) -> None:
-    """Is a fork server, and each of its workers; ends the process as an interpreter does."""
+    """Runs the fork server and each of its workers; ends the process as an interpreter does."""
     code: Any = 1
     try:
         os.setsid()
@@ -253,7 +253,7 @@ def _serve(orders: socket.socket) -> None:
                 os.dup2(nothing.fileno(), number)
         message, files, _, _ = socket.recv_fds(orders, _MESSAGE_BYTES, 1)
         orders.close()
-        if not files:  # the command has ended without a need of it
+        if not files:  # the command ended without using it
             os._exit(0)
         os.environ.clear()
         os.environ.update(json.loads(message))

@@ -1,4 +1,4 @@
-"""The benchmark for GPUs runs where there are none: its code on devices of a CPU, and it claims no figure."""
+"""The GPU benchmark runs without GPUs: its code on logical devices of a CPU, without reporting results."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def test_both_sides_train_on_two_devices_of_a_cpu(monkeypatch: pytest.MonkeyPatc
         assert all(turn() > 0 for turn in started)
 
 
-def test_without_a_gpu_it_says_so() -> None:
+def test_a_missing_gpu_is_reported() -> None:
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, env=environment, check=False)
 
     assert done.returncode == 2, done.stderr
-    assert done.stdout.startswith("There is no GPU here")
+    assert done.stdout.startswith("TensorFlow found no GPU")
     assert "--on-cpu-devices" in done.stdout

@@ -1,4 +1,4 @@
-"""The table of results: ratios of pairs, and rows out of the programs' own files. No speed is asserted."""
+"""The table of results: ratios of pairs, and rows from the programs' files. No speed is asserted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent.parent / "benchmarks"
 
-# A benchmark as all are, that measures nothing.
+# A benchmark with fixed measurements.
 PROGRAM = """
 import sys
 sys.path.insert(0, {folder!r})
@@ -39,14 +39,14 @@ def test_the_ratio_is_the_median_of_the_pairs_ratios(pairs: Any) -> None:
     row = pairs.Row("rows", "peer", "1/s", ours=[30.0, 10.0, 80.0], peer=[10.0, 5.0, 20.0], at_least=3)
     assert row.ratios == [3.0, 2.0, 4.0]
     assert row.ratio == 3.0
-    assert row.reached is True
+    assert row.is_met is True
     assert row.cells() == ["rows", "peer", "30 1/s", "10 1/s", "3 (2 to 4, 3 pairs)", "at least 3", "yes"]
 
     sooner = pairs.Row("start", "peer", "s", ours=[1.0, 4.0, 5.0], peer=[2.0, 4.0, 20.0], inverse=True, at_most=1.5)
     assert sooner.ratio == 2.0  # of 2, 1 and 4; the medians are 4 and 4
-    assert sooner.reached is False
+    assert sooner.is_met is False
     assert sooner.cells()[-2:] == ["at most 1.5", "**no**"]
-    assert pairs.Row("x", "y", "", [1.0], [1.0]).reached is None
+    assert pairs.Row("x", "y", "", [1.0], [1.0]).is_met is None
 
 
 def test_one_table_of_all_programs_even_if_one_fails(tmp_path: pathlib.Path) -> None:
@@ -60,7 +60,7 @@ def test_one_table_of_all_programs_even_if_one_fails(tmp_path: pathlib.Path) -> 
 
     assert done.returncode == 1, done.stderr
     table = [text for text in output.read_text().splitlines() if text.startswith("|")]
-    assert table[2].startswith("| bad.py | **failed**: it ended with code 3 |")
+    assert table[2].startswith("| bad.py | **failed**: exit code 3 |")
     assert table[3] == "| rows | the peer | 30 | 10 | 3 (2 to 4, 3 pairs) | at least 3 | yes |"
     assert {text.count("|") for text in table} == {8}
     assert f"Python {sys.version.split()[0]}, tensorflow " in output.read_text()

@@ -1,6 +1,6 @@
-"""Every bad value of every option with a path ends with exit code 2 and one line that names it, before TFX is imported.
+"""Every invalid value of a path option is rejected with exit code 2 and a one-line error, before TFX is imported.
 
-In this process, with the function that the command calls, and without network or credentials.
+The tests run the command's function in this process, without network or credentials.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import pytest
 
 from generic_trainer.cli import main
 from generic_trainer.cli.command_names import COMMANDS
-from generic_trainer.cli.places import Place
+from generic_trainer.cli.path_type import PathType
 
 Run = Callable[..., tuple[int, str]]
 MODULE = "def run_fn(fn_args):\n    raise AssertionError('it must not run')\n"
 
-# Lines that are right but for the value that a test adds.
+# Valid command lines, to which a test adds an invalid value.
 LINES = {
     "train": ["train", "module.py", "--train-files", "data.tfrecord", "--output", "out"],
     "check": ["check", "module.py", "--train-files", "data.tfrecord"],
@@ -81,7 +81,7 @@ def run(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> 
         try:
             code = main._exit_code()
             sys.stderr.flush()
-        finally:  # a command may have sent standard error to its log
+        finally:  # a command may have redirected standard error to its log
             os.dup2(shown, 2)
             os.close(shown)
             sys.stderr = stream
@@ -100,7 +100,7 @@ def path_options() -> Iterator[tuple[str, str]]:
     for name in COMMANDS:
         command = main.cli.get_command(click.Context(main.cli), name)
         for parameter in getattr(command, "params", ()):
-            if isinstance(parameter.type, Place) and isinstance(parameter, click.Option) and name in LINES:
+            if isinstance(parameter.type, PathType) and isinstance(parameter, click.Option) and name in LINES:
                 yield name, max(parameter.opts, key=len)
 
 
@@ -118,7 +118,7 @@ def test_a_value_that_cannot_be_a_path_is_refused_by_every_option_with_one(value
         if command == "compile" and value not in ANYWHERE:
             continue
         if value == "" and option not in ("--output", "--train-files", "--eval-files", "--examples", "--model"):
-            continue  # the default of others, as good as left out
+            continue  # the default of other options, which is equivalent to omitting it
         code, errors = run(*LINES[command], option, value)
         require_one_line(code, errors, option, VALUES[value])
 
@@ -149,7 +149,7 @@ FILES: dict[str, bytes] = {
     "data.yaml": b"label: [a, b]\n",
 }
 
-# What is added to a command's line, and what its last line says.
+# (command, additional arguments, text of the last line of the output)
 CASES: list[tuple[str, list[str], str]] = [
     *(
         ("train", ["--custom-config", f"@{name}"], said)
@@ -172,11 +172,11 @@ CASES: list[tuple[str, list[str], str]] = [
         for name, said in {
             "deep.yaml": "nested too deeply",
             "twice.yaml": "line 3: duplicate key a, also in line 2",
-            "binary.yaml": "this is not YAML",
+            "binary.yaml": "invalid YAML",
             "cyclic.yaml": "is not supported; write out the value",
-            "list.yaml": "it must be a mapping of options",
+            "list.yaml": "must be a mapping of options",
             "object.yaml": "custom-config",
-            "data.yaml": "it takes one value, not a list",
+            "data.yaml": "must be one value, not a list",
             "folder": "folder: this is a folder, not a file",
             "fifo": "fifo: this is a FIFO",
             "/dev/zero": "/dev/zero: this is a character device",
@@ -186,7 +186,7 @@ CASES: list[tuple[str, list[str], str]] = [
         }.items()
         if name != "data.yaml"
     ),
-    ("run", ["--config", "data.yaml"], "label: it takes one value, not a list"),
+    ("run", ["--config", "data.yaml"], "label: must be one value, not a list"),
     *(
         ("train", ["--hyperparameters", name], said)
         for name, said in {
@@ -271,13 +271,13 @@ MODULES = {
 
 
 @pytest.mark.parametrize(("command", "added", "said"), CASES, ids=[f"{c} {' '.join(a)[:60]}" for c, a, _ in CASES])
-def test_bad_files_and_places(command: str, added: list[str], said: str, run: Run) -> None:
+def test_bad_files_and_paths(command: str, added: list[str], said: str, run: Run) -> None:
     for name, content in FILES.items():
         pathlib.Path(name).write_bytes(content)
     require_one_line(*run(*LINES[command], *added), said)
 
 
-@pytest.mark.parametrize("command", ["train", "check", "convert", "run"])  # a pipeline of `run` has not begun then
+@pytest.mark.parametrize("command", ["train", "check", "convert", "run"])  # before the pipeline of `run` starts
 @pytest.mark.parametrize("module", MODULES)
 def test_bad_modules(command: str, module: str, run: Run) -> None:
     pathlib.Path("folder.py").mkdir()
@@ -289,7 +289,7 @@ def test_bad_modules(command: str, module: str, run: Run) -> None:
 
     code, errors = run(
         *(line[:2] if command == "check" else line)
-    )  # without data, it says it before TensorFlow is there
+    )  # without data, the error comes before TensorFlow is imported
 
     require_one_line(code, errors, *([MODULES[module]] if command == "train" else []))
     assert f"Did you mean {module!r}?" not in errors
@@ -303,7 +303,7 @@ def test_bad_modules(command: str, module: str, run: Run) -> None:
         ("GENERIC_TRAINER_METADATA_PASWORD", "GENERIC_TRAINER_METADATA_PASSWORD"),
     ],
 )
-def test_a_misspelled_variable_is_refused(name: str, nearest: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_misspelled_variable_is_rejected(name: str, nearest: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "x")
     command = "run" if "_RUN_" in name else "train"
     require_one_line(*run(*LINES[command]), name, f"Did you mean {nearest!r}?")
@@ -317,7 +317,7 @@ def test_all_variables_that_set_options_are_known(run: Run, monkeypatch: pytest.
 
 
 def test_variables_of_other_programs_are_accepted(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kubernetes sets some for a Service called generic-trainer, in every pod of its namespace."""
+    """Kubernetes sets such variables in all pods of a namespace with a Service called generic-trainer."""
     for name in ("PORT", "SERVICE_HOST", "SERVICE_PORT_HTTP", "PORT_8080_TCP_ADDR", "IMAGE", "VERSION"):
         monkeypatch.setenv(f"GENERIC_TRAINER_{name}", "x")
     code, errors = run("runs", "nothing")
@@ -328,7 +328,7 @@ def test_variables_of_other_programs_are_accepted(run: Run, monkeypatch: pytest.
 
 
 def test_nothing_heavy_is_imported_before_a_missing_value_is_found(command: Any, tmp_path: pathlib.Path) -> None:
-    """`--data` of a pipeline is looked up before TensorFlow, TFX or Beam."""
+    """`--data` of a pipeline is checked before TensorFlow, TFX or Beam is imported."""
     (tmp_path / "module.py").write_text(MODULE)
     line = [word if word != "data.csv" else "nothing" for word in LINES["run"]]
     program = (

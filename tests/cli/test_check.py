@@ -1,4 +1,4 @@
-"""`generic-trainer check`: what it prints, and its exit codes; and the check that `run` makes first."""
+"""`generic-trainer check`: output and exit codes; and the check that `run` starts with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from generic_trainer import ModuleError, TrainingOptions
 from generic_trainer.cli import run_check
-from generic_trainer.cli.verdict_lines import summary_of, verdict_lines
+from generic_trainer.cli.verdict_format import format_summary, format_verdict
 from generic_trainer.executors.modules.pipeline_modules import find_modules
 from generic_trainer.executors.preflight.verdicts import FAILED, NOT_REACHED, Place, Report, Verdict
 from generic_trainer.pipelines.definition.options import PipelineOptions
@@ -24,7 +24,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 MODULES = pathlib.Path(__file__).resolve().parent.parent.parent / "module_files"
 
 
-def test_a_run_that_would_go_through(command: Command, iris: Any, tmp_path: pathlib.Path) -> None:
+def test_a_run_that_would_succeed(command: Command, iris: Any, tmp_path: pathlib.Path) -> None:
     data = ["--train-files", iris.train, "--eval-files", iris.eval, "--schema", iris.schema]
     more = ["--train-steps", 300, "--required-signature", "serving_default", "--output", "out"]
     done = command("check", MODULES / "iris_keras.py", *data, *more, cwd=tmp_path)
@@ -38,7 +38,7 @@ def test_a_run_that_would_go_through(command: Command, iris: Any, tmp_path: path
     assert all(line.startswith("✓ passed ") for line in lines if line[:1] == "✓")
     assert "label variety: 0, 1, 2" in done.stdout
     assert "for 300 steps" in done.stdout
-    assert lines[-1].startswith("The run would go through. Checked in ")
+    assert lines[-1].startswith("The run would succeed. Checked in ")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -48,7 +48,7 @@ def test_a_fault_is_shown_with_its_line_and_the_exit_code(command: Command, iris
     line = next(number for number, text in enumerate(source.splitlines(), 1) if "nam=name" in text)
     data = ["--train-files", iris.train, "--eval-files", iris.eval, "--custom-config", "{epochs: 3}"]
     done = command("-v", "check", "mine.py", *data, cwd=tmp_path)
-    assert done.returncode == 2  # the first failure is that of custom_config
+    assert done.returncode == 2  # the first failure is custom_config
     assert "✗ failed      custom_config    --custom-config '{epochs: 3}' is not JSON" in done.stdout
     done = command("check", "mine.py", *data[:4], cwd=tmp_path)
     assert done.returncode == 1
@@ -67,30 +67,30 @@ def test_a_fault_is_shown_with_its_line_and_the_exit_code(command: Command, iris
     assert f'mine.py", line {line}' in failed["traceback"]
 
 
-def test_usage_that_makes_no_sense(command: Command, tmp_path: pathlib.Path) -> None:
+def test_invalid_usage(command: Command, tmp_path: pathlib.Path) -> None:
     done = command("check", "mine.py", "--data", "x", "--train-files", "y", cwd=tmp_path)
     assert done.returncode == 2
     assert "give one of them" in done.stderr
 
 
-def test_marks_have_words_and_terminals_without_such_signs_get_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_marks_have_a_status_text_and_an_ascii_form(monkeypatch: pytest.MonkeyPatch) -> None:
     place = Place("taxi.py", 3, "import nothing")
     failed = Verdict("load", FAILED, "ModuleNotFoundError: …", place, "Install it.", traceback="Traceback:\n  taxi.py")
     report = Report("taxi.py", [failed, Verdict("dialect", NOT_REACHED, "load failed")], 2.0)
-    lines = [line for verdict in report.verdicts for line in verdict_lines(verdict)]
+    lines = [line for verdict in report.verdicts for line in format_verdict(verdict)]
     assert "✗ failed" in lines[0]
     assert "taxi.py, line 3: ModuleNotFoundError" in lines[0]
     assert lines[1].strip() == "import nothing"
     assert lines[2].strip() == "→ Install it."
     assert lines[3].startswith("\u2013 not reached dialect")
-    assert "-v check shows the traceback" in summary_of(report)
-    assert list(verdict_lines(failed, verbose=True))[-1] == "  taxi.py"
+    assert "Use `generic-trainer -v check` to show the traceback" in format_summary(report)
+    assert list(format_verdict(failed, verbose=True))[-1] == "  taxi.py"
 
     class Ascii:
         encoding = "ascii"
 
     monkeypatch.setattr("sys.stdout", Ascii())
-    assert all(line.isascii() for verdict in report.verdicts for line in verdict_lines(verdict, True))
+    assert all(line.isascii() for verdict in report.verdicts for line in format_verdict(verdict, True))
 
 
 RUN_FN = """
@@ -112,11 +112,11 @@ RUN_FN = """
 
 
 def _begin(values: dict[str, object], scratch: pathlib.Path) -> run_check.BackgroundCheck:
-    return run_check.begin(values, find_modules(values["module_file"], str(scratch)), tunes=False)
+    return run_check.start(values, find_modules(values["module_file"], str(scratch)), tunes=False)
 
 
-def test_run_checks_first_and_not_again(module: Callable[..., str], tmp_path: pathlib.Path) -> None:
-    """In the pipeline's root it is noted what has passed; that holds until something changes."""
+def test_run_checks_first_and_skips_a_passed_check(module: Callable[..., str], tmp_path: pathlib.Path) -> None:
+    """A passed check is recorded in the pipeline's root, and valid until something changes."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "data.csv").write_text("x,y\n" + "".join(f"{i}.5,{i % 2}\n" for i in range(60)))
     path, root = module(RUN_FN), tmp_path / "root"
@@ -125,11 +125,11 @@ def test_run_checks_first_and_not_again(module: Callable[..., str], tmp_path: pa
     check = _begin(values, tmp_path)
     findings = check.require_passed()
     assert [one["label"] for one in findings["evaluation_plan"]["outputs"]] == ["y"]
-    check.note()
-    assert not root.exists()  # the pipeline has not begun there
+    check.record()
+    assert not root.exists()  # the pipeline has not started there
     root.mkdir()
     (root / ROOT_MARKER).write_text("{}")
-    check.note()
+    check.record()
     assert sorted(os.listdir(root)) == ["generic_trainer_check.json", ROOT_MARKER]
     again = _begin(values, tmp_path)
     assert again.is_known
@@ -142,10 +142,10 @@ def test_run_checks_first_and_not_again(module: Callable[..., str], tmp_path: pa
         other.require_passed()
 
 
-def test_what_check_has_passed_is_not_checked_again_by_run(
+def test_run_skips_a_check_that_has_passed(
     command: Command, module: Callable[..., str], tmp_path: pathlib.Path
 ) -> None:
-    """By one configuration for both; the root may hold the note before the pipeline has begun there."""
+    """Both use one configuration; the check may be recorded in the root before the pipeline starts there."""
     (tmp_path / "data.csv").write_text("x,y\n" + "".join(f"{i}.5,{i % 2}\n" for i in range(60)))
     path, root = module(RUN_FN), tmp_path / "root"
     config = tmp_path / "pipeline.yaml"
@@ -162,4 +162,4 @@ def test_what_check_has_passed_is_not_checked_again_by_run(
     assert not _begin({**values, "train_steps": 31, "schema": "none.pbtxt"}, tmp_path).is_known
     from generic_trainer.pipelines.local.pipeline import _claim_root  # imports TFX
 
-    _claim_root(str(root), "pipeline")  # does not take the note for somebody else's
+    _claim_root(str(root), "pipeline")  # the record of the check is not mistaken for another pipeline's

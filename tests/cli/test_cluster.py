@@ -1,4 +1,4 @@
-"""Clusters of real processes on this machine: by --cluster, and by TF_CONFIG as a platform sets it."""
+"""Clusters of real processes on this machine, started by --cluster or with TF_CONFIG as on a platform."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ def test_a_cluster_trains_evaluates_and_exports_once(
     tasks = ("worker-0", "worker-1", "ps-0", "evaluator-0")
     assert [record(out, f"tasks/{task}.json")["status"] for task in tasks] == ["succeeded"] * 4
     assert len(list((out / "model_run" / "Format-Serving" / "export" / "final").iterdir())) == 1
-    assert [path.name for path in (out / "model").iterdir()] == ["Format-Serving"]  # no staging directory is left
+    assert [path.name for path in (out / "model").iterdir()] == ["Format-Serving"]  # no staging directory remains
     lines = done.stdout.splitlines()
     assert {"[chief 0] task True 0 3", "[worker 0] task False 1 3", "[worker 1] task False 2 3"} <= set(lines)
     assert f"Model:        {out}/model/Format-Serving" in lines
     assert "[ps 0] " in done.stderr
     checkpoints = (out / "model_run" / "Format-Serving").glob("model.ckpt-*.index")
     steps = [int(path.name.removeprefix("model.ckpt-").removesuffix(".index")) for path in checkpoints]
-    assert 600 <= max(steps) < 605  # workers that are in the middle of a step when the last one is due finish it
+    assert 600 <= max(steps) < 605  # workers finish the step in progress when the last step is reached
 
 
 @pytest.mark.thorough
@@ -99,7 +99,7 @@ def test_a_cluster_trains_evaluates_and_exports_once(
 def test_mirrored_workers_without_chief_and_evaluator(
     command: Command, arguments: list[object], tmp_path: pathlib.Path
 ) -> None:
-    """Worker 0 is the chief, and evaluates and exports in the end: TensorFlow would leave that undone."""
+    """Worker 0 is the chief, and evaluates and exports at the end, which TensorFlow would not do."""
     config = ["--custom-config", '{"mirrored": true}']
     done = command(*arguments, "--train-steps", 300, "--cluster", "worker=2", *config)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -107,7 +107,7 @@ def test_mirrored_workers_without_chief_and_evaluator(
     assert (tmp_path / "out" / "model" / "Format-Serving" / "saved_model.pb").exists()
     seeds = [line.split()[-1] for line in done.stdout.splitlines() if "seed" in line.split()]
     assert len(seeds) >= 2
-    assert len(set(seeds)) == 1  # they share the batches, and nobody has asked for a seed
+    assert len(set(seeds)) == 1  # they share the batches, and no seed was set
     assert seeds[0] != "None"
 
 
@@ -116,7 +116,7 @@ def test_mirrored_workers_without_chief_and_evaluator(
 def test_the_same_command_does_the_task_that_tf_config_gives_it(
     arguments: list[object], tmp_path: pathlib.Path
 ) -> None:
-    """As on Kubernetes: the evaluator is not in the cluster's list, and nobody waits for anybody at the start."""
+    """As on Kubernetes: the evaluator is not in the cluster's list, and no task waits for another at the start."""
     with contextlib.ExitStack() as held:
         listeners = [held.enter_context(socket.socket()) for _ in range(2)]
         for listener in listeners:
@@ -132,8 +132,8 @@ def test_the_same_command_does_the_task_that_tf_config_gives_it(
             wait_for(lambda: (tmp_path / "out" / "model_run" / "tasks" / "evaluator-0.json").exists())
     printed = {role: task.communicate(timeout=300) for role, task in tasks.items()}
     assert [task.returncode for task in tasks.values()] == [0, 0, 0], printed
-    assert printed["evaluator"][0].splitlines()[-1] == "The evaluator 0 has done its part."
-    assert printed["ps"][0].splitlines()[-1] == "The ps 0 has done its part."
+    assert printed["evaluator"][0].splitlines()[-1] == "The evaluator 0 has finished."
+    assert printed["ps"][0].splitlines()[-1] == "The ps 0 has finished."
     assert "accuracy" in printed["chief"][0]
     metrics = [record(tmp_path / "out", name)["metrics"]["eval"] for name in ("run.json", "tasks/evaluator-0.json")]
     assert metrics[0] == metrics[1]
@@ -169,7 +169,7 @@ def wait_for(condition: Callable[[], Any], seconds: float = 120) -> Any:
 @pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["a dead parameter server", "an interrupt"])
-def test_all_of_it_ends_together(how: str, arguments: list[object], tmp_path: pathlib.Path) -> None:
+def test_all_processes_of_a_cluster_end_together(how: str, arguments: list[object], tmp_path: pathlib.Path) -> None:
     line = [sys.executable, "-m", "generic_trainer.cli.main", *map(str, arguments)]
     line += ["--train-steps", "10000000", "--cluster", "chief=1,worker=1,ps=1"]
     mark = f"MARK_OF_A_TEST={tmp_path}"

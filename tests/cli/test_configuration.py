@@ -1,4 +1,4 @@
-"""Options from a file, from the environment, and what `--print-config` makes of all of them."""
+"""Options from a file and from the environment, and the output of `--print-config`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from generic_trainer.executors.errors import InputError
 
 
 def effective(*words: str, env: dict[str, str] | None = None) -> tuple[dict[str, Any], str]:
-    """Returns what a command would get, and the text that says where each value is from."""
+    """Returns a command's effective values, and the text of --print-config with their sources."""
     result = CliRunner().invoke(cli, [*words, "--print-config"], env=env or {}, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return yaml.safe_load(result.output), result.output
@@ -51,7 +51,7 @@ train:
 """
 
 
-def test_each_kind_of_option_is_taken_from_the_file(config: Any, tmp_path: Path) -> None:
+def test_each_kind_of_option_is_read_from_the_file(config: Any, tmp_path: Path) -> None:
     path = config(FILE.replace("  label: nobody\n", ""))
     (tmp_path / "conf" / "taxi_keras.py").touch()
     values, text = effective("run", "--config", path)
@@ -67,20 +67,20 @@ def test_each_kind_of_option_is_taken_from_the_file(config: Any, tmp_path: Path)
     assert "seed: null  # default" in text
 
 
-def test_a_command_takes_its_section_and_what_it_knows(config: Any, tmp_path: Path) -> None:
+def test_a_command_reads_its_section_and_its_known_options(config: Any, tmp_path: Path) -> None:
     values, _ = effective("train", "--config", config(FILE.replace("  label: nobody\n", "")))
-    assert values["module"] == "taxi_keras.py"  # module-file of `run`; no such file there, so it may be a dotted name
+    assert values["module"] == "taxi_keras.py"  # module-file of `run`; no such file, so it may be a dotted name
     assert values["train-files"] == [f"{tmp_path}/conf/taxi/train*"]
     assert values["output"] == "/out"
     assert "label" not in values
 
 
-def test_a_commands_own_section_takes_no_option_of_others(config: Any) -> None:
-    with pytest.raises(InputError, match="line 13: there is no option 'label'"):
+def test_a_command_section_rejects_options_of_other_commands(config: Any) -> None:
+    with pytest.raises(InputError, match="line 13: no such option: 'label'"):
         effective("train", "--config", config(FILE))
 
 
-def test_command_line_goes_before_environment_before_file_before_default(config: Any) -> None:
+def test_precedence_is_command_line_environment_file_default(config: Any) -> None:
     path = config("data: d\nmodule-file: m\nlabel: file\ntask: binary\nseed: 1\n")
     env = {"GENERIC_TRAINER_RUN_LABEL": "environment", "GENERIC_TRAINER_RUN_SEED": "2"}
     values, text = effective("run", "--config", path, "--seed", "3", env=env)
@@ -89,7 +89,7 @@ def test_command_line_goes_before_environment_before_file_before_default(config:
     assert "seed: 3  # command line" in text
 
 
-def test_what_is_shown_can_be_taken_again(config: Any, tmp_path: Path) -> None:
+def test_print_config_output_can_be_used_as_config(config: Any, tmp_path: Path) -> None:
     path = config("data: /d\nmodule-file: m\nslice-by: [a]\nskip-check: [finite, answers]\n")
     values, text = effective("run", "--config", path)
     again = tmp_path / "conf" / "again.yaml"
@@ -120,19 +120,19 @@ def test_elasticdls_commands_have_sections_of_their_own(config: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("lable: x\n", r"line 1: there is no option 'lable'\. Did you mean 'label'\?"),
+        ("lable: x\n", r"line 1: no such option: 'lable'\. Did you mean 'label'\?"),
         ("data: d\ntrain-steps: many\n", r"taxi\.yaml, line 2: train-steps: 'many' is not a valid int"),
-        ("data: [a, b]\n", "line 1: data: it takes one value, not a list"),
-        ("slice-by: {a: b}\n", "line 1: slice-by: it takes a value or a list, not a mapping"),
-        ("slice-by: [[a]]\n", "line 1: slice-by: a list here holds plain values only"),
+        ("data: [a, b]\n", "line 1: data: must be one value, not a list"),
+        ("slice-by: {a: b}\n", "line 1: slice-by: must be a value or a list, not a mapping"),
+        ("slice-by: [[a]]\n", "line 1: slice-by: the items of a list must be plain values"),
         ("task: ternary\n", "line 1: task: 'ternary' is not one of"),
-        ("- data\n", "line 1: it must be a mapping"),
+        ("- data\n", "line 1: must be a mapping"),
         ("data: a\n\ndata: b\n", "line 3: data is in line 1 already"),
         ("train-steps: 1\ntrain_steps: 2\n", "line 2: train_steps is in line 1 already"),
-        ("data: [\n", "this is not YAML"),
-        ("data: !!python/object/apply:os.getcwd []\n", "line 1: data: it takes one value, not a list"),
-        ("run: {lable: x}\n", "there is no option 'lable'"),
-        ("\x00", "this is not YAML"),
+        ("data: [\n", "invalid YAML"),
+        ("data: !!python/object/apply:os.getcwd []\n", "line 1: data: must be one value, not a list"),
+        ("run: {lable: x}\n", "no such option: 'lable'"),
+        ("\x00", "invalid YAML"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_with_its_line(config: Any, text: str, message: str) -> None:
@@ -140,7 +140,7 @@ def test_a_file_that_cannot_be_used_is_refused_with_its_line(config: Any, text: 
         effective("run", "--config", config(text))
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.yaml: cannot read the file \(No such file"):
         effective("run", "--config", str(tmp_path / "none.yaml"))
 
@@ -173,7 +173,7 @@ def test_each_command_has_an_example_and_takes_a_configuration() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_gets_its_completion(shell: str) -> None:
+def test_completion_prints_a_shell_script(shell: str) -> None:
     result = CliRunner().invoke(cli, ["completion", shell])
     assert "_GENERIC_TRAINER_COMPLETE" in result.output
 

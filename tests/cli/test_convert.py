@@ -1,4 +1,4 @@
-"""`generic-trainer convert`: the lines that it adds, and that a module with them trains as it did before."""
+"""`generic-trainer convert`: the added lines, and that a converted module trains as before."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_it_shows_a_diff_and_changes_nothing(file: File) -> None:
     assert path.read_text() == TRAINER_FN
 
 
-def test_it_writes_what_it_showed_once(file: File, tmp_path: pathlib.Path) -> None:
+def test_it_writes_the_shown_diff_once(file: File, tmp_path: pathlib.Path) -> None:
     path = file(TRAINER_FN)
     path.chmod(0o640)
     shown = run(path)
@@ -76,7 +76,7 @@ def test_it_writes_what_it_showed_once(file: File, tmp_path: pathlib.Path) -> No
     assert written.stderr == f"Wrote {path}.\n"
     assert path.stat().st_mode & 0o777 == 0o640
     assert list(tmp_path.iterdir()) == [path]
-    assert find_estimator_use(str(path))[1] == "def trainer_fn"  # so the runtime of Estimators is still restored
+    assert find_estimator_use(str(path))[1] == "def trainer_fn"  # so the Estimator runtime is still restored
     once = path.read_text()
     with pytest.raises(InputError, match=r"m.py, line 5: it already has a run_fn"):
         raise run(path, "--write").exception
@@ -94,7 +94,7 @@ def test_it_writes_what_it_showed_once(file: File, tmp_path: pathlib.Path) -> No
         (b"try:\n    from x import model_fn\nexcept ImportError:\n    raise\n", b"\n\n"),
     ],
 )
-def test_the_files_own_bytes_stay_as_they_are(file: File, before: bytes, between: bytes) -> None:
+def test_the_bytes_of_files_are_unchanged(file: File, before: bytes, between: bytes) -> None:
     path = file(before)
     convert(str(path)).write()
     after = path.read_bytes()
@@ -106,7 +106,7 @@ def test_the_files_own_bytes_stay_as_they_are(file: File, before: bytes, between
 
 
 @pytest.mark.parametrize("content", [TRAINER_FN, TRAINER_FN.rstrip("\n"), TRAINER_FN.replace("\n", "\r\n")])
-def test_the_diff_is_one_that_patch_takes(file: File, tmp_path: pathlib.Path, content: str) -> None:
+def test_patch_accepts_the_diff(file: File, tmp_path: pathlib.Path, content: str) -> None:
     path = file(content)
     conversion = convert(str(path))
     (tmp_path / "change.diff").write_bytes(conversion.diff())
@@ -125,7 +125,7 @@ def test_the_diff_is_one_that_patch_takes(file: File, tmp_path: pathlib.Path, co
         ("class C(Base): 1", ["--function", "C"], '"dlrover", __name__, fn_args, function="C"'),
     ],
 )
-def test_the_function_may_be_named(file: File, source: str, arguments: list[str], line: str) -> None:
+def test_the_function_can_be_selected(file: File, source: str, arguments: list[str], line: str) -> None:
     assert f"+    return run_as({line})\n" in run(file(source), *arguments).stdout
 
 
@@ -153,7 +153,7 @@ def test_the_function_may_be_named(file: File, source: str, arguments: list[str]
         ("x = 1\0", [], "m.py, line 1: a NUL byte. The file is not Python source."),
     ],
 )
-def test_it_says_why_it_adds_nothing(file: File, source: str, arguments: list[str], message: str) -> None:
+def test_it_reports_why_nothing_is_added(file: File, source: str, arguments: list[str], message: str) -> None:
     path = file(source)
     done = run(path, "--write", *arguments)
     assert isinstance(done.exception, (InputError, ModuleError))
@@ -169,7 +169,7 @@ def test_only_a_file_on_this_machine_is_converted(file: File, tmp_path: pathlib.
         convert(str(file(TRAINER_FN).with_name("n.py")))
 
 
-def test_a_symbolic_link_stays_one(file: File, tmp_path: pathlib.Path) -> None:
+def test_a_symbolic_link_is_preserved(file: File, tmp_path: pathlib.Path) -> None:
     (tmp_path / "link.py").symlink_to(file(TRAINER_FN))
     convert(str(tmp_path / "link.py")).write()
     assert (tmp_path / "link.py").is_symlink()

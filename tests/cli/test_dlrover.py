@@ -1,4 +1,4 @@
-"""DLRover's command with DLRover's flags: the seeds' confs put together, and jobs that are killed."""
+"""DLRover's command with DLRover's flags: the confs of the seeds, and killed jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
-# The estimator and the conf that DLRover's documents describe, put together as their text says.
+# The estimator and the conf from DLRover's documentation, in one file.
 ESTIMATOR = """
     import tensorflow.compat.v1 as tf
     from dlrover.trainer.util.log_util import default_logger as logger
@@ -119,7 +119,7 @@ def test_the_seeds_conf_trains_evaluates_and_exports_by_dlrovers_command_line(
     line = ["dlrover", "--platform=Local", "--conf=conf.TrainConf", "--enable_auto_scaling=True", "--worker_num=3"]
     done = command(*line, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "--worker_num means nothing here" in done.stderr
+    assert "--worker_num is ignored" in done.stderr
     assert "mse" in done.stdout
     assert in_checkpoint(tmp_path / "model", "global_step") == 50
     exported = max((tmp_path / "model" / "export" / "best_exporter").iterdir())
@@ -130,7 +130,7 @@ def test_the_seeds_conf_trains_evaluates_and_exports_by_dlrovers_command_line(
     assert published.read_bytes() == (exported / "saved_model.pb").read_bytes()
 
 
-# A model whose weights are how often it has seen each record.
+# A model whose weights count how often each record was trained.
 COUNTING = """
     import time
     import tensorflow.compat.v1 as tf
@@ -195,7 +195,7 @@ def started(folder: pathlib.Path) -> Any:
 
 
 def training_process(job: subprocess.Popen[bytes]) -> int | None:
-    """Returns the process that trains, once there is one."""
+    """Waits for the training process and returns it."""
     children = pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
     for child in children:
         if b"training.worker" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes():
@@ -205,8 +205,8 @@ def training_process(job: subprocess.Popen[bytes]) -> int | None:
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_every_record_counts_once_an_epoch_whatever_is_killed(command: Command, tmp_path: pathlib.Path) -> None:
-    """KILLS=20 in the environment kills it so often: at a random moment after a checkpoint, or after its start."""
+def test_every_record_counts_once_per_epoch_despite_kills(command: Command, tmp_path: pathlib.Path) -> None:
+    """The environment variable KILLS sets the number of kills, at random times after a checkpoint or the start."""
     write(tmp_path, conf=COUNTING)
     model_dir = tmp_path / "model"
     chance = random.Random(0)
@@ -218,7 +218,7 @@ def test_every_record_counts_once_an_epoch_whatever_is_killed(command: Command, 
             while newest(model_dir) == before and job.poll() is None and time.monotonic() < end:
                 time.sleep(0.05)
             time.sleep(chance.uniform(0, 0.6))
-            # Half the time the command goes, and the training process has to notice.
+            # In half of the cases the command is killed; the training process must detect that and end.
             process = training_process(job) if number % 2 and job.poll() is None else None
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process or job.pid, signal.SIGKILL)
@@ -233,7 +233,7 @@ def test_every_record_counts_once_an_epoch_whatever_is_killed(command: Command, 
 
 
 def newest(model_dir: pathlib.Path) -> int:
-    """Returns the step of the last checkpoint that is complete; -1 before there is one."""
+    """Returns the step of the last complete checkpoint; -1 without one."""
     state = model_dir / "checkpoint"
     first = state.read_text().partition("\n")[0] if state.exists() else ""
     return int(first.rpartition("-")[2].strip('"')) if first else -1
@@ -259,17 +259,17 @@ def test_a_conf_trains_on_a_cluster_with_one_worker(command: Command, tmp_path: 
 @pytest.mark.parametrize(
     ("platform", "said"),
     [
-        ("Kubernetes", "--platform=Kubernetes: generic-trainer submit --to kuberay makes"),
+        ("Kubernetes", "--platform=Kubernetes: on a cluster, create a job from this command with `generic-trainer"),
         ("Lokal", "--platform=Lokal: choose Local. Did you mean 'LOCAL'?"),
     ],
 )
-def test_a_platform_that_is_not_here_is_said(command: Command, platform: str, said: str) -> None:
+def test_an_unsupported_platform_is_reported(command: Command, platform: str, said: str) -> None:
     done = command("dlrover", "--conf=conf.TrainConf", f"--platform={platform}")
     assert done.returncode == 2
     assert said in done.stderr
 
 
-def test_a_conf_that_is_not_there_is_said(command: Command, tmp_path: pathlib.Path) -> None:
+def test_a_missing_conf_is_reported(command: Command, tmp_path: pathlib.Path) -> None:
     write(tmp_path, train_conf=CONF)
     done = command("dlrover", "--conf=trian_conf.TrainConf", cwd=tmp_path)
     assert done.returncode == 2

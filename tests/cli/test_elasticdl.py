@@ -1,4 +1,4 @@
-"""ElasticDL's commands with ElasticDL's flags: the seed's own command line, and what comes after it."""
+"""ElasticDL's commands with ElasticDL's flags: the command line of the seed, and commands on its outputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ READER = f"columns={COLUMNS}; sep=','"
 
 @pytest.fixture(scope="module")
 def iris_csv(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The file of the seed's command: quoted names in the header, and a column that nobody asks for."""
+    """The file of the seed's command: quoted names in the header, and an unused column."""
     import numpy as np
     from sklearn.datasets import load_iris
 
@@ -37,7 +37,7 @@ def iris_csv(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def zoo(tmp_path: pathlib.Path) -> pathlib.Path:
-    """A folder with model files, as ElasticDL has them: one package for each."""
+    """A folder with model files in ElasticDL's layout: one package per model."""
     folder = tmp_path / "model_zoo" / "odps_iris_dnn_model"
     folder.mkdir(parents=True)
     shutil.copy(MODULES / "iris_elasticdl.py", folder / "odps_iris_dnn_model.py")
@@ -59,8 +59,8 @@ def test_the_seeds_command_then_evaluate_then_predict(
         *["--num_workers", 2, "--image_name=elasticdl:ci", "--seed=3"],
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "--num_workers means nothing here: there is one process, without --engine=ray" in done.stderr
-    assert "--image_name means nothing here" in done.stderr
+    assert "--num_workers is ignored: without --engine=ray there is only one process" in done.stderr
+    assert "--image_name is ignored" in done.stderr
     record = json.loads((tmp_path / "iris_dnn_model_run" / "run.json").read_text())
     assert record["metrics"]["eval"]["accuracy"] > 0.9
     assert record["check"]["checks"]["answers"] == "passed"
@@ -99,7 +99,7 @@ def ask(folder: pathlib.Path) -> dict[str, Any]:
 def test_digits_with_a_limit_a_schedule_and_a_second_part(
     command: Command, digits: Any, tmp_path: pathlib.Path
 ) -> None:
-    """A job that a limit cut off is finished; one that starts from its weights does better from the first step."""
+    """A job that was stopped by a limit is completed; one that starts from its weights has a lower loss at once."""
     shared = [f"--model_zoo={MODULES}", "--model_def=digits_elasticdl.custom_model", "--minibatch_size=32"]
     shared += [f"--training_data={digits.train}", f"--validation_data={digits.eval}"]
     first = [f"--output={tmp_path}/first", f"--checkpoint_dir={tmp_path}/c1", "--keep_checkpoint_max=1"]
@@ -259,7 +259,7 @@ def test_the_seeds_snippets_as_one_file(
     assert done.returncode == 0, done.stderr[-3000:]
     record = json.loads((tmp_path / "out_run" / "run.json").read_text())
     assert record["check"]["checks"]["answers"] == "passed"
-    # With the seed's learning rate of 0.1 the accuracy goes up and down between epochs; the best weights are kept.
+    # With the seed's learning rate of 0.1 the accuracy varies between epochs; the best weights are kept.
     evaluations = [float(line.rpartition("accuracy ")[2]) for line in done.stderr.splitlines() if "eval loss" in line]
     assert len(evaluations) == 24
     assert max(evaluations) > 0.95
@@ -300,7 +300,7 @@ def callbacks():
 @pytest.mark.thorough_but("15")
 @pytest.mark.slow
 @pytest.mark.parametrize("every", [15, 20])  # steps 45, in the middle of an epoch, and 40, at the end of one
-def test_an_interrupted_job_goes_on_where_its_last_checkpoint_was(
+def test_an_interrupted_job_resumes_from_its_last_checkpoint(
     command: Command, iris_csv: str, tmp_path: pathlib.Path, every: int
 ) -> None:
     shutil.copy(MODULES / "iris_elasticdl.py", tmp_path)
@@ -315,7 +315,7 @@ def test_an_interrupted_job_goes_on_where_its_last_checkpoint_was(
     assert done.returncode == 0, done.stderr[-3000:]
     last = 50 // every * every
     assert f"Resuming from {tmp_path}/c/version-{last}, at step {last}." in done.stderr
-    # Ten batches an epoch, the last one of six records: none was left out and none trained twice.
+    # Ten batches per epoch, the last one of six records: none was skipped or repeated.
     steps = {int(path.stem.removeprefix("version-")) for path in (tmp_path / "c").glob("*.index")}
     assert steps == {*range(every, 80, every), 80}
     import tensorflow as tf
@@ -332,9 +332,9 @@ def test_an_interrupted_job_goes_on_where_its_last_checkpoint_was(
         (["--distribution_strategy=AllreduceStrategy"], "needs several workers. Add --engine=ray"),
         (
             ["--engine=ray", "--num_ps_pods=1", "--distribution_strategy=AllreduceStrategy"],
-            "needs no parameter servers, and 1 are asked for",
+            "does not use parameter servers, but 1 were requested",
         ),
-        (["--model_def=iris"], "--model_def=iris: give package.module.function, below --model_zoo."),
+        (["--model_def=iris"], "--model_def=iris: must be package.module.function, relative to --model_zoo."),
         (["--model_def=nowhere.custom_model"], "nowhere.py does not exist"),
         (["--num_epochs=zwei"], "'zwei' is not a valid integer"),
     ],
@@ -369,10 +369,10 @@ def test_data_that_does_not_fit(command: Command, iris_csv: str, tmp_path: pathl
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_two_workers_come_to_the_model_of_one(
+def test_two_workers_train_the_same_model_as_one(
     command: Command, zoo: pathlib.Path, iris_csv: str, tmp_path: pathlib.Path
 ) -> None:
-    """By all-reduce, each on half of a batch; the last one, of 22 records, is shared as well."""
+    """All-reduce, each worker on half of a batch; the last batch of 22 records is split as well."""
     pytest.importorskip("ray")
     shared = [f"--model_zoo={zoo}", "--model_def=odps_iris_dnn_model.odps_iris_dnn_model.custom_model"]
     shared += [f"--data_reader_params={READER}", f"--training_data={iris_csv}", f"--validation_data={iris_csv}"]
@@ -398,7 +398,7 @@ def test_two_workers_come_to_the_model_of_one(
     assert ask(tmp_path / "two")["output"].shape == (2, 3)
 
 
-# Each time that a record is trained, 1 is added to its vectors: of a table of all ids, and of one of the ids that came.
+# Training a record adds 1 to its vectors in two tables: one of all ids, and one of the ids that occurred.
 COUNTING = """
 import json, os, signal, threading, time
 import tensorflow as tf
@@ -436,7 +436,7 @@ if json.loads(os.environ["TF_CONFIG"])["task"]["type"] == "worker":
 
 
 def counting_job(folder: pathlib.Path, more: str) -> list[str]:
-    """Returns the arguments of a job of 100 steps an epoch and two epochs; it saves each 20 steps."""
+    """Returns the arguments of a job with two epochs of 100 steps and a checkpoint every 20 steps."""
     (folder / "counting.py").write_text(
         COUNTING + f"\nFLAG, FOLDER = {str(folder / 'flag')!r}, {str(folder / 'c')!r}\n"
     )
@@ -448,7 +448,7 @@ def counting_job(folder: pathlib.Path, more: str) -> list[str]:
 
 
 def counts_in(folder: pathlib.Path) -> list[dict[float, int]]:
-    """Returns how often each count stands in the tables of a job's last checkpoint."""
+    """Returns the number of occurrences of each count in the tables of a job's last checkpoint."""
     import numpy as np
     import tensorflow as tf
 
@@ -485,7 +485,7 @@ def test_with_parameter_servers_each_record_counts_once_also_when_a_worker_is_ki
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_a_job_whose_feed_shuffles_goes_on_in_the_same_order(command: Command, tmp_path: pathlib.Path) -> None:
+def test_a_job_with_a_shuffling_feed_resumes_in_the_same_order(command: Command, tmp_path: pathlib.Path) -> None:
     line = counting_job(tmp_path, INTERRUPTED.partition("optimizer\n")[2].replace("== 50", "== 150"))
     assert command("elasticdl", "train", *line).returncode == 1
     done = command("elasticdl", "train", *line)

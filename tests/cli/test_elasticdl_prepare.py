@@ -1,4 +1,4 @@
-"""`generic-trainer elasticdl prepare`: images to shards, in parallel, resumed, with bad files among them."""
+"""`generic-trainer elasticdl prepare`: converts images to shards in parallel, resumes, and skips bad files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from generic_trainer.executors.inputs.readers.open_records import open_records
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
-# The snippet of ElasticDL's own guide.
+# The snippet from ElasticDL's guide.
 MNIST = """
     import numpy as np
     import PIL.Image
@@ -42,7 +42,7 @@ MNIST = """
         return example.SerializeToString()
 """
 
-# The other form: the open file comes first; each line of it becomes a record.
+# The other signature: the open file is the first argument; each line becomes a record.
 LINES = """
     def prepare_data_for_a_single_file(file_object, filename):
         for line in file_object:
@@ -109,7 +109,7 @@ def test_two_workers_write_every_image_in_the_order_of_the_names(
 
 
 @pytest.mark.slow
-def test_bad_files_are_listed_and_a_second_call_prepares_them_and_what_is_new(
+def test_bad_files_are_listed_and_a_second_call_prepares_them_and_new_files(
     command: Command, module: Callable[..., str], images: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     output = tmp_path / "out"
@@ -118,7 +118,7 @@ def test_bad_files_are_listed_and_a_second_call_prepares_them_and_what_is_new(
 
     refused = _prepare(command, module(MNIST), images, output)
     assert refused.returncode == 1  # 0.01 of 61 files is none
-    assert refused.stderr.count("in prepare_data_for_a_single_file") == 1  # one traceback, the user's
+    assert refused.stderr.count("in prepare_data_for_a_single_file") == 1  # one traceback, of the user's code
     assert "3/broken.png: UnidentifiedImageError" in refused.stderr
     assert "max_bad=0.01 allows 0" in refused.stderr
 
@@ -133,7 +133,7 @@ def test_bad_files_are_listed_and_a_second_call_prepares_them_and_what_is_new(
     (images / "3" / "broken.png").write_bytes(good)
     (images / "9" / "zzzz.png").write_bytes(good)
     again = _prepare(command, module(MNIST), images, output)
-    assert "60 of 62 files had been prepared before" in again.stdout
+    assert "60 of 62 files were already prepared" in again.stdout
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert len(_records(output)) == 62
     assert (output / "_preparation" / "bad_files.jsonl").read_text() == ""
@@ -151,7 +151,7 @@ def test_files_of_several_records_fill_recordio_shards(
     assert _records(tmp_path / "out") == [b"a:0", b"a:1", b"a:2", b"b:0", b"c:0", b"c:1"]
 
 
-def test_an_interrupted_job_goes_on_with_the_same_groups(tmp_path: pathlib.Path) -> None:
+def test_an_interrupted_job_resumes_with_the_same_groups(tmp_path: pathlib.Path) -> None:
     manifest = Manifest(str(tmp_path))
     settings = {"format": "tfrecord"}
     groups = manifest.plan(["a", "b", "c", "d", "e"], 2, settings)
@@ -163,7 +163,7 @@ def test_an_interrupted_job_goes_on_with_the_same_groups(tmp_path: pathlib.Path)
     assert with_a_new_file == [groups[0], groups[2], Group(3, ("aa",))]
 
 
-def test_an_output_is_not_gone_on_with_in_another_format(tmp_path: pathlib.Path) -> None:
+def test_an_output_is_not_continued_in_another_format(tmp_path: pathlib.Path) -> None:
     Manifest(str(tmp_path)).plan(["a"], 1, {"format": "tfrecord"})
     with pytest.raises(InputError, match=r"prepared with format='tfrecord', not 'recordio'.*another --output"):
         Manifest(str(tmp_path)).plan(["a"], 1, {"format": "recordio"})
@@ -191,13 +191,13 @@ def test_a_worker_gives_up_when_too_many_files_are_bad(lines: pathlib.Path, tmp_
     assert _shards(tmp_path / "out") == []
 
 
-def test_text_instead_of_bytes_makes_a_file_bad(lines: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_file_with_text_instead_of_bytes_is_bad(lines: pathlib.Path, tmp_path: pathlib.Path) -> None:
     job = PreparationJob("mine.py", str(lines), str(tmp_path / "out"))
     result = write_group(find_prepare_function(_Module(lambda filename: "text")), Group(0, ("a",)), job, allowed_bad=1)
     assert "must return bytes, or an iterable of bytes; it returned 'text'" in result.bad[0]["error"]
 
 
-def test_a_module_without_the_function_is_told_what_to_write() -> None:
+def test_a_module_without_the_function_gets_a_hint() -> None:
     with pytest.raises(ModuleError, match=r"write def prepare_data_for_a_single_file\(filename\)"):
         find_prepare_function(_Module())
 
@@ -210,7 +210,7 @@ def test_bad_files_are_allowed_by_number_or_by_fraction(max_bad: str, files: int
 
 
 @pytest.mark.parametrize("max_bad", ["-1", "1.5", "some"])
-def test_other_limits_for_bad_files_are_refused(max_bad: str) -> None:
+def test_invalid_limits_for_bad_files_are_rejected(max_bad: str) -> None:
     with pytest.raises(InputError, match=f"max_bad='{max_bad}'"):
         PreparationJob("m.py", "in", "out", max_bad=max_bad)
 

@@ -1,4 +1,4 @@
-"""The commands that look back, on runs that were trained here: what they print, and as JSON."""
+"""The history commands on runs that are trained here: text and JSON output."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MODULE = """
 
 @pytest.fixture(scope="module")
 def lab(iris: Any, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A folder with three runs: two in `first`, the second of another code and seed; one in `second` that failed."""
+    """A folder with three runs: two in `first`, the later one with other code and seed; a failed one in `second`."""
     folder = tmp_path_factory.mktemp("lab")
     (folder / "trainer.py").write_text(textwrap.dedent(MODULE))
 
@@ -78,7 +78,7 @@ def test_the_runs_are_listed_newest_first(command: Command, lab: pathlib.Path) -
     done = command("runs", cwd=lab)
     assert done.returncode == 0, done.stderr
     heads, *lines = done.stdout.splitlines()
-    assert heads.split() == ["run", "started", "(UTC)", "status", "took", "module", "auc", "loss", "folder"]
+    assert heads.split() == ["run", "started", "(UTC)", "status", "duration", "module", "auc", "loss", "folder"]
     assert [(line.split()[3], line.split()[-1]) for line in lines] == [
         ("failed", "second/model_run"),
         ("succeeded", "first/model_run"),
@@ -88,14 +88,14 @@ def test_the_runs_are_listed_newest_first(command: Command, lab: pathlib.Path) -
     assert not any(line.endswith(" ") for line in done.stdout.splitlines())
 
 
-def test_a_terminal_gets_colours_and_whole_cells(lab: pathlib.Path) -> None:
+def test_tables_in_a_terminal_have_colors_and_complete_cells(lab: pathlib.Path) -> None:
     terminal, end = pty.openpty()
     fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("4H", 24, 60, 0, 0))  # 60 columns are too few
     line = [sys.executable, "-m", "generic_trainer.cli.main", "runs", str(lab)]
     with subprocess.Popen(line, stdout=end, env={**os.environ, "TERM": "xterm"}) as running:
         os.close(end)
         said = b""
-        with contextlib.suppress(OSError):  # Linux's way to say that the other end was closed
+        with contextlib.suppress(OSError):  # raised on Linux when the other end is closed
             while more := os.read(terminal, 4096):
                 said += more
     os.close(terminal)
@@ -120,15 +120,15 @@ def test_json_has_the_documented_keys(command: Command, lab: pathlib.Path) -> No
     assert [run["module"] for run in (failed, second, first)] == [f"{lab}/trainer.py"] * 3
 
 
-def test_runs_are_sorted_and_chosen(command: Command, lab: pathlib.Path) -> None:
+def test_runs_are_sorted_and_filtered(command: Command, lab: pathlib.Path) -> None:
     best = json.loads(command("runs", lab, "--sort", "loss", "--limit", 1, "--json").stdout)
     assert [run["model_run"] for run in best] == [f"{lab}/first/model_run"]
     cut = command("runs", lab, "--status", "succeeded", "--limit", 1)
     assert len(cut.stdout.splitlines()) == 2
-    assert "--limit 0 lists all" in cut.stderr
+    assert "use --limit 0 to show all" in cut.stderr
     assert (
         command("runs", lab, "--module", "other").stdout
-        == "No runs found. `generic-trainer runs PLACE` looks elsewhere.\n"
+        == "No runs found. Use `generic-trainer runs PLACE` to search elsewhere.\n"
     )
     wrong = command("runs", lab, "--sort", "lss")
     assert (wrong.returncode, "Did you mean 'loss'?" in wrong.stderr) == (2, True)
@@ -179,7 +179,7 @@ def test_two_runs_are_compared(command: Command, lab: pathlib.Path) -> None:
     }
 
 
-def test_other_data_are_noticed(command: Command, lab: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_changed_data_is_detected(command: Command, lab: pathlib.Path, tmp_path: pathlib.Path) -> None:
     outputs = [lab / "first", tmp_path / "copy"]
     record = json.loads((lab / "first" / "model_run" / "run.json").read_text())
     record["data"]["train_files"]["sample"] = "0" * 16
@@ -195,7 +195,7 @@ def test_the_run_keeps_its_source(lab: pathlib.Path) -> None:
     assert kept == {"trainer.py": (lab / "trainer.py").read_text(), "scaling.py": "FACTOR = 1\n"}
 
 
-def test_a_table_is_whole_in_a_file_and_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_are_not_truncated_in_files_and_contain_no_control_sequences(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(
         [Column("name"), Column("empty"), Column("n", right=True)], [["x" * 500, "", "1"], ["\x1b[31m", "", "23"]]
     )
@@ -205,12 +205,12 @@ def test_a_table_is_whole_in_a_file_and_steers_no_terminal(capsys: pytest.Captur
     assert third == "\ufffd[31m" + " " * (500 - 5) + "  23"
 
 
-def test_json_has_no_numbers_that_json_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_contains_no_nan_or_infinity(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"loss": float("nan"), "all": [float("inf"), 1.5], "pair": (1, None)})
     assert json.loads(capsys.readouterr().out) == {"loss": None, "all": [None, 1.5], "pair": [1, None]}
 
 
-def test_a_record_that_is_none_is_refused(command: Command, tmp_path: pathlib.Path) -> None:
+def test_an_invalid_record_is_rejected(command: Command, tmp_path: pathlib.Path) -> None:
     (tmp_path / "model_run").mkdir()
     (tmp_path / "model_run" / "run.json").write_text("{")
     done = command("show", tmp_path)

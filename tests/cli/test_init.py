@@ -1,4 +1,4 @@
-"""`generic-trainer init`: what it says, what it writes, and that the other commands take it."""
+"""`generic-trainer init`: its output and files, and that the other commands accept them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory, command: Command) -> tuple[pathlib.Path, str]:
-    """A folder with sales.csv and the project `shop` made of it, and what `init` said."""
+    """A folder with sales.csv and the generated project `shop`, and the output of `init`."""
     folder = tmp_path_factory.mktemp("home")
     choose = random.Random(0)
     lines = ["id,price,city,paid_at,[bold]note,sold"]
@@ -33,7 +33,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory, command: Command) -> tuple[pa
     return folder, done.stdout
 
 
-def test_it_says_what_it_found_what_it_does_with_it_and_what_is_next(shop: tuple[pathlib.Path, str]) -> None:
+def test_it_prints_the_columns_their_preprocessing_and_the_next_steps(shop: tuple[pathlib.Path, str]) -> None:
     _, said = shop
     lines = said.splitlines()
     assert lines[0] == "sales.csv: 300 rows, 6 columns"
@@ -58,7 +58,7 @@ def test_it_says_what_it_found_what_it_does_with_it_and_what_is_next(shop: tuple
     ]
 
 
-def test_every_command_takes_the_configuration_from_anywhere(
+def test_every_command_accepts_a_configuration_in_another_folder(
     shop: tuple[pathlib.Path, str], command: Command, tmp_path: pathlib.Path
 ) -> None:
     folder, _ = shop
@@ -76,7 +76,7 @@ def test_every_command_takes_the_configuration_from_anywhere(
     assert train["transform-graph"] == str(folder / "shop" / "pipeline" / "Transform" / "transform_graph" / "latest")
 
 
-def test_there_is_nothing_but_what_it_lists_and_each_file_says_what_it_should(shop: tuple[pathlib.Path, str]) -> None:
+def test_init_writes_exactly_the_listed_files(shop: tuple[pathlib.Path, str]) -> None:
     folder, said = shop
     [listed] = [line for line in said.splitlines() if line.startswith("Written to shop: ")]
     files = sorted(str(path.relative_to(folder / "shop")) for path in (folder / "shop").rglob("*") if path.is_file())
@@ -108,13 +108,13 @@ def test_there_is_nothing_but_what_it_lists_and_each_file_says_what_it_should(sh
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_check_passes_as_written(shop: tuple[pathlib.Path, str], command: Command) -> None:
-    """It runs Transform, training, export and the model's check on some of the rows, with the date and the gaps."""
+    """It runs Transform, training, export and the model check on a sample with dates and missing values."""
     folder, _ = shop
     done = command("check", "--config", "pipeline.yaml", cwd=folder / "shop")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_second_time_needs_force_and_keeps_what_is_not_its_own(
+def test_a_second_init_needs_force_and_keeps_other_files(
     shop: tuple[pathlib.Path, str], command: Command, tmp_path: pathlib.Path
 ) -> None:
     folder, _ = shop
@@ -141,11 +141,11 @@ def test_a_second_time_needs_force_and_keeps_what_is_not_its_own(
     [
         (["--data", "sale.csv"], "generic-trainer: --data sale.csv does not exist."),
         (["--data", "sales.csv", "--label", "sol"], "Did you mean 'sold'?"),
-        (["--data", "sales.csv", "--dialect", "model_fn"], "Leave --dialect out for a module with a run_fn."),
+        (["--data", "sales.csv", "--dialect", "model_fn"], "Omit --dialect to generate a module with a run_fn."),
         ([], "Error: Missing option '--data'."),
     ],
 )
-def test_what_is_wrong_is_said_in_the_last_line_and_nothing_is_written(
+def test_errors_are_in_the_last_line_and_nothing_is_written(
     shop: tuple[pathlib.Path, str], command: Command, arguments: list[str], message: str
 ) -> None:
     folder, _ = shop
@@ -176,7 +176,7 @@ def test_an_export_of_excel_becomes_a_project_whose_pipeline_runs(command: Comma
     ]
     assert "plain_csv/" in (project / "README.md").read_text()
 
-    # The pipeline does the same with what it is given, in its root.
+    # The pipeline converts its data in the same way, in its root.
     line = ["--config", project / "pipeline.yaml", "--data", tmp_path / "Umsätze.csv"]
     checked = command("check", *line, "--pipeline-root", tmp_path / "root")
     assert checked.returncode == 0, checked.stdout + checked.stderr
@@ -185,4 +185,4 @@ def test_an_export_of_excel_becomes_a_project_whose_pipeline_runs(command: Comma
     ran = command("run", *line, "--pipeline-root", tmp_path / "root", "--train-steps", "5", "--no-push")
     assert ran.returncode == 0, ran.stderr
     assert f"The pipeline reads a converted copy: {copy}" in ran.stderr
-    assert "Checked in" not in ran.stderr  # the same has passed before
+    assert "Checked in" not in ran.stderr  # the same check has passed before

@@ -1,4 +1,4 @@
-"""`generic-trainer predict`: models that were really saved, files that were really written, answers read back."""
+"""`generic-trainer predict` with real SavedModels and files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def write_records(path: pathlib.Path, records: list[bytes], compression: str = "
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A SavedModel with a signature for each way of taking examples."""
+    """A SavedModel with a signature for each kind of input."""
     import tensorflow as tf
 
     def takes(**specs: tuple[list | None, Any]) -> Any:
@@ -114,7 +114,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture
 def ask(model: pathlib.Path, tmp_path: pathlib.Path) -> Callable[..., list[dict]]:
-    """Predicts into JSON lines, in this process, and returns them; raises what the command raises."""
+    """Runs predict in this process and returns the JSON lines; raises the command's exceptions."""
 
     def run(*examples: object, model: pathlib.Path = model, output: str = "out.jsonl", **flags: object) -> Any:
         line = ["--model", str(model), "--output", str(tmp_path / output)]
@@ -141,14 +141,14 @@ Ask = Callable[..., Any]
 
 
 @pytest.mark.parametrize("compression", ["", "GZIP"])
-def test_tf_records_are_handed_over_as_they_are(ask: Ask, tmp_path: pathlib.Path, compression: str) -> None:
+def test_tf_records_are_passed_unchanged(ask: Ask, tmp_path: pathlib.Path, compression: str) -> None:
     records = [record(x=[0.1 * i], n=[i], words=[b"a", b"b"], ids=[i, 1], other=[b"ignored"]) for i in range(7)]
     write_records(tmp_path / "part-0", records[:4], compression)
     write_records(tmp_path / "part-1", records[4:], compression)
     rows = ask(tmp_path / "part-*", batch_size=3)
-    assert [row["n"] for row in rows] == list(range(7))  # in the files' order, the smaller last batches too
-    assert rows[1] == {"n": 1, "sum": 2, "words": "ab", "y": 0.3}  # 0.3, and not the double 0.30000001192092896
-    assert ask(tmp_path / "part-1", tmp_path / "part-*")[0]["n"] == 4  # in the order of --examples, none twice
+    assert [row["n"] for row in rows] == list(range(7))  # in the order of the files, including the smaller last batches
+    assert rows[1] == {"n": 1, "sum": 2, "words": "ab", "y": 0.3}  # 0.3 instead of the double 0.30000001192092896
+    assert ask(tmp_path / "part-1", tmp_path / "part-*")[0]["n"] == 4  # in the order of --examples, without duplicates
 
 
 def test_csv_cells_get_the_types_that_the_graph_parses(ask: Ask, tmp_path: pathlib.Path) -> None:
@@ -214,7 +214,7 @@ def test_named_inputs_are_fed_by_feature(ask: Ask, tmp_path: pathlib.Path, kind:
         ([1], "line 2: each line must be a JSON object"),
     ],
 )
-def test_what_does_not_fit_is_named_by_file_row_and_feature(
+def test_invalid_values_are_reported_with_file_row_and_feature(
     ask: Ask, tmp_path: pathlib.Path, line: Any, message: str
 ) -> None:
     good = {"x": [1, 2], "n": 1, "words": "a"}
@@ -264,7 +264,7 @@ def test_an_example_that_the_model_fails_on_is_named(ask: Ask, tmp_path: pathlib
     assert "[[" not in str(error.value)
 
 
-def test_raw_examples_for_a_model_of_transformed_ones_are_told_with_the_remedy(
+def test_raw_examples_for_a_model_of_transformed_ones_are_reported_with_a_remedy(
     ask: Ask, tmp_path: pathlib.Path
 ) -> None:
     write_records(tmp_path / "raw", [record(n=[1])])
@@ -275,10 +275,10 @@ def test_raw_examples_for_a_model_of_transformed_ones_are_told_with_the_remedy(
 
 
 @pytest.mark.parametrize(("place", "run"), [("model", "model_run"), ("model/7", "model_run/7")])
-def test_the_signature_of_the_evaluation_plan_is_asked(
+def test_the_signature_of_the_evaluation_plan_is_used(
     model: pathlib.Path, tmp_path: pathlib.Path, place: str, run: str
 ) -> None:
-    """It is in the record of the run, beside the model that `train` or the Trainer component wrote."""
+    """It is in the run record beside the model of `train` or of the Trainer component."""
     (tmp_path / place).mkdir(parents=True)
     (tmp_path / place / "Format-Serving").symlink_to(model)
     (tmp_path / run).mkdir(parents=True)
@@ -294,7 +294,7 @@ def test_fixed_batches_and_none_at_all(ask: Ask, tmp_path: pathlib.Path) -> None
     assert [row["y"] for row in ask(tmp_path / "x.jsonl", signature="one")] == [[3.0 * i] * 2 for i in range(5)]
     assert [row["y"] for row in ask(tmp_path / "x.jsonl", signature="scalar")] == [1, 2, 3, 4, 5]
     (tmp_path / "x.csv").write_text("x\n" + "".join(f"{i / 10}\n" for i in range(6)))
-    rows = ask(tmp_path / "x.csv", signature="four")  # the second batch is two examples short
+    rows = ask(tmp_path / "x.csv", signature="four")  # the output of the second batch lacks two examples
     assert [row["y"] for row in rows] == [i / 10 / 2 for i in range(6)]
 
 
@@ -304,7 +304,7 @@ def test_one_string_input_without_a_parser(ask: Ask, tmp_path: pathlib.Path) -> 
     assert ask(tmp_path / "text.csv", signature="text") == rows
     write_records(tmp_path / "text", [record(text=[b"abc"]), record(text=[b"\xff"])])
     assert ask(tmp_path / "text", signature="text") == rows
-    # No feature is called like the input, so it is the whole record that is wanted.
+    # No feature has the name of the input, so the input is the whole record.
     write_records(tmp_path / "raw", [b"not a tf.Example", b"\xff"])
     assert ask(tmp_path / "raw", signature="text")[0] == {"length": 16, "text": "not a tf.Example"}
 
@@ -376,7 +376,7 @@ def test_empty_files_give_no_predictions(ask: Ask, tmp_path: pathlib.Path) -> No
     assert ask(tmp_path / "data") == []
 
 
-def test_a_wrong_signature_lists_those_there(ask: Ask, tmp_path: pathlib.Path) -> None:
+def test_an_unknown_signature_lists_the_available_ones(ask: Ask, tmp_path: pathlib.Path) -> None:
     (tmp_path / "x.csv").write_text("x\n1\n")
     with pytest.raises(InputError) as error:
         ask(tmp_path / "x.csv", signature="nmaed")
@@ -410,7 +410,7 @@ def test_the_default_signature(ask: Ask, tmp_path: pathlib.Path) -> None:
     assert predict.output.splitlines()[0] == '{"y": 3.0}'
     only = CliRunner().invoke(predict_command, [*line, str(saved("b", anything=built.double))])
     assert only.output.splitlines()[0] == '{"y": 2.0}'
-    # As the exports of DLRover confs have it: the same over tf.Examples, where a value may be missing.
+    # As in exports of DLRover confs: the same inputs as tf.Examples, with missing values.
     both = saved("d", **{"serving_default": built.double, "examples:serving_default": built.triple})
     assert CliRunner().invoke(predict_command, [*line, str(both)]).output.splitlines()[0] == '{"y": 3.0}'
     with pytest.raises(InputError, match=r"it has double, triple. Select one with --signature"):
@@ -427,7 +427,7 @@ def test_the_model_is_found_where_trainers_and_pushers_leave_it(
     (folder / place).parent.mkdir(parents=True)
     (folder / place).symlink_to(model)
     if place.endswith("17"):
-        older = (folder / place).with_name("9")  # though a later one by the alphabet
+        older = (folder / place).with_name("9")  # although it is alphabetically later
         older.mkdir()
         (older / "saved_model.pb").write_bytes(b"")
     (tmp_path / "data.csv").write_text("x\n1\n")
@@ -435,7 +435,7 @@ def test_the_model_is_found_where_trainers_and_pushers_leave_it(
 
 
 def test_an_op_of_another_package_is_named(ask: Ask, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """Renames an op in a saved graph: what a process sees that lacks the package."""
+    """Renames an op in a saved graph, as seen by a process without the package."""
     from tensorflow.core.protobuf import saved_model_pb2
 
     (tmp_path / "data.csv").write_text("x\n1\n")

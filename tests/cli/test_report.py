@@ -1,4 +1,4 @@
-"""`generic-trainer report`: one run, several side by side, and what it says when there is none."""
+"""`generic-trainer report`: one run, a comparison of several, and errors without a run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def runs(iris: Any, command: Command, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.mark.thorough
-def test_a_runs_report_is_written_again_and_its_place_is_printed(runs: pathlib.Path, command: Command) -> None:
+def test_a_report_is_rewritten_and_its_path_printed(runs: pathlib.Path, command: Command) -> None:
     path = runs / "first" / "model_run" / "report.html"
     path.unlink()
     done = command("report", "first", cwd=runs)
@@ -59,16 +59,16 @@ def test_a_runs_report_is_written_again_and_its_place_is_printed(runs: pathlib.P
     page = path.read_text()
     assert "Training of tiny.py" in page
     assert '<th scope="row">accuracy</th>' in page
-    assert "Inputs and uses of the model" in page  # of `train`, too: the data, the training, the model
+    assert "Inputs and uses of the model" in page  # sections of a run of `train`: data, training, model
 
 
-def test_the_last_run_goes_to_a_file_of_ones_own(runs: pathlib.Path, command: Command, tmp_path: pathlib.Path) -> None:
+def test_a_report_can_be_written_to_a_given_file(runs: pathlib.Path, command: Command, tmp_path: pathlib.Path) -> None:
     done = command("report", "last", "--output", tmp_path / "page.html", cwd=runs)
     assert done.returncode == 0, done.stderr
     assert "<code>second/model/Format-Serving</code>" in (tmp_path / "page.html").read_text()
 
 
-def test_runs_are_put_side_by_side(runs: pathlib.Path, command: Command) -> None:
+def test_report_compares_several_runs(runs: pathlib.Path, command: Command) -> None:
     done = command("report", "first", "--compare", "second", cwd=runs)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "comparison.html"
@@ -99,9 +99,7 @@ def test_the_browser_is_given_the_page(runs: pathlib.Path, command: Command, tmp
         (["first", "--output", "/proc/report.html"], "cannot write there"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_a_line(
-    arguments: list[str], said: str, runs: pathlib.Path, command: Command
-) -> None:
+def test_errors_are_reported_in_one_line(arguments: list[str], said: str, runs: pathlib.Path, command: Command) -> None:
     done = command("report", *arguments, cwd=runs)
     assert done.returncode == 2
     assert said in done.stderr

@@ -1,4 +1,4 @@
-"""`generic-trainer submit` as a person meets it: a command line goes in, a manifest comes out; errors come first."""
+"""`generic-trainer submit`: manifests made from command lines, and errors before anything is written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ELASTICDL = ("elasticdl", "train", "--model_def=iris.model.custom_model", "--tra
 
 @pytest.fixture
 def submit(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    """Runs the command in this process; returns the manifest, with what it says on standard error as `notes`."""
+    """Runs the command in this process; returns the manifest, with the lines of standard error as `notes`."""
 
     def run(*arguments: object) -> Any:
         cli.main(["submit", *map(str, arguments)], standalone_mode=False)
@@ -88,13 +88,13 @@ def test_vertex_gets_replicas_instead_of_ray(submit: Callable[..., Any]) -> None
     assert "the job has 3" in manifest["notes"]
 
 
-def test_a_cluster_that_was_tried_here_becomes_pools_on_vertex(submit: Callable[..., Any]) -> None:
+def test_a_local_cluster_becomes_worker_pools_on_vertex(submit: Callable[..., Any]) -> None:
     manifest = submit(*VERTEX, *TRAIN, "--cluster", "chief=1,worker=2,ps=1,evaluator=1")
     assert [pool["replicaCount"] for pool in manifest["jobSpec"]["workerPoolSpecs"]] == [1, 2, 1, 1]
     assert not [word for word in words_of(manifest) if "cluster" in word]
 
 
-def test_local_code_travels_in_an_archive(
+def test_local_code_is_packed_into_an_archive(
     submit: Callable[..., Any], module: Callable[..., str], tmp_path: Any
 ) -> None:
     path = module("import helpers\n", "taxi.py", helpers="")
@@ -109,13 +109,13 @@ def test_local_code_travels_in_an_archive(
     assert words_of(again) == words_of(manifest)
 
 
-def test_a_model_zoo_travels_too(submit: Callable[..., Any], module: Callable[..., str], tmp_path: Any) -> None:
+def test_a_model_zoo_is_packed(submit: Callable[..., Any], module: Callable[..., str], tmp_path: Any) -> None:
     zoo = pathlib.Path(module("import common.names\n", "iris/model.py", **{"common/names": ""})).parent.parent
     store = ("--volume", f"store:{tmp_path}/store", "--code-root", tmp_path / "store")
     given = (*ELASTICDL, "--output=gs://b/model", "--engine=ray")
     manifest = submit(*KUBERAY, *store, *given, f"--model_zoo={zoo}")
     [archive] = [word for word in words_of(manifest) if word.startswith("--model_zoo=")]
-    # What the job does with it:
+    # The job loads it like this:
     from generic_trainer.cli.elasticdl_flags import model_file
     from generic_trainer.executors.modules.source import find_source
 
@@ -169,7 +169,7 @@ def test_a_config_file_goes_into_the_manifest(submit: Callable[..., Any], tmp_pa
     assert '--custom-config={"epochs": 3}' in words_of(manifest)
 
 
-def test_an_elastic_job_is_translated(submit: Callable[..., Any], tmp_path: pathlib.Path) -> None:
+def test_an_elastic_job_is_converted(submit: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     trainer = "cd /work && python -m dlrover.trainer.entry.local_entry --platform=Kubernetes --conf=c.TrainConf"
     container = {"name": "main", "image": "own:1", "command": ["bash", "-c", trainer]}
     container["volumeMounts"] = [{"name": "nas", "mountPath": "/nas"}]
@@ -202,9 +202,9 @@ def test_an_elastic_job_is_translated(submit: Callable[..., Any], tmp_path: path
         (KUBERAY, "submit needs a command to submit: train, run, elasticdl train, dlrover"),
         ((*KUBERAY, "predict", "--model", "m"), "submit predict: the commands that can be submitted are"),
         ((*KUBERAY, "elasticdl", "evaluate"), "submit elasticdl: .*Did you mean 'elasticdl train'"),
-        ((*KUBERAY, *ON_RAY, "--image", "other"), "--image belongs to submit: give it before 'train'"),
+        ((*KUBERAY, *ON_RAY, "--image", "other"), "--image is an option of submit: put it before 'train'"),
         ((*KUBERAY, *ON_RAY, "--workers", "4:1"), "workers='4:1': give a number such as 2"),
-        ((*KUBERAY, *ON_RAY, "--cluster", "worker=2"), "--cluster tries a cluster on one machine"),
+        ((*KUBERAY, *ON_RAY, "--cluster", "worker=2"), "--cluster starts a cluster on one machine"),
         ((*KUBERAY, *ON_RAY, "--schema", "schema.pbtxt"), "--schema schema.pbtxt: on this machine only"),
         ((*KUBERAY, *ON_RAY, "--eval-files", "file:///e*"), "--eval-files file:///e.*: on this machine only"),
         (
@@ -222,34 +222,34 @@ def test_an_elastic_job_is_translated(submit: Callable[..., Any], tmp_path: path
         ((*KUBERAY, "--volume=v:/d", *ON_RAY[:-4], "--output=/d/../e", "--engine=ray"), "--output /d/../e: on this"),
         (
             (*KUBERAY, "train", "taxi.py", *DATA, "--engine=ray"),
-            "MODULE taxi.py is a file of this machine.*--code-root",
+            "MODULE taxi.py is a file on this machine.*--code-root",
         ),
-        ((*KUBERAY, "--code-root=/tmp", *ON_RAY), "--code-root /tmp: the job cannot read there"),
+        ((*KUBERAY, "--code-root=/tmp", *ON_RAY), "--code-root /tmp: not readable from the job"),
         ((*KUBERAY, "--code-root=gs://b/c", *ON_RAY), "there is no 'project' in"),
         ((*KUBERAY, *ON_RAY, "--custom-config", '{"api_key": "abc"}'), "contains 'api_key', which looks like a secret"),
         ((*KUBERAY, "--name=Taxi", *ON_RAY), "--name 'Taxi': Kubernetes allows lower-case"),
         ((*KUBERAY, "--namespace=a.b", *ON_RAY), "--namespace 'a.b': Kubernetes allows"),
         ((*KUBERAY, "--output=/dev/null/x", *ON_RAY), "--output /dev/null/x: cannot write there"),
-        ((*KUBERAY, "--project=p", *ON_RAY), "--project is for --to vertex"),
+        ((*KUBERAY, "--project=p", *ON_RAY), "--project requires --to vertex"),
         (
             (*KUBERAY, "run", "--data=gs://b", "--module-file=m", "--engine=ray"),
             "--pipeline-root pipeline .its default",
         ),
         (
             (*KUBERAY, "run", "--data=gs://b", "--module-file=m", "--pipeline-root=gs://b/r", "--engine=ray"),
-            "--pipeline-root gs://b/r: a pipeline writes to folders",
+            "--pipeline-root gs://b/r: a pipeline needs a folder here",
         ),
         ((*KUBERAY, *ELASTICDL, "--model_zoo=z", "--engine=ray"), "--output elasticdl_output .its default"),
-        ((*VERTEX, "--volume=v:/d", *TRAIN), "--volume is for --to kuberay"),
+        ((*VERTEX, "--volume=v:/d", *TRAIN), "--volume requires --to kuberay"),
         ((*VERTEX, "--send", *TRAIN), "--send needs --project and --region"),
-        ((*VERTEX, "--staging-bucket=/gcs/b", *TRAIN), "--staging-bucket /gcs/b: give a gs:// URI"),
+        ((*VERTEX, "--staging-bucket=/gcs/b", *TRAIN), "--staging-bucket /gcs/b: must be a gs:// URI"),
         ((*VERTEX, "run", "--data=gs://b", "--module-file=m"), "SQLite"),
         ((*VERTEX, *ON_RAY, "--workers=2", "--cluster=worker=2"), "Give one of them"),
-        ((*VERTEX, *ON_RAY, "--cluster-address=a:1"), "Vertex AI's jobs use no Ray cluster"),
+        ((*VERTEX, *ON_RAY, "--cluster-address=a:1"), "Vertex AI jobs do not use a Ray cluster"),
         ((*VERTEX, "train", "m", "--train-files=/data/x", "--output=/gcs/b/o"), "--train-files /data/x: on this"),
     ],
 )
-def test_what_would_fail_there_is_refused_here(
+def test_commands_that_would_fail_in_the_job_are_rejected(
     submit: Callable[..., Any], arguments: tuple[str, ...], text: str
 ) -> None:
     with pytest.raises(TrainerError, match=text):
@@ -265,13 +265,15 @@ def test_what_would_fail_there_is_refused_here(
         ((*KUBERAY, *ON_RAY, "--max-failures", "many"), "'many' is not a valid integer"),
     ],
 )
-def test_the_commands_own_parser_has_its_say(submit: Callable[..., Any], arguments: tuple[str, ...], text: str) -> None:
+def test_errors_of_the_commands_own_parser_are_shown(
+    submit: Callable[..., Any], arguments: tuple[str, ...], text: str
+) -> None:
     with pytest.raises(click.UsageError) as raised:
         submit(*arguments)
     assert any(part in raised.value.format_message() for part in text.split("|"))
 
 
-def test_nothing_is_written_before_all_is_checked(
+def test_nothing_is_written_before_all_checks_pass(
     submit: Callable[..., Any], module: Callable[..., str], tmp_path: pathlib.Path
 ) -> None:
     store = ("--volume", f"store:{tmp_path}/store", "--code-root", tmp_path / "store")
@@ -284,7 +286,7 @@ def test_nothing_is_written_before_all_is_checked(
     assert not (tmp_path / "store").exists()
 
 
-def test_it_takes_no_tensorflow(tmp_path: pathlib.Path) -> None:
+def test_it_does_not_import_tensorflow(tmp_path: pathlib.Path) -> None:
     program = f"""
 import sys
 from generic_trainer.cli.main import cli

@@ -1,4 +1,4 @@
-"""Where no temporary file can be written, as in a read-only container without /tmp, one line says what to do."""
+"""If no temporary file can be written, as in a read-only container without /tmp, a one-line error names the remedy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from generic_trainer.executors.runtime.files import temporary_folder
 
 
 def no_files() -> None:
-    """Lets the process write to no file at all, whoever it is run by."""
+    """Makes all writes to files fail, also for root."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
@@ -41,7 +41,7 @@ def test_a_command_ends_with_one_line_and_the_remedy(
     assert done.stdout == ""
 
 
-def test_from_python_it_is_an_error_of_the_input() -> None:
+def test_python_callers_get_an_input_error() -> None:
     program = """
         import generic_trainer
         try:
@@ -54,5 +54,5 @@ def test_from_python_it_is_an_error_of_the_input() -> None:
     assert done.stdout.startswith("Temporary files cannot be written"), done.stderr
 
 
-def test_a_missing_file_is_something_else() -> None:
+def test_a_missing_file_is_not_a_temporary_folder_error() -> None:
     assert temporary_folder.explain(FileNotFoundError("another file")) is None

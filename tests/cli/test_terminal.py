@@ -1,4 +1,4 @@
-"""What a person sees of a run: a live line in a terminal, plain lines elsewhere, and TensorFlow's logs in a file."""
+"""The terminal output of a run: a live line in a terminal, plain lines elsewhere, TensorFlow's logs in a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CODES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 def in_terminal(*arguments: object, env: dict[str, str] | None = None) -> tuple[int, str]:
-    """Runs the command where its output and errors go to a terminal of 200 columns; returns code and all it got."""
+    """Runs the command in a terminal with 200 columns; returns the exit code and the terminal's input."""
     line = [sys.executable, "-m", "generic_trainer.cli.main", *map(str, arguments)]
     main, side = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200", **(env or {})}
@@ -54,7 +54,7 @@ LOOP = """
 """
 
 
-def test_a_terminal_shows_a_live_line_which_leaves_the_other_lines_whole(
+def test_a_terminal_shows_a_live_line_that_does_not_overwrite_other_lines(
     module: Any, iris: Any, tmp_path: pathlib.Path
 ) -> None:
     code, got = in_terminal("train", module(LOOP), "--train-files", iris.train, "--output", tmp_path / "out")
@@ -97,7 +97,7 @@ def test_logs_of_packages_are_in_a_file_and_the_modules_own_lines_are_shown(
     assert not (tmp_path / "out2" / "model_run" / "generic-trainer.log").exists()
 
 
-def test_the_last_words_of_a_process_that_died_are_shown(
+def test_the_last_output_of_a_crashed_process_is_shown(
     command: Any, module: Any, iris: Any, tmp_path: pathlib.Path
 ) -> None:
     crash = """
@@ -116,7 +116,7 @@ def test_the_last_words_of_a_process_that_died_are_shown(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("verbose", [(), ("-v",)])
-def test_an_output_elsewhere_has_its_log_here(
+def test_a_remote_output_has_a_local_log(
     command: Any, tiny_module: str, iris: Any, tmp_path: pathlib.Path, verbose: tuple[str, ...]
 ) -> None:
     arguments = ("train", tiny_module, "--train-files", iris.train, "--output", f"file://{tmp_path}/out")
@@ -127,7 +127,7 @@ def test_an_output_elsewhere_has_its_log_here(
 
 
 @pytest.mark.thorough
-def test_what_tensorflow_says_of_itself_does_not_surround_an_answer(
+def test_output_contains_no_log_lines_of_tensorflow(
     command: Any, module: Any, iris: Any, tmp_path: pathlib.Path
 ) -> None:
     path = module(LOOP)

@@ -1,4 +1,4 @@
-"""`generic-trainer train` as a person meets it: output, exit codes, errors in one line."""
+"""`generic-trainer train`: output, exit codes, and one-line errors."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ def train(command: Command, iris: Any, tmp_path: pathlib.Path) -> Command:
     return run
 
 
-def test_it_prints_where_things_lie_and_the_metrics(
-    train: Command, module: Callable[..., str], tmp_path: pathlib.Path
-) -> None:
+def test_it_prints_paths_and_metrics(train: Command, module: Callable[..., str], tmp_path: pathlib.Path) -> None:
     path = module("""
         import helpers
         def run_fn(fn_args):
@@ -59,7 +57,7 @@ def test_it_prints_where_things_lie_and_the_metrics(
     assert (tmp_path / "out" / "model" / "Format-Serving" / "saved_model.pb").exists()
     record = json.loads((tmp_path / "out" / "model_run" / "run.json").read_text())
     assert record["status"] == "succeeded"
-    # A second run does not write into the logs of the first, which has finished.
+    # A second run does not write into the logs of the finished first run.
     (tmp_path / "config.json").write_text('{"scale": 3}')
     assert train(path, *arguments).returncode == 1
     assert json.loads((tmp_path / "out" / "model_run.1" / "run.json").read_text()) == record
@@ -102,7 +100,7 @@ READS_ALL = """
 
 @pytest.fixture
 def damaged(tmp_path: pathlib.Path) -> str:
-    """Returns examples of which five are none."""
+    """Returns examples, five of which are invalid."""
     import tensorflow as tf
 
     path = str(tmp_path / "damaged")
@@ -114,7 +112,7 @@ def damaged(tmp_path: pathlib.Path) -> str:
     return path
 
 
-def test_what_was_left_out_is_told_wherever_a_run_is(
+def test_skipped_records_are_reported_wherever_a_run_is_shown(
     command: Command, module: Callable[..., str], damaged: str, tmp_path: pathlib.Path
 ) -> None:
     path = module(READS_ALL, helpers=TINY)
@@ -143,7 +141,7 @@ def test_what_was_left_out_is_told_wherever_a_run_is(
     raised = command(*arguments, "skip:9", "--custom-config", '{"raise": true}')
     assert raised.returncode == 1
     bad = json.loads((tmp_path / "out" / "model_run" / "run.json").read_text())["bad_records"]
-    assert (bad["limit"], bad["count"]) == (9, 5)  # and not what the run before it met
+    assert (bad["limit"], bad["count"]) == (9, 5)  # without those of the previous run
 
     without = command(*arguments[:-1])
     assert without.returncode == 1
@@ -168,7 +166,7 @@ def test_a_syntax_error_shows_the_line(train: Command, module: Callable[..., str
     assert done.stderr.splitlines()[-1].startswith("generic-trainer: failed: SyntaxError:")
 
 
-def test_a_model_that_is_none_ends_with_3(train: Command, module: Callable[..., str], tmp_path: pathlib.Path) -> None:
+def test_an_invalid_model_exits_with_3(train: Command, module: Callable[..., str], tmp_path: pathlib.Path) -> None:
     done = train(module("def run_fn(fn_args): pass"))
     assert done.returncode == 3
     assert done.stderr.splitlines()[-1] == (

@@ -1,4 +1,4 @@
-"""`--vscode`: the command line becomes a debug configuration, and what else is in launch.json stays."""
+"""`--vscode`: the command line becomes a debug configuration; other entries of launch.json are kept."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COMMENTED = r"""{
 def test_the_command_line_becomes_a_configuration_and_nothing_runs(
     command: Callable[..., subprocess.CompletedProcess[str]], tmp_path: pathlib.Path
 ) -> None:
-    for epochs in (2, 3):  # the second time it takes the place of the first
+    for epochs in (2, 3):  # the second call replaces the entry of the first
         done = command("elasticdl", "train", *FLAGS, PARAMS, "--num_epochs", epochs, "--vscode", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     wrong = command("elasticdl", "train", *FLAGS, "--num_epoch=3", "--vscode", ".vscode/launch.json", cwd=tmp_path)
@@ -46,13 +46,13 @@ def test_the_command_line_becomes_a_configuration_and_nothing_runs(
     assert [path.name for path in tmp_path.iterdir()] == [".vscode"]
 
 
-def test_the_flag_goes_in_all_its_forms() -> None:
+def test_all_forms_of_the_flag_are_removed() -> None:
     assert without_flag(["train", "--vscode", "a.json", "--x", "a.json"], "a.json") == ["train", "--x", "a.json"]
     assert without_flag(["train", "--vscode=a.json", "b"], "a.json") == ["train", "b"]
     assert without_flag(["--vscode", "--x"], ".vscode/launch.json") == ["--x"]
 
 
-def test_comments_and_last_commas_are_read_over_but_not_in_strings() -> None:
+def test_comments_and_trailing_commas_are_ignored_but_not_in_strings() -> None:
     launch = read_launch(COMMENTED, "launch.json")
     assert launch["inputs"] == []
     assert launch["configurations"][0]["url"] == 'http://host/a, ] // " b'
@@ -73,12 +73,12 @@ def test_other_configurations_stay_and_comments_are_in_a_copy(tmp_path: pathlib.
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{\n"version": // a comment\n}', "line 3 cannot be read"),
-        ("[]", "must hold an object"),
+        ('{\n"version": // a comment\n}', "invalid JSON in line 3"),
+        ("[]", "must be a JSON object"),
         ('{"configurations": {}}', "must be a list"),
     ],
 )
-def test_a_file_that_is_something_else_is_left_alone(tmp_path: pathlib.Path, text: str, said: str) -> None:
+def test_an_invalid_launch_file_is_not_changed(tmp_path: pathlib.Path, text: str, said: str) -> None:
     path = tmp_path / "launch.json"
     path.write_text(text)
     with pytest.raises(InputError, match=said):

@@ -22,7 +22,7 @@ from generic_trainer.executors.options import RAY, TrainingOptions
         ({"workers": "2", "ps": 3}, {"worker_num": 5, "ps_num": 1}, True, "2", 3),
     ],
 )
-def test_our_own_flags_come_first(
+def test_own_flags_take_precedence(
     own: dict[str, Any], values: dict[str, Any], needs_server: bool, workers: str, ps: int
 ) -> None:
     options = with_counts(TrainingOptions(engine=RAY, **own), values, needs_server)
@@ -30,5 +30,5 @@ def test_our_own_flags_come_first(
     assert (options.workers, options.ps) == (workers, ps)
 
 
-def test_one_process_has_no_use_for_them() -> None:
+def test_a_single_process_ignores_them() -> None:
     assert with_counts(TrainingOptions(), {"worker_num": 3, "ps_num": 2}, needs_server=True) == TrainingOptions()

@@ -1,11 +1,11 @@
-"""Carries out what the pages' code blocks say, all in this one process: its later trainings start at once.
+"""Executes the code blocks of the pages in one process, in which later trainings start at once.
 
-It reads an order a line of standard input, as JSON, and answers each with a line:
+It reads one request per line of standard input, as JSON, and prints one line for each:
 
     {"folder": "/tmp/page", "command": "generic-trainer train … | tail -5"}  ->  {"code": 0, "output": "…"}
     {"folder": "/tmp/page", "python": "/tmp/page/.block-3.py"}               ->  {"code": 0, "output": ""}
 
-What the command and its child processes print goes to one file, the program's argument, and is read from there.
+The output of commands and their child processes is redirected to the file given as argument, and read from there.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import zipfile
 
 from generic_trainer.cli import main as command_line
 
-_NAMES: dict[str, dict[str, object]] = {}  # what the Python blocks of a page have defined, by its folder
+_NAMES: dict[str, dict[str, object]] = {}  # the names defined by the Python blocks of a page, by its folder
 _ASSIGNMENT = re.compile(r"[A-Z_]+=")
 
 
 def execute(order: dict[str, str]) -> int:
-    """Carries an order out; its exit code."""
+    """Executes a request; returns its exit code."""
     os.chdir(order["folder"])
     if "python" in order:
         return run_python(pathlib.Path(order["python"]), _NAMES.setdefault(order["folder"], {"__name__": "__main__"}))
@@ -47,7 +47,7 @@ def execute(order: dict[str, str]) -> int:
 
 
 def run_python(path: pathlib.Path, names: dict[str, object]) -> int:
-    """Runs a block, with what the page's blocks before it have defined."""
+    """Runs a block with the names defined by the previous blocks of its page."""
     try:
         exec(compile(path.read_text(encoding="utf-8"), str(path), "exec", dont_inherit=True), names)  # noqa: S102
     except Exception:
@@ -67,7 +67,7 @@ def install(project: str) -> int:
 
 
 def main(log: str) -> None:
-    """Reads orders until there are no more."""
+    """Executes requests until the end of standard input."""
     orders, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     printed = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)

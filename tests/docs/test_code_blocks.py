@@ -1,20 +1,20 @@
-"""Every code block of README.md, benchmarks/README.md and docs/ is run, in the order of its page, or at least checked.
+"""All code blocks of README.md, benchmarks/README.md and docs/ are run in the order of their page, or checked.
 
-The word behind the fence says what a block is:
+The word after the fence is the kind of the block:
 
-* `console`: commands behind `$ `, and what they print. They are run, in a folder that holds iris/, iris.csv, digits/,
-  taxi/ and module_files/; each line that stands in the block has to be printed. Numbers may differ, and `…` stands for
-  anything. A line that begins with `generic-trainer:` says that the command fails.
-* `python`: is run, with the names that the page's blocks before it have defined.
-* `bash`: commands for a shell that has more than a test: they are checked.
+* `console`: commands after `$ `, and their output. They are run in a folder with iris/, iris.csv, digits/, taxi/ and
+  module_files/; each line of the block must be printed. Numbers may differ, and `…` matches anything. If a line starts
+  with `generic-trainer:`, the command must fail.
+* `python`: is run with the names defined by the previous blocks of the page.
+* `bash`: commands that need more than a test provides; they are checked.
 * `yaml`, `json`, `toml`, `ini`, `dockerfile`, `csv`: are parsed.
-* any of them with `title="path"`: is parsed, and written to that file, for the commands that follow.
+* any of them with `title="path"`: is parsed, and written to that file for the following commands.
 * `text`: needs a mark.
 
 A comment on the line before the block marks it:
 
 * `<!-- checked: why it is not run -->`: commands are parsed by click, Python is compiled and its imports are resolved.
-* `<!-- output -->`: it shows what something prints, and nothing is done with it.
+* `<!-- output -->`: it shows example output, and is neither run nor checked.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _PROGRAMS = (
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """A fenced block: where it stands, what it is, and what it holds."""
+    """A fenced block: its line, kind and content."""
 
     line: int
     kind: str
@@ -77,7 +77,7 @@ class Block:
     text: str
 
     def commands(self) -> list[tuple[str, list[str]]]:
-        """The commands of a session, each with the lines that it prints."""
+        """The commands of a session, each with its expected output lines."""
         found: list[tuple[str, list[str]]] = []
         lines = iter(self.text.split("\n"))
         for line in lines:
@@ -112,32 +112,32 @@ def blocks_of(text: str) -> list[Block]:
     return blocks
 
 
-# How a block is checked that is not run; each raises, or says what is wrong.
+# Checks of blocks that are not run; each raises an exception if the block is invalid.
 
 
 def check_python(text: str) -> None:
-    """It compiles, and the modules and names that it imports are there."""
+    """Asserts that it compiles, and that its imported modules and names exist."""
     for node in ast.walk(ast.parse(text)):
         names = [alias.name for alias in getattr(node, "names", ()) if isinstance(alias, ast.alias)]
         if isinstance(node, ast.Import):
             for name in names:
-                assert importlib.util.find_spec(name), f"there is no module {name}"
+                assert importlib.util.find_spec(name), f"module {name} does not exist"
         elif isinstance(node, ast.ImportFrom) and node.module == "generic_trainer":
             public = importlib.import_module("generic_trainer").__all__
             assert set(names) <= set(public), f"generic_trainer has no {set(names) - set(public)}"
         elif isinstance(node, ast.ImportFrom):
-            assert importlib.util.find_spec(node.module or ""), f"there is no module {node.module}"
+            assert importlib.util.find_spec(node.module or ""), f"module {node.module} does not exist"
 
 
 def check_shell(text: str) -> None:
-    """Each command's program is known, and its arguments are such as it takes."""
+    """Asserts that the program of each command is known, and accepts its arguments."""
     for line in text.replace("\\\n", " ").split("\n"):
         if line.strip() and not line.startswith("#"):
             check_command(line)
 
 
 def check_command(line: str) -> None:
-    """Parses a command, unless it is another project's."""
+    """Parses a command of this project; other commands must be known."""
     words = shlex.split(line.partition(" | ")[0], comments=True)
     while re.match(r"[A-Z_]+=", words[0]):
         words.pop(0)
@@ -154,11 +154,11 @@ def check_command(line: str) -> None:
     elif words[0].endswith("/python"):
         assert (REPOSITORY / words[1]).exists(), words[1]
     else:
-        assert words[0] in _PROGRAMS, f"{words[0]}: a program that the test does not know"
+        assert words[0] in _PROGRAMS, f"{words[0]}: unknown program; add it to this test"
 
 
 def check_requirements(words: list[str]) -> None:
-    """What is installed of this project has the extras that are named."""
+    """Asserts that this project has the extras in the requirements."""
     extras = set(_config()["options.extras_require"])
     for word in words:
         if found := re.match(r"generic-trainer\[([a-z,]+)\]", word):
@@ -166,7 +166,7 @@ def check_requirements(words: list[str]) -> None:
 
 
 def parse_command(words: list[str]) -> None:
-    """Has click parse a command line, and what it submits, without running anything."""
+    """Parses a command line with click, and a submitted one in it, without running anything."""
     from generic_trainer.cli.main import cli
 
     command: click.Command = cli
@@ -212,10 +212,10 @@ CHECKS: dict[str, Callable[[str], object]] = {
 
 
 def check(block: Block) -> None:
-    """Looks over a block that is not run.
+    """Checks a block that is not run.
 
     Raises:
-      AssertionError: When it is of no known kind, or something is wrong with it.
+      AssertionError: When its kind is unknown, or it is invalid.
     """
     if block.kind == "console":
         for command, _ in block.commands():
@@ -248,7 +248,7 @@ def test_blocks_are_well_formed(page: pathlib.Path) -> None:
 
 
 class Shell:
-    """A page's folder, and the process that carries blocks out in it."""
+    """Runs the blocks of a page in its folder, in a subprocess."""
 
     def __init__(self, program: subprocess.Popen[str]) -> None:
         self._program = program
@@ -260,7 +260,7 @@ class Shell:
         self._program.stdin.flush()
         watchdog = threading.Timer(LONGEST, self._program.kill)
         watchdog.start()
-        answer = json.loads(self._program.stdout.readline() or '{"code": -1, "output": "it was ended"}')
+        answer = json.loads(self._program.stdout.readline() or '{"code": -1, "output": "the shell process ended"}')
         watchdog.cancel()
         return answer["code"], answer["output"]
 
@@ -276,7 +276,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
 
 @pytest.fixture
 def folder(tmp_path: pathlib.Path, iris: object, digits: object, taxi_csv: pathlib.Path) -> pathlib.Path:
-    """What the pages' commands find where they are run."""
+    """The folder in which the commands of the pages are run."""
     for name, examples in (("iris", iris), ("digits", digits)):
         shutil.copytree(pathlib.Path(examples.train).parents[1], tmp_path / name)
     shutil.copytree(taxi_csv, tmp_path / "taxi")
@@ -294,7 +294,7 @@ def _iris_csv() -> str:
 
 
 def require_printed(expected: list[str], code: int, output: str) -> None:
-    """Each expected line is among those that were printed; numbers may differ, and `…` stands for anything."""
+    """Asserts that each expected line was printed; numbers may differ, and `…` matches anything."""
     fails = any(line.startswith("generic-trainer:") for line in expected)
     assert (code != 0) is fails, f"exit code {code}:\n{output[-3000:]}"
     printed = [" ".join(line.split()) for line in output.split("\n")]
@@ -321,7 +321,7 @@ def require_printed(expected: list[str], code: int, output: str) -> None:
     [page for page in PAGES if any(map(is_run, blocks_of(page.read_text(encoding="utf-8"))))],
     ids=lambda page: str(page.relative_to(REPOSITORY)),
 )
-def test_blocks_do_what_they_say(page: pathlib.Path, folder: pathlib.Path, shell: Shell) -> None:
+def test_code_blocks_run_as_documented(page: pathlib.Path, folder: pathlib.Path, shell: Shell) -> None:
     for block in blocks_of(page.read_text(encoding="utf-8")):
         where = f"{page.name}, line {block.line}"
         if block.title:
@@ -341,7 +341,7 @@ def test_blocks_do_what_they_say(page: pathlib.Path, folder: pathlib.Path, shell
                     raise AssertionError(f"{where}: $ {command}\n{error}") from None
 
 
-def test_a_block_that_is_wrong_is_found() -> None:
+def test_an_invalid_block_is_detected() -> None:
     wrong = {
         "console": "$ generic-trainer train iris_keras.py --train-file iris/train",
         "python": "from generic_trainer import Trianer",

@@ -1,4 +1,4 @@
-"""The messages that docs/reference/errors.md explains are those of the code."""
+"""The messages in docs/reference/errors.md occur in the code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PAGE = REPOSITORY / "docs" / "reference" / "errors.md"
 
 
 def _text(node: ast.expr) -> str:
-    """A string of the code, with `…` for what is filled in."""
+    """Returns a string of the code, with `…` for inserted values."""
     if isinstance(node, ast.Constant):
         return str(node.value)
     if isinstance(node, ast.JoinedStr):
@@ -27,7 +27,7 @@ def _strings_of_the_code() -> list[str]:
     return [_text(node) for node in nodes if isinstance(node, (ast.Constant, ast.JoinedStr))]
 
 
-def test_each_message_is_one_of_the_code() -> None:
+def test_each_documented_message_occurs_in_the_code() -> None:
     tables = re.findall(r"^\| message .*?(?=\n\n|\Z)", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     messages = [match[1] for table in tables for match in re.finditer(r"^\| `([^`]+)`", table, re.MULTILINE)]
     assert len(messages) > 30

@@ -1,4 +1,4 @@
-"""The picture of the layers is what scripts/layers.py draws from the contracts and docstrings."""
+"""The diagram of the layers is up to date with the contracts and docstrings, from which scripts/layers.py draws it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 
-def test_the_picture_shows_the_layers_of_today(tmp_path: pathlib.Path) -> None:
+def test_the_layers_diagram_is_up_to_date(tmp_path: pathlib.Path) -> None:
     if sys.version_info < (3, 11):
         pytest.skip("tomllib comes with Python 3.11")
     drawn = tmp_path / "layers.svg"

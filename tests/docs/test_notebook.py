@@ -1,4 +1,4 @@
-"""The tutorial runs as it is stored, and what is stored with it is of no machine."""
+"""The stored tutorial runs, and its stored outputs contain no machine details."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def script() -> Any:
 
 
 def shown(notebook: Any, word: str) -> str:
-    """Returns all that the cell with a word in its code shows."""
+    """Returns the outputs of the cell whose code contains a word."""
     [cell] = [cell for cell in notebook.cells if cell.cell_type == "code" and word in cell.source]
     return "\n".join(
         output.text if output.output_type == "stream" else output.data.get("text/html", output.data["text/plain"])
@@ -38,11 +38,11 @@ def shown(notebook: Any, word: str) -> str:
 @pytest.mark.slow
 def test_the_tutorial_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-    monkeypatch.delenv("GENERIC_TRAINER_LOGS", raising=False)  # a test before may have set it
+    monkeypatch.delenv("GENERIC_TRAINER_LOGS", raising=False)  # an earlier test may have set it
     monkeypatch.delenv("TF_USE_LEGACY_KERAS", raising=False)
     tidy = script()
     done = tidy.tidied(tidy.executed(TUTORIAL))
-    # Training by itself: the lines of its processes, and the record as a table.
+    # Training without a pipeline: log lines of its processes, and the record as a table.
     trained = shown(done, "TrainingOptions(seed=1)")
     lines = [line for line in trained.splitlines() if line]
     assert re.fullmatch(r"\d\d:\d\d:\d\d Keras 3: wine_trainer.py, line 3: import keras.", lines[0])
@@ -50,19 +50,19 @@ def test_the_tutorial_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any("Prediction for the first eval example (eval.gz): probabilities=" in line for line in lines)
     assert any(line.startswith("<table><caption>Run ") for line in lines)
     assert float(shown(done, 'record.metrics["eval"]').split(",")[0].strip("(")) > 0.9
-    # As a component: the same lines, and nothing of what TFX and TensorFlow say about themselves.
+    # As a component: the same lines, without those of TFX and TensorFlow.
     in_tfx = [line for line in shown(done, "InteractiveContext(").splitlines() if line]
     assert ["Dialect run_fn" in line for line in in_tfx].count(True) == 1
     assert all(re.match(r"\d\d:\d\d:\d\d ", line) for line in in_tfx), in_tfx
     assert "<caption>Model</caption>" in shown(done, "context.show")
-    # The edit is noticed, and only the edit.
+    # Only the edit is reported.
     edited = shown(done, "for _ in range(2)")
     assert edited.count("Dialect run_fn") == 1
     assert edited.endswith("['pipeline/Trainer/model/3', 'pipeline/Trainer/model/3']")
     assert "predicted" in shown(done, "argmax")
 
 
-def test_what_is_stored_shows_no_machine() -> None:
+def test_the_stored_notebook_contains_no_machine_details() -> None:
     notebook = nbformat.read(TUTORIAL, as_version=4)
     nbformat.validate(notebook)
     assert [cell for cell in notebook.cells if cell.cell_type == "code" and cell.outputs]

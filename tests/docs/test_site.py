@@ -1,4 +1,4 @@
-"""The built site: what of it is made of the code, and that it needs nobody else."""
+"""The built site: its pages that are generated from the code, and that it loads nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The site, built strictly: a broken link or a page that nothing leads to is an error."""
+    """The site, built in strict mode: broken links and unreachable pages are errors."""
     pytest.importorskip("mkdocs")
     folder = tmp_path_factory.mktemp("site")
     line = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
@@ -32,7 +32,7 @@ def _words(path: pathlib.Path) -> str:
     return html.unescape(re.sub(r"<[^>]+>", " ", article))
 
 
-def test_no_page_asks_another_host_for_anything(site: pathlib.Path) -> None:
+def test_pages_request_nothing_from_other_hosts(site: pathlib.Path) -> None:
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         asked = re.findall(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"?(?:https?:)?//[^ >]+", text)

@@ -1,4 +1,4 @@
-"""A training to put faults into; what it is made of is in files of its own, which other programs use as well."""
+"""Fixtures with jobs for fault injection; their code is in separate files, which `matrix.py` uses, too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 sys.path.append(str(pathlib.Path(__file__).parent))
-pytest.register_assert_rewrite("fault_job", "promises", "pipeline_promises")
+pytest.register_assert_rewrite("fault_job", "guarantees", "pipeline_guarantees")
 
 from fault_job import Job, PipelineJob, compiled  # noqa: E402
 

@@ -1,9 +1,9 @@
-// Makes chosen file system calls fail, or take long: loaded into a process by LD_PRELOAD. See storage_faults.py.
+// Makes selected file system calls fail or slow; loaded into processes by LD_PRELOAD. See storage_faults.py.
 //
-// FAILING_CALLS names a file of Rules, which all processes map: a test writes it, switches rules on and off while they
-// run, and reads how often each one was met. A call whose path (of the two of a rename: either) matches a rule's glob
-// pattern first passes `skip` times, then sleeps, and fails with `error` `count` times (-1: for ever; error 0: it only
-// sleeps). With `after` it does its work before it says that it has failed.
+// FAILING_CALLS is the path of a file of Rules, which all processes map: a test writes it, enables and disables rules at
+// run time, and reads their numbers of hits. A call whose path (for a rename, either path) matches a rule's glob pattern
+// succeeds `skip` times, then sleeps and fails with `error` `count` times (-1: always; error 0: it only sleeps). With
+// `after` it takes effect before it reports the failure.
 //
 // g++ -shared -fPIC -O1 -o failing_calls.so failing_calls.cc -ldl
 
@@ -45,7 +45,7 @@ __attribute__((constructor)) void Map() {
   if (memory != MAP_FAILED) rules = static_cast<Rule*>(memory);
 }
 
-bool Takes(int32_t* number) {  // one of those that are left
+bool Takes(int32_t* number) {  // takes one if any are left
   int32_t left = __atomic_load_n(number, __ATOMIC_SEQ_CST);
   while (left > 0)
     if (__atomic_compare_exchange_n(number, &left, left - 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return true;
@@ -71,7 +71,7 @@ Verdict Judge(Call call, const char* path, const char* other = nullptr) {
   return {};
 }
 
-// The path of an open file, or of a name in an open folder.
+// Returns the path of an open file, or of a name in an open folder.
 struct Path {
   char text[4096];
   const char* of(int fd, const char* name = nullptr) {
@@ -96,7 +96,7 @@ F Real(F, const char* name) {
 
 }  // namespace
 
-// Calls `name` with `arguments`, unless the rules have it fail with the value `failure`.
+// Calls `name` with `arguments`, unless a rule makes it fail; then the result is `failure`.
 #define CALL(name, call, failure, path, other, arguments)         \
   static auto real = Real(&name, #name);                          \
   Verdict verdict = Judge(call, path, other);                     \

@@ -1,13 +1,13 @@
-"""A training by the command that is held in a phase, so that something can be done to it there.
+"""A training with the command that can be held in a phase, to inject a fault there.
 
     job = Job(folder, shim)
     job.start()
     job.arm("publish")
-    process = job.await_held()       # the number of the process that is in that call now
+    process = job.await_held()       # the ID of the process that is held in that call
     os.kill(process, signal.SIGKILL)
-    job.end()                        # its exit code, and what it printed
+    job.end()                        # its exit code and output
 
-`hold_and_shift.cc` says how it is held.
+`hold_and_shift.cc` implements the holding.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import time
 import psutil
 
 HERE = pathlib.Path(__file__).resolve().parent
-LONGEST = 120.0  # seconds for anything at all
+LONGEST = 120.0  # timeout in seconds of all waits
 
 # The call in which a run is held, by phase. Those of the module are files that it writes.
 PHASES = {
@@ -57,13 +57,13 @@ def compiled(folder: pathlib.Path) -> pathlib.Path:
 
 
 @dataclasses.dataclass(frozen=True)
-class Ended:
-    """How a command has ended.
+class CommandResult:
+    """The result of a command.
 
     Attributes:
-      code: Its exit code; negative for a signal's number.
-      output: What it printed to standard output.
-      errors: And to standard error.
+      code: Its exit code; the negative number of a signal if it was killed.
+      output: Its standard output.
+      errors: Its standard error.
     """
 
     code: int
@@ -77,7 +77,7 @@ class Ended:
 
 
 class Control:
-    """What the processes of a job are told by a piece of memory that all of them share."""
+    """Controls the processes of a job through shared memory."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         path = folder / "control"
@@ -89,7 +89,7 @@ class Control:
     def arm(self, call: str, ending: str) -> None:
         shift = _CONTROL.unpack_from(self._memory)[0]
         _CONTROL.pack_into(self._memory, 0, shift, 0, 0, self._released, call.encode(), ending.encode())
-        self._memory[8:12] = struct.pack("=I", 1)  # last
+        self._memory[8:12] = struct.pack("=I", 1)  # last: enables the rule
 
     @property
     def held(self) -> int:
@@ -107,7 +107,7 @@ class Job:
     """A training of `slow_loop.py`.
 
     Args:
-      folder: Where all of it lies.
+      folder: The folder of all files.
       shim: The library to preload.
     """
 
@@ -137,7 +137,7 @@ class Job:
         ]
 
     def start(self, *arguments: str, phase: str = "", **options: object) -> None:
-        """Starts the command; each time for 20 steps more, and armed for a phase."""
+        """Starts the command, each time with 20 additional steps; if a phase is given, the job is held there."""
         self.steps += 20
         self._phase = phase
         if phase:
@@ -146,29 +146,29 @@ class Job:
         self.running = subprocess.Popen(self.line(*arguments), env=self.environment, **options)  # type: ignore[call-overload]
 
     def await_held(self) -> int:
-        """Returns the number of the process that is held."""
+        """Waits until a process is held; returns its ID."""
         assert self.running is not None
         while True:
             wait_until(lambda: bool(self.control.held) or self.running.poll() is not None)
             assert self.control.held, self.end().errors
             held = self.control.held
-            # TensorFlow itself reads what it has just exported, for its fingerprint.
+            # TensorFlow reads the exported model itself, to compute its fingerprint.
             if self._phase != "check" or psutil.Process(held).name() != "training_worker":
                 return held
             self.control.arm(*PHASES["check"])
             self.control.release()
 
-    def end(self) -> Ended:
+    def end(self) -> CommandResult:
         """Waits for the command."""
         assert self.running is not None
         output, errors = self.running.communicate(timeout=LONGEST)
-        return Ended(self.running.returncode, output or "", errors or "")
+        return CommandResult(self.running.returncode, output or "", errors or "")
 
-    def run(self, *arguments: str) -> Ended:
+    def run(self, *arguments: str) -> CommandResult:
         self.start(*arguments)
         return self.end()
 
-    def stopped_in(self, phase: str, number: signal.Signals) -> Ended:
+    def stopped_in(self, phase: str, number: signal.Signals) -> CommandResult:
         """Runs the command up to a phase, and sends it a signal there."""
         self.start(phase=phase)
         self.await_held()
@@ -180,12 +180,12 @@ class Job:
         path = self.out / "model_run" / "run.json"
         return json.loads(path.read_text()) if path.exists() else {}
 
-    def begin_of(self, ended: Ended) -> int:
+    def first_step_of(self, ended: CommandResult) -> int:
         """Returns the step at which a run's loop began."""
         return int(re.search(r"The loop begins at step (\d+)\.", ended.errors)[1])
 
     def saved(self) -> int:
-        """Returns the step of the last checkpoint that is whole, as TensorFlow's file says; 0 without one."""
+        """Returns the step of the last complete checkpoint according to TensorFlow's state file; 0 without one."""
         state = self.out / "model_run" / "checkpoints" / "checkpoint"
         found = re.match(r'model_checkpoint_path: "ckpt-(\d+)"', state.read_text()) if state.exists() else None
         return int(found[1]) if found else 0
@@ -200,13 +200,13 @@ class Job:
         model = tf.saved_model.load(str(folder))
         return float(model.signatures["serving_default"](examples=tf.constant(["x"]))["weight"][0])
 
-    def beside_the_model(self) -> list[str]:
-        """Returns what lies in the model's folder besides the model."""
+    def leftovers_beside_model(self) -> list[str]:
+        """Returns the names in the model's folder other than the model."""
         folder = self.out / "model"
         return sorted(set(os.listdir(folder)) - {"Format-Serving"}) if folder.exists() else []
 
     def processes(self) -> list[psutil.Process]:
-        """Returns what still runs of all that the job has started, however it was started."""
+        """Returns all running processes that the job has started, directly or indirectly."""
         return [process for process in psutil.process_iter() if self._is_of_the_job(process)]
 
     def _is_of_the_job(self, process: psutil.Process) -> bool:
@@ -216,11 +216,11 @@ class Job:
         return False
 
     def require_nothing_running(self) -> None:
-        """Makes sure that no process is left; those of a killed one take a moment to notice."""
+        """Asserts that no processes remain; those of a killed command end with a delay."""
         wait_until(lambda: not self.processes(), seconds=20)
 
     def stop(self) -> None:
-        """Kills whatever runs, at the end of a test."""
+        """Kills the remaining processes at the end of a test."""
         for process in self.processes():
             with contextlib.suppress(psutil.Error):
                 process.kill()
@@ -232,7 +232,7 @@ class Job:
 def wait_until(condition, seconds: float = LONGEST) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "it did not come to that"
+        assert time.monotonic() < deadline, f"not true after {seconds} s"
         time.sleep(0.02)
 
 
@@ -244,7 +244,7 @@ class FitJob(Job):
         shutil.copy(HERE / "slow_fit.py", folder / "slow_loop.py")
 
     def trained_steps(self) -> int:
-        """Returns how many steps all runs together have trained."""
+        """Returns the total number of steps trained by all runs."""
         steps = self.folder / "steps"
         return len(steps.read_text()) if steps.exists() else 0
 

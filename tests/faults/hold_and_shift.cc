@@ -1,9 +1,9 @@
 // Preloaded into the processes of a test: holds one of them at a call on a path, and shifts their clocks.
 //
-// All of them map the file $FAULTS/control, whose form fault_job.py knows as well. A process that makes the call that is
-// named there, on a path that ends as is said there, writes its number and goes no further until the test releases it, or
-// a signal comes: the signal then meets it in the middle of that call. A shift is added to what every clock says of the
-// time of day, as if somebody had set it; what counts from the machine's start is left alone.
+// All of them map the file $FAULTS/control, whose format is also defined in fault_job.py. A process that makes the given
+// call on a path with the given ending writes its ID there and waits until the test releases it or a signal arrives,
+// which then interrupts that call. The shift is added to the time of day of all clocks, as if the clock had been set;
+// monotonic clocks are not changed.
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,8 +25,8 @@ namespace {
 
 struct Control {
   int64_t shift;     // seconds
-  uint32_t armed;    // whether the next such call is held; one alone
-  uint32_t held;     // the process that is
+  uint32_t armed;    // whether to hold the next such call, only one
+  uint32_t held;     // ID of the held process
   uint32_t released; // counts
   char call[12];     // read, write, rename or unlink
   char ending[224];  // of the path
@@ -156,7 +156,7 @@ extern "C" time_t time(time_t* moment) noexcept {
   return now.tv_sec;
 }
 
-// Who waits until a time of day got it from the shifted clock; the kernel knows the other one.
+// Deadlines come from the shifted clock, and must be converted to the kernel's clock.
 extern "C" int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec* until) {
   static auto* real = Real<int(pthread_cond_t*, pthread_mutex_t*, const timespec*)>("pthread_cond_timedwait");
   timespec now, moved = *until;

@@ -13,13 +13,13 @@ PASSWORD = "pa ss@1:w0rd/"  # noqa: S105 (with what a URL would have to quote)
 
 
 def missing() -> str:
-    """Returns why there can be no server; "" when there can."""
+    """Returns why no server can be started; "" if it can."""
     names = [name for name in ("mariadbd", "mariadb-install-db", "mariadb") if not _path(name)]
     return f"not installed: {', '.join(names)} (apt-get install mariadb-server)" if names else ""
 
 
 class MariaDb:
-    """A server with a database `mlmd` for the user `trainer`, who has the password `PASSWORD`."""
+    """A server with a database `mlmd` for the user `trainer` with the password `PASSWORD`."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self._folder = folder
@@ -31,7 +31,7 @@ class MariaDb:
         install = [_path("mariadb-install-db"), *options, "--auth-root-authentication-method=normal", "--skip-test-db"]
         subprocess.run(install, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=60)
         self.start()
-        self.say(
+        self.execute(
             "CREATE DATABASE mlmd; "
             f"CREATE USER trainer@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'; "
             f"CREATE USER trainer@localhost IDENTIFIED BY '{PASSWORD}'; "
@@ -59,7 +59,7 @@ class MariaDb:
             self._process.wait()
             self._process = None
 
-    def say(self, statements: str) -> str:
+    def execute(self, statements: str) -> str:
         done = self._client(statements)
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -1,4 +1,4 @@
-"""Two fits of tiny models without a callback of the trainer's. Weights are random; each step adds a line to a file."""
+"""Two fits of tiny models without callbacks of the trainer. Weights are random; each step appends to a file."""
 
 import os
 import pathlib

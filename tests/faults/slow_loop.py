@@ -1,6 +1,6 @@
-"""A loop of tiny steps with checkpoints. It passes each phase by writing a file, and can be held there.
+"""A loop of tiny steps with checkpoints. It writes a file in each phase, and can be held there.
 
-The model's one weight is the number of steps that it was trained for.
+The only weight of the model is its number of training steps.
 """
 
 import os
@@ -24,7 +24,7 @@ def passing(phase):
 
 
 def start_others():
-    """Starts a process that leaves the group, and one that loses its parent as well."""
+    """Starts a process that leaves the process group, and one that is also orphaned."""
     subprocess.Popen(["sleep", "1000"], start_new_session=True)
     subprocess.run(["sh", "-c", "setsid sleep 1000 & setsid sh -c 'trap \"\" TERM; sleep 1000' &"], check=True)
 
@@ -56,7 +56,7 @@ def run_fn(fn_args):
             weight.assign_add(1.0)
             step.assign_add(1)
             report_progress(int(step))
-            checkpoints.end_if_asked(int(step))  # the first call is what has SIGTERM wait
+            checkpoints.end_if_asked(int(step))  # the first call makes SIGTERM wait
             if int(step) == begin + 1:
                 passing("first_step")
             if int(step) % 10 == 0:

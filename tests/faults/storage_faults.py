@@ -1,10 +1,10 @@
-"""Disks that are full, fail or are slow, made by `failing_calls.cc`, and a process in which commands run one by one.
+"""Full, failing and slow disks, simulated by `failing_calls.cc`, and a process that runs commands sequentially.
 
 faults = Faults(folder)                                   # compiles the library
 with Commands(faults.environment()) as commands:
     faults.fail("write", "*/run.json.part-*", errno.ENOSPC)
     commands.run("train", …).code
-    assert faults.met(0)
+    assert faults.hits(0)
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FOREVER = -1
 
 
 class Faults:
-    """Rules for the calls of every process that is started in `environment()`."""
+    """Rules for the system calls of processes that are started with `environment()`."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self._library = folder / "failing_calls.so"
@@ -59,17 +59,17 @@ class Faults:
         seconds: float = 0,
         rule: int = 0,
     ) -> None:
-        """Has calls fail whose path matches.
+        """Makes calls with a matching path fail.
 
         Args:
-          calls: Which ones: names of `_CALLS`, separated by spaces.
-          pattern: A glob pattern in which * stands for slashes, too.
-          error: Of `errno`; 0 for a call that only takes long.
-          count: How often.
-          skip: How many go well before that.
-          after: Whether the call does its work before it fails.
-          seconds: How long it takes.
-          rule: Which of the rules this is; the first that fits counts.
+          calls: Names of `_CALLS`, separated by spaces.
+          pattern: A glob pattern; * matches slashes, too.
+          error: Number of the error, of `errno`; 0 for a call that is only slow.
+          count: Number of calls that fail.
+          skip: Number of calls that succeed before.
+          after: Whether the call takes effect before it fails.
+          seconds: Duration of the call.
+          rule: Index of the rule; the first matching rule applies.
         """
         mask = sum(_CALLS[name] for name in calls.split())
         assert mask
@@ -78,10 +78,10 @@ class Faults:
         packed = _RULE.pack(*values, pattern.encode())
         start = rule * _RULE.size
         self._memory[start + 4 : start + _RULE.size] = packed[4:]
-        self._memory[start : start + 4] = packed[:4]  # last: it switches the rule on
+        self._memory[start : start + 4] = packed[:4]  # last: enables the rule
 
-    def met(self, rule: int = 0) -> int:
-        """Returns how many calls a rule has met."""
+    def hits(self, rule: int = 0) -> int:
+        """Returns the number of calls to which a rule was applied."""
         start = rule * _RULE.size + _HITS
         return int(struct.unpack("i", self._memory[start : start + 4])[0])
 
@@ -90,8 +90,8 @@ class Faults:
 
 
 @dataclasses.dataclass(frozen=True)
-class Done:
-    """What a command left: its exit code, and what it said on both outputs."""
+class CommandResult:
+    """The result of a command: its exit code, and its standard output and error."""
 
     code: int
     said: str
@@ -101,15 +101,15 @@ class Done:
         return self.said.strip().splitlines()[-1]
 
 
-_SAID = "SAID_BY_COMMANDS"  # names the file with what the command that runs has printed
+_OUTPUT = "OUTPUT_OF_COMMANDS"  # path of the file with the output of the running command
 
 
 class Commands:
-    """A process that runs `generic-trainer` commands one after the other: TensorFlow is imported once."""
+    """A process that runs `generic-trainer` commands sequentially, so that TensorFlow is imported once."""
 
     def __init__(self, environment: dict[str, str]) -> None:
-        self._said = tempfile.NamedTemporaryFile()  # noqa: SIM115 (it goes with this object)
-        self._environment = {**environment, "PYTHONUNBUFFERED": "1", _SAID: self._said.name}
+        self._said = tempfile.NamedTemporaryFile()  # noqa: SIM115 (deleted with this object)
+        self._environment = {**environment, "PYTHONUNBUFFERED": "1", _OUTPUT: self._said.name}
         self._process: subprocess.Popen[str] | None = None
 
     def start(self, *arguments: object) -> None:
@@ -130,17 +130,17 @@ class Commands:
                 text=True,
             )
 
-    def result(self) -> Done:
+    def result(self) -> CommandResult:
         assert self._process is not None
         assert self._process.stdout is not None
-        done = Done(**json.loads(self._process.stdout.readline()))
+        done = CommandResult(**json.loads(self._process.stdout.readline()))
         os.truncate(self._said.name, 0)
         return done
 
-    def said_so_far(self) -> str:
+    def output_so_far(self) -> str:
         return pathlib.Path(self._said.name).read_text(encoding="utf-8", errors="replace")
 
-    def run(self, *arguments: object) -> Done:
+    def run(self, *arguments: object) -> CommandResult:
         self.start(*arguments)
         return self.result()
 
@@ -160,16 +160,16 @@ class Commands:
 
 
 def _serve() -> None:
-    """Runs what standard input asks for, a JSON list of arguments on each line."""
+    """Runs the commands from standard input, a JSON list of arguments per line."""
     from generic_trainer.cli import main
     from generic_trainer.executors.runtime.logs.setup import LOG_FILE
 
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
         sys.argv = ["generic-trainer", *json.loads(line)]
-        os.environ.pop(LOG_FILE, None)  # each command begins without
-        with open(os.environ[_SAID], "w+b") as said:
-            for number in (1, 2):  # C++ writes there, and `run` has them point to its log
+        os.environ.pop(LOG_FILE, None)  # unset for each command
+        with open(os.environ[_OUTPUT], "w+b") as said:
+            for number in (1, 2):  # C++ writes there, and `run` redirects them to its log
                 os.dup2(said.fileno(), number)
             sys.stdout, sys.stderr = (open(os.dup(number), "w", buffering=1) for number in (1, 2))  # noqa: SIM115
             code = main._exit_code()

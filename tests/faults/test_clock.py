@@ -1,4 +1,4 @@
-"""Somebody sets the clock while a training runs."""
+"""The clock is set while a training runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run_with_jump(job: Job, phase: str, seconds: int) -> None:
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_the_metrics_are_this_run_s_and_durations_are_real(job: Job) -> None:
-    job.stopped_in("export", signal.SIGTERM)  # has logged a metric, later than what comes after the next jump
+    job.stopped_in("export", signal.SIGTERM)  # has logged a metric, with a later time than after the next jump
     run_with_jump(job, "first_step", -HOUR)
     job.control.shift_clock(0)
     run_with_jump(job, "export", DAY)  # after its metric was logged

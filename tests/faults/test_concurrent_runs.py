@@ -1,4 +1,4 @@
-"""Two runs at once with the same output: the second is told so, and takes nothing from the first."""
+"""Two concurrent runs with the same output: the second is rejected, and does not affect the first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def second_run(job: Job) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_the_second_training_into_an_output_is_refused_and_the_first_goes_on(job: Job) -> None:
+def test_a_second_training_with_the_same_output_is_rejected_and_the_first_continues(job: Job) -> None:
     job.start(phase="checkpoint")
     job.await_held()
     before = (job.out / "model_run" / "run.json").read_text()
@@ -30,7 +30,7 @@ def test_the_second_training_into_an_output_is_refused_and_the_first_goes_on(job
     assert job.end().code == 0
     assert job.weight() == job.steps
 
-    job.start(phase="report")  # its model is there, but it is not through: what it writes is not moved away
+    job.start(phase="report")  # its model exists, but it is still running: its files are not moved
     job.await_held()
     assert second_run(job).returncode == 2
     job.control.release()

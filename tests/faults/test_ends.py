@@ -1,6 +1,6 @@
-"""A training that is ended in each of its phases: by kill -9, SIGTERM and Ctrl-C.
+"""A training that is interrupted in each of its phases: by kill -9, SIGTERM and Ctrl-C.
 
-All of these go on in one folder, so that every run is also the next one after a fault. `matrix.py` has all of them.
+All runs share one folder, so that each run is also the next one after a fault. `matrix.py` covers all combinations.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import signal
 
 import pytest
 from fault_job import Job
-from promises import Fault, require_recovered, suffer
+from guarantees import Fault, require_recovered, run_with_fault
 
 FAULTS = (
     Fault("inputs", signal.SIGTERM),
@@ -28,18 +28,18 @@ FAULTS = (
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_whatever_ends_a_run_leaves_whole_models_and_the_next_one_goes_on(job: Job) -> None:
-    require_recovered(job)  # a model that is there before
+def test_interrupted_runs_leave_complete_models_and_the_next_run_resumes(job: Job) -> None:
+    require_recovered(job)  # a model that exists before
     for fault in FAULTS:
         try:
-            suffer(job, fault)
+            run_with_fault(job, fault)
         except AssertionError as error:
             raise AssertionError(f"{fault}: {error}") from error
     require_recovered(job)
 
 
 @pytest.mark.slow
-def test_a_training_saves_when_all_of_its_processes_are_told_to_end_at_once(job: Job) -> None:
+def test_a_training_saves_a_checkpoint_when_all_of_its_processes_are_signaled_at_once(job: Job) -> None:
     job.start(phase="first_step")
     job.await_held()
     for process in job.processes():

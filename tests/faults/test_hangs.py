@@ -1,4 +1,4 @@
-"""A module that never ends, ignores SIGTERM and has started other processes: none of them is left."""
+"""A module that never ends, ignores SIGTERM and starts other processes: no process remains."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from generic_trainer import FnArgs, TrainingOptions, TrainingProcessError, train
 from generic_trainer.executors.engines import child_process
 
-# A child in the group, one in a session of its own, one that has lost its parent, and one that has taken precautions.
+# A child in the group, one in another session, an orphaned one, and one that ignores signals.
 HANGING = """
     import multiprocessing, os, signal, subprocess, sys, time
 
@@ -63,9 +63,7 @@ def running(mark: str) -> list[psutil.Process]:
 @pytest.mark.parametrize(
     ("ends", "message"), [("sleep", r"did not end within timeout=5 s and was stopped"), ("exit", "ended with status 9")]
 )
-def test_nothing_of_it_is_left(
-    ends: str, message: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_processes_remain(ends: str, message: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "hanging_worker.py").write_text(textwrap.dedent(HANGING))
     monkeypatch.syspath_prepend(str(tmp_path))
     started = tmp_path / "started"
@@ -83,7 +81,7 @@ def test_nothing_of_it_is_left(
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and PR_SET_PDEATHSIG")
 @pytest.mark.parametrize("forked", [True, False], ids=["fork server", "new Python"])
-def test_nothing_of_it_is_left_when_the_command_is_killed(forked: bool, tmp_path: pathlib.Path) -> None:
+def test_no_processes_remain_when_the_command_is_killed(forked: bool, tmp_path: pathlib.Path) -> None:
     (tmp_path / "hanging_worker.py").write_text(textwrap.dedent(HANGING))
     started, mark = tmp_path / "started", str(tmp_path)
     program = (
@@ -91,7 +89,7 @@ def test_nothing_of_it_is_left_when_the_command_is_killed(forked: bool, tmp_path
         "from generic_trainer.executors.engines import child_process\n"
         "variables = {'OF_THIS_TEST': os.environ['MARK']}\n"
         f"request = {{'started': {str(started)!r}, 'ends': 'sleep'}}\n"
-        "def fork_when_it_runs():\n"  # a child of the command holds nothing that its end depends on
+        "def fork_when_it_runs():\n"  # a child of the command does not keep it from ending
         "    while not os.path.exists(request['started']):\n"
         "        time.sleep(0.05)\n"
         "    if os.fork() == 0:\n"
@@ -122,7 +120,7 @@ def test_nothing_of_it_is_left_when_the_command_is_killed(forked: bool, tmp_path
         command.stdout.close()
 
 
-# Saves its model, and leaves a thread that never ends and a child that keeps its output open.
+# Saves its model, and leaves an endless thread and a child that keeps its output open.
 FINISHED = """
     import subprocess, threading, time
 
@@ -138,7 +136,7 @@ FINISHED = """
 
 
 @pytest.mark.slow
-def test_a_training_that_has_saved_its_model_is_published_whatever_goes_on_in_its_process(
+def test_a_saved_model_is_published_even_if_its_process_does_not_exit(
     tiny_module: str, iris: Any, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     fn_args = FnArgs(

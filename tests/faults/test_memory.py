@@ -1,4 +1,4 @@
-"""A machine that has no more memory: a limit on a process's addresses, and the kernel's own SIGKILL."""
+"""Out of memory: by a limit of a process's address space, and by the kernel's SIGKILL."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from collections.abc import Iterator
 
 import pytest
 from fault_job import Job
-from promises import MEMORY, Fault, require_recovered, suffer
+from guarantees import MEMORY, Fault, require_recovered, run_with_fault
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.mark.thorough
-def test_a_module_that_gets_no_more_memory_fails_by_name_and_the_next_run_goes_on(job: Job) -> None:
-    assert "MemoryError" in suffer(job, Fault("eval", MEMORY))
-    for phase in ("check", "publish"):  # may have what they need
-        suffer(job, Fault(phase, MEMORY))
+def test_a_module_out_of_memory_is_named_and_the_next_run_resumes(job: Job) -> None:
+    assert "MemoryError" in run_with_fault(job, Fault("eval", MEMORY))
+    for phase in ("check", "publish"):  # are not limited
+        run_with_fault(job, Fault(phase, MEMORY))
     require_recovered(job)
 
 
@@ -35,7 +35,7 @@ def test_the_kernel_kills_what_trains_and_once_what_checks(job: Job) -> None:
     assert job.weight() is None
     assert job.saved() == job.steps
 
-    job.start(phase="check")  # the training is not lost with it
+    job.start(phase="check")  # the trained model is not lost
     os.kill(job.await_held(), signal.SIGKILL)
     ended = job.end()
     assert ended.code == 0, ended.errors
@@ -46,12 +46,12 @@ def test_the_kernel_kills_what_trains_and_once_what_checks(job: Job) -> None:
 
 @pytest.fixture
 def group() -> Iterator[pathlib.Path]:
-    """A control group whose processes get 64 MB more than they have, where this user may make one."""
+    """A control group with a limit of 64 MB more than its processes use, if this user can create one."""
     folder = new_group()
     if folder is None:
         pytest.skip("this user may not make a control group")
     yield folder
-    with contextlib.suppress(OSError):  # the kernel may not be through with it
+    with contextlib.suppress(OSError):  # the kernel may not have finished it
         folder.rmdir()
 
 
@@ -68,7 +68,7 @@ def new_group() -> pathlib.Path | None:
 
 
 @pytest.mark.thorough
-def test_a_group_that_has_no_more_memory_has_the_kernel_kill_what_trains(job: Job, group: pathlib.Path) -> None:
+def test_the_kernel_kills_the_training_process_at_the_memory_limit(job: Job, group: pathlib.Path) -> None:
     job.start(phase="eval")
     process = job.await_held()
     (group / "cgroup.procs").write_text(str(process))

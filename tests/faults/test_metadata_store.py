@@ -1,4 +1,4 @@
-"""ML Metadata that is locked, full or taken away, or whose MySQL server goes down: what becomes of a pipeline."""
+"""Pipelines whose ML Metadata store is locked, full or deleted, or whose MySQL server stops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 
 import mariadb
 import pytest
-from storage_faults import Commands, Done, Faults
+from storage_faults import CommandResult, Commands, Faults
 
 MODULE = """
     import os
@@ -61,7 +61,7 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> Faults:
 
 @pytest.fixture(scope="module")
 def environment(faults: Faults, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The variables of commands, with a password for MySQL in a file."""
+    """The environment variables of commands, with a MySQL password in a file."""
     password = tmp_path_factory.mktemp("secret") / "password"
     password.write_text(f"{mariadb.PASSWORD}\n")
     return faults.environment() | {"GENERIC_TRAINER_METADATA_PASSWORD_FILE": str(password)}
@@ -75,7 +75,7 @@ def commands(environment: dict[str, str]) -> Iterator[Commands]:
 
 @dataclasses.dataclass
 class Pipeline:
-    """`run` in one root; each run trains anew."""
+    """`run` in one root; each run trains again."""
 
     commands: Commands
     faults: Faults
@@ -97,18 +97,18 @@ class Pipeline:
         line += ["--pipeline-root", self.root, "--train-steps", self.runs, *more]
         self.commands.start(*line, *(["--metadata", self.metadata] if self.metadata else []))
 
-    def result(self) -> Done:
+    def result(self) -> CommandResult:
         done = self.commands.result()
-        self.met = self.faults.met()
+        self.met = self.faults.hits()
         self.faults.clear()
         return done
 
-    def run(self) -> Done:
+    def run(self) -> CommandResult:
         self.start()
         return self.result()
 
-    def run_with(self, meanwhile: Callable[[], object]) -> Done:
-        """Runs it, and does something while it trains."""
+    def run_with(self, meanwhile: Callable[[], object]) -> CommandResult:
+        """Runs it, and calls a function while it trains."""
         hold = self.folder / "hold"
         self.start("--custom-config", json.dumps({"hold": str(hold)}))
         end = time.monotonic() + 120
@@ -122,14 +122,14 @@ class Pipeline:
         return self.result()
 
     def succeeds(self) -> None:
-        """Runs it without faults: it trains, and pushes one more model."""
+        """Runs it without faults, and asserts that it trains and pushes another model."""
         before = self.pushed()
         done = self.run()
         assert done.code == 0, done.said
         assert len(self.pushed() - before) == 1
 
     def pushed(self) -> set[str]:
-        """Returns the names of pushed models, each of which is whole."""
+        """Returns the names of pushed models, and asserts that they are complete."""
         folder = self.root / "serving"
         names = {path.name for path in folder.iterdir()} if folder.exists() else set()
         for name in names:
@@ -155,14 +155,14 @@ def of_module(commands: Commands, faults: Faults, tmp_path_factory: pytest.TempP
 
 @pytest.fixture
 def pipeline(of_module: Pipeline) -> Iterator[Pipeline]:
-    """One that has run before."""
+    """A pipeline that has run before."""
     yield of_module
     of_module.faults.clear()
 
 
 @contextlib.contextmanager
 def locked(store: pathlib.Path) -> Iterator[subprocess.Popen[str]]:
-    """Has another process keep a SQLite file locked."""
+    """Locks a SQLite file in another process during the block."""
     command = [sys.executable, "-c", HOLDER, str(store)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
@@ -183,7 +183,7 @@ def is_sound(store: pathlib.Path) -> bool:
 @pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
-def test_a_lock_that_somebody_holds_for_a_while_is_waited_for(pipeline: Pipeline, when: str) -> None:
+def test_a_temporary_lock_is_waited_for(pipeline: Pipeline, when: str) -> None:
     with contextlib.ExitStack() as stack:
 
         def lock() -> None:
@@ -199,8 +199,8 @@ def test_a_lock_that_somebody_holds_for_a_while_is_waited_for(pipeline: Pipeline
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_a_lock_that_stays_ends_the_run(pipeline: Pipeline) -> None:
-    """ML Metadata itself gives up after five minutes; `fuser` finds who has the lock."""
+def test_a_permanent_lock_ends_the_run(pipeline: Pipeline) -> None:
+    """ML Metadata times out after five minutes; `fuser` shows the process with the lock."""
     with contextlib.ExitStack() as stack:
         done = pipeline.run_with(lambda: stack.enter_context(locked(pipeline.store)))
     assert done.code == 2, done.said
@@ -240,7 +240,7 @@ def test_a_store_that_cannot_be_written(pipeline: Pipeline, calls: str, error: i
 
 
 @pytest.mark.slow
-def test_a_disk_that_is_full_when_a_model_is_pushed_leaves_no_half_of_it(pipeline: Pipeline) -> None:
+def test_a_full_disk_during_a_push_leaves_no_partial_model(pipeline: Pipeline) -> None:
     before = pipeline.pushed()
     pipeline.faults.fail("write", "*/serving/*/variables/*", errno.ENOSPC)
     done = pipeline.run()
@@ -262,7 +262,7 @@ def test_a_disk_that_is_full_when_a_model_is_pushed_leaves_no_half_of_it(pipelin
     ],
     ids=["logs", "record", "report"],
 )
-def test_papers_that_cannot_be_written_take_no_model_away(
+def test_records_that_cannot_be_written_do_not_prevent_publishing(
     pipeline: Pipeline, pattern: str, skip: int, said: str
 ) -> None:
     before = pipeline.pushed()
@@ -277,7 +277,7 @@ def test_papers_that_cannot_be_written_take_no_model_away(
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_a_store_and_a_root_that_are_taken_away_in_mid_run(pipeline: Pipeline) -> None:
+def test_a_store_and_a_root_that_are_deleted_during_the_run(pipeline: Pipeline) -> None:
     done = pipeline.run_with(pipeline.store.unlink)
     assert done.code == 2, done.said
     assert f"ML Metadata in {pipeline.store} was deleted or replaced while the pipeline ran" in done.last_line
@@ -288,10 +288,10 @@ def test_a_store_and_a_root_that_are_taken_away_in_mid_run(pipeline: Pipeline) -
     pipeline.succeeds()
 
 
-def test_a_password_in_a_command_is_refused(commands: Commands) -> None:
+def test_a_password_on_the_command_line_is_rejected(commands: Commands) -> None:
     done = commands.run("runs", "--metadata", "mysql://trainer:hunter2@127.0.0.1/mlmd")
     assert done.code == 2
-    assert "no password in a command" in done.last_line
+    assert "a password on the command line is visible to all users of this machine" in done.last_line
     assert "GENERIC_TRAINER_METADATA_PASSWORD_FILE" in done.last_line
     assert "hunter2" not in done.said
 
@@ -307,7 +307,7 @@ def server(tmp_path: pathlib.Path) -> Iterator[mariadb.MariaDb]:
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_a_mysql_server_that_goes_down_in_mid_run(
+def test_a_mysql_server_that_stops_during_the_run(
     environment: dict[str, str], faults: Faults, server: mariadb.MariaDb, tmp_path: pathlib.Path
 ) -> None:
     folder = tmp_path / "pipeline"
@@ -328,7 +328,7 @@ def test_a_mysql_server_that_goes_down_in_mid_run(
         assert "does not respond (Connection refused). Start the server" in done.last_line
         server.start()
         pipeline.succeeds()
-    with Commands(environment) as commands:  # another process: the one that trained has ended
+    with Commands(environment) as commands:  # another process, because the one that trained has ended
         _require_history(commands, server)
         done = commands.run("runs", "--metadata", server.url.replace("trainer@", "somebody@"))
     assert done.code == 2
@@ -338,7 +338,7 @@ def test_a_mysql_server_that_goes_down_in_mid_run(
 
 
 def _require_history(commands: Commands, server: mariadb.MariaDb) -> None:
-    """The commands that look back know the four runs, the second of which ended with the server."""
+    """The history commands list the four runs, the second of which failed with the server."""
     where = ["--metadata", server.url]
     listed = json.loads(commands.run("runs", *where, "--json").said)
     assert [run["status"] for run in listed] == ["succeeded", "succeeded", "interrupted", "succeeded"]

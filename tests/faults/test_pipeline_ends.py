@@ -1,4 +1,4 @@
-"""A pipeline that is ended in its Trainer, while metadata are written, or is started twice."""
+"""A pipeline that is interrupted in its Trainer or during a metadata write, or is started twice."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import subprocess
 
 import pytest
 from fault_job import PipelineJob
-from pipeline_promises import completed, hold_in_metadata, require_pipeline_recovered, require_whole
+from pipeline_guarantees import completed, hold_in_metadata, require_pipeline_recovered, require_whole
 
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_a_pipeline_goes_on_after_sigterm_and_after_a_kill_that_meets_its_metadata(pipeline_job: PipelineJob) -> None:
+def test_a_pipeline_resumes_after_sigterm_and_after_a_kill_during_a_metadata_write(pipeline_job: PipelineJob) -> None:
     job = pipeline_job
     job.start(phase="first_step")
     job.await_held()
@@ -31,7 +31,7 @@ def test_a_pipeline_goes_on_after_sigterm_and_after_a_kill_that_meets_its_metada
 
     held = hold_in_metadata(job)
     os.kill(held, signal.SIGKILL)
-    assert job.begin_of(job.end()) == 2
+    assert job.first_step_of(job.end()) == 2
     require_whole(job)
     assert completed(job) == 0
 

@@ -1,4 +1,4 @@
-"""A model takes another one's place: readers find a whole one meanwhile, and what was killed in between is mended."""
+"""A model replaces another one: readers always find a complete model, and killed replacements are repaired."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from generic_trainer.executors.saved_models.staging import Staging, staging_dire
 
 FILES = ("saved_model.pb", "variables")
 
-# Creates a staging directory in the folder that it is given, with a model that was moved aside, and waits.
+# Creates a staging directory with a moved model in the given folder, and waits.
 HOLDER = """
 import pathlib, sys, time
 from generic_trainer.executors.saved_models.staging import staging_directory
@@ -52,7 +52,7 @@ def content(folder: pathlib.Path) -> set[str]:
 
 @contextlib.contextmanager
 def held_elsewhere(folder: pathlib.Path) -> Iterator[tuple[subprocess.Popen[str], pathlib.Path]]:
-    """Starts another process that has a staging directory in a folder."""
+    """Starts a process with a staging directory in a folder."""
     line = [sys.executable, "-c", HOLDER, str(folder)]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -76,7 +76,7 @@ def stage(own: Staging, name: str, text: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems exchange no folders")
-def test_a_reader_finds_a_model_at_every_moment(tmp_path: pathlib.Path) -> None:
+def test_readers_always_find_a_model(tmp_path: pathlib.Path) -> None:
     final = tmp_path / "Format-Serving"
     write_model(final, "0")
     missed, over = [], threading.Event()
@@ -118,7 +118,7 @@ def test_runs_have_staging_directories_of_their_own_which_no_other_user_can_ente
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_run_had_moved_away_is_put_back(tmp_path: pathlib.Path) -> None:
+def test_a_model_moved_by_a_killed_run_is_restored(tmp_path: pathlib.Path) -> None:
     left_behind(tmp_path)
     with staging_directory(str(tmp_path)):
         pass
@@ -126,7 +126,7 @@ def test_what_a_killed_run_had_moved_away_is_put_back(tmp_path: pathlib.Path) ->
     assert content(tmp_path / "Format-Serving") == {"before"}
 
 
-def test_in_a_pipeline_what_killed_executions_left_is_removed(tmp_path: pathlib.Path) -> None:
+def test_a_pipeline_removes_the_leftovers_of_killed_executions(tmp_path: pathlib.Path) -> None:
     left = left_behind(tmp_path / "model" / "7")
     write_model(tmp_path / "model" / "6" / "Format-Serving", "whole")
     (tmp_path / "model" / "8").mkdir()
@@ -135,9 +135,9 @@ def test_in_a_pipeline_what_killed_executions_left_is_removed(tmp_path: pathlib.
     assert content(tmp_path / "model" / "6" / "Format-Serving") == {"whole"}
 
 
-def test_the_directory_of_a_run_that_goes_on_stays(tmp_path: pathlib.Path) -> None:
+def test_the_directory_of_a_running_run_is_kept(tmp_path: pathlib.Path) -> None:
     with held_elsewhere(tmp_path) as (_, path), staging_directory(str(tmp_path)) as own:
-        with staging_directory(str(tmp_path)):  # of this very process
+        with staging_directory(str(tmp_path)):  # of this process
             pass
         assert path.exists()
         assert pathlib.Path(own.path).exists()
@@ -152,7 +152,7 @@ def change_owner(path: pathlib.Path, **fields: object) -> None:
 def test_a_directory_of_another_container_stays_where_locks_prove_nothing(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, str]
 ) -> None:
-    """Two containers may have the same host name and both PID 1: neither tells them apart."""
+    """Two containers may have the same host name and PID 1, which do not distinguish them."""
     path = left_behind(tmp_path)
     monkeypatch.setattr(staging, "is_on_local_disk", lambda path: False)
     change_owner(path, **fields)
@@ -163,7 +163,7 @@ def test_a_directory_of_another_container_stays_where_locks_prove_nothing(
         assert not path.exists()  # on a local disk the lock decides
 
 
-def test_on_a_network_mount_the_directory_of_a_process_that_is_gone_is_removed(
+def test_on_a_network_mount_the_directory_of_an_ended_process_is_removed(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(staging, "is_on_local_disk", lambda path: False)
@@ -182,7 +182,7 @@ def test_directories_of_other_programs_stay(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("exchanges", [True, False])
-def test_a_model_that_is_not_the_checked_one_after_publishing_is_taken_back(
+def test_a_published_model_that_differs_from_the_checked_one_is_rolled_back(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, exchanges: bool
 ) -> None:
     from generic_trainer.executors.saved_models import publishing
@@ -227,7 +227,7 @@ def test_a_file_beside_the_model_is_published_to_another_disk(
 
 
 @pytest.mark.parametrize("exchanges", [True, False])
-def test_of_runs_that_publish_to_one_place_at_once_one_whole_model_stays(
+def test_concurrent_runs_with_one_output_publish_one_complete_model(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, exchanges: bool
 ) -> None:
     from generic_trainer.executors.saved_models import publishing
@@ -251,10 +251,10 @@ def test_of_runs_that_publish_to_one_place_at_once_one_whole_model_stays(
     assert [path.name for path in tmp_path.iterdir()] == [final.name]
 
 
-def test_a_model_that_another_run_puts_there_meanwhile_is_not_a_lost_write(
+def test_a_model_published_concurrently_by_another_run_is_not_a_lost_write(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk gives the number of a deleted folder to the next new one, which must not be taken for the first."""
+    """File systems reuse the inode number of a deleted folder; the new folder must not be mistaken for it."""
     from generic_trainer.executors.saved_models import publishing
 
     final = tmp_path / "Format-Serving"
@@ -275,7 +275,7 @@ def test_a_model_that_another_run_puts_there_meanwhile_is_not_a_lost_write(
 
 
 def test_a_model_is_published_to_an_object_store() -> None:
-    bucket = f"ram://{uuid.uuid4().hex}"  # TensorFlow's file system in memory
+    bucket = f"ram://{uuid.uuid4().hex}"  # TensorFlow's in-memory file system
     for text in ("before", "new"):
         with staging_directory(bucket) as own:
             for name in FILES:

@@ -1,6 +1,6 @@
-"""Whatever ends a run between its last step and publishing: the next one exports what was trained, and trains nothing.
+"""After an interrupt between the last step and publishing, the next run exports the trained model without training.
 
-The module has Keras fits and no callback of the trainer's. Exports that raise and models that fail the check are in
+The module has Keras fits without callbacks of the trainer. Exports that raise and models that fail the check are in
 `tests/executors/keras/test_completed_fits.py`; `matrix.py` has every fault in every phase.
 """
 
@@ -11,8 +11,8 @@ import signal
 
 import pytest
 from fault_job import FitJob
-from fit_promises import require_recovered_after_fit, suffer_after_fit
-from promises import Fault
+from fit_guarantees import require_recovered_after_fit, run_fit_with_fault
+from guarantees import Fault
 
 FAULTS = (
     Fault("export", signal.SIGKILL),
@@ -25,12 +25,12 @@ FAULTS = (
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_a_fit_that_ended_is_not_trained_again(tmp_path: pathlib.Path, shim: pathlib.Path) -> None:
+def test_a_completed_fit_is_not_repeated(tmp_path: pathlib.Path, shim: pathlib.Path) -> None:
     job = FitJob(tmp_path / "job", shim)
     try:
         for fault in FAULTS:
-            suffer_after_fit(job, fault)
+            run_fit_with_fault(job, fault)
         require_recovered_after_fit(job)
-        require_recovered_after_fit(job)  # trains: that one had published
+        require_recovered_after_fit(job)  # trains, because the previous run had published
     finally:
         job.stop()

@@ -1,6 +1,6 @@
-"""Disks that are full, read-only, away or slow, in each phase of a training: what is left, what is said, what is next.
+"""Full, read-only, unmounted and slow disks in each phase of a training: remaining files, messages, and recovery.
 
-Calls of the operating system fail, in all processes of a run; see failing_calls.cc.
+System calls fail in all processes of a run; see failing_calls.cc.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from storage_faults import Commands, Done, Faults
+from storage_faults import CommandResult, Commands, Faults
 
-# Six steps with a checkpoint after each one, and a model that says how many there were.
+# Six steps with a checkpoint after each, and a model whose output is the number of steps.
 MODULE = """
     import os
     import time
@@ -69,7 +69,7 @@ def commands(faults: Faults) -> Iterator[Commands]:
 
 @dataclasses.dataclass
 class Training:
-    """`train` of the module above, again and again with the same outputs."""
+    """Repeated `train` runs of the module above with the same outputs."""
 
     commands: Commands
     faults: Faults
@@ -81,25 +81,25 @@ class Training:
             "train", self.module, "--train-files", self.module, "--output", self.out, *more
         )  # it reads no data
 
-    def run(self) -> Done:
-        """Runs it with the faults that are switched on; they are over when it has ended."""
+    def run(self) -> CommandResult:
+        """Runs it with the enabled faults, and disables them at its end."""
         self.start()
         return self.result()
 
-    def result(self) -> Done:
+    def result(self) -> CommandResult:
         done = self.commands.result()
-        self.met = self.faults.met()
+        self.met = self.faults.hits()
         self.faults.clear()
         return done
 
     def run_once(self) -> dict[str, bytes]:
-        """Runs it without faults; returns what it published."""
+        """Runs it without faults; returns the output of the published model."""
         done = self.run()
         assert done.code == 0, done.said
         return content(self.out / "model")
 
-    def fails_then_succeeds(self, code: int, *said: str) -> Done:
-        """Runs it twice: with faults that end it, and without."""
+    def fails_then_succeeds(self, code: int, *said: str) -> CommandResult:
+        """Runs it twice: with faults that make it fail, and without."""
         before, checkpoints = content(self.out / "model"), self.checkpoints()
         done = self.run()
         assert self.met, done.said
@@ -117,7 +117,7 @@ class Training:
         return done
 
     def checkpoints(self) -> list[int]:
-        """Returns the steps of the last training's checkpoints, those that its state file names, the last one last."""
+        """Returns the steps of the last training's checkpoints in its state file, in order."""
         folder = self.out / "model_run" / "checkpoints"
         if not (folder / "checkpoint").exists() or self.status() == "succeeded":
             return []
@@ -173,7 +173,7 @@ def training(
     ],
     ids=["checkpoint-full", "checkpoint-read-only", "publish-full", "publish-quota"],
 )
-def test_a_disk_that_takes_no_more_leaves_what_was_there(training: Training, phase: str, error: int) -> None:
+def test_a_full_disk_keeps_existing_files(training: Training, phase: str, error: int) -> None:
     training.run_once()
     said = {
         errno.ENOSPC: ("No space left on device", "are free there. Free disk space"),
@@ -188,7 +188,7 @@ def test_a_disk_that_takes_no_more_leaves_what_was_there(training: Training, pha
         )
     else:
         training.faults.fail("exchange", "*/model/Format-Serving", errno.ENOSYS, rule=1)
-        # When the earlier model has been moved; then that is moved back.
+        # After the earlier model was moved; it is then moved back.
         training.faults.fail("rename", "*/model/Format-Serving", error, skip=1, count=1)
         training.fails_then_succeeds(2, "Renaming ", "/Format-Serving failed: ", *said, "The module's outputs are kept")
         [kept] = (training.out / "model_run" / "rejected").iterdir()
@@ -196,7 +196,7 @@ def test_a_disk_that_takes_no_more_leaves_what_was_there(training: Training, pha
 
 
 @pytest.mark.slow
-def test_a_model_that_cannot_even_be_put_back_is_put_back_by_the_next_run(training: Training) -> None:
+def test_a_model_that_cannot_be_restored_is_restored_by_the_next_run(training: Training) -> None:
     before = training.run_once()
     training.faults.fail("exchange", "*/model/Format-Serving", errno.ENOSYS, rule=1)
     training.faults.fail("rename", "*/model/Format-Serving", errno.EROFS, skip=1)
@@ -206,7 +206,7 @@ def test_a_model_that_cannot_even_be_put_back_is_put_back_by_the_next_run(traini
     left = content(training.out / "model")
     assert {name.partition("replaced-")[2]: data for name, data in left.items() if "/replaced-" in name} == before
 
-    training.faults.fail("write", "*/.staging-*/variables/*", errno.ENOSPC)  # which publishes nothing
+    training.faults.fail("write", "*/.staging-*/variables/*", errno.ENOSPC)  # publishes nothing
     assert training.run().code == 1
     assert content(training.out / "model") == before
     training.run_once()
@@ -246,7 +246,7 @@ def test_a_disk_that_is_full_from_the_start_ends_the_run_before_it_trains(traini
     ],
     ids=["record", "report", "log", "staging"],
 )
-def test_a_trained_model_is_published_when_only_its_papers_cannot_be_written(
+def test_a_trained_model_is_published_if_only_its_records_cannot_be_written(
     training: Training, calls: str, pattern: str, skip: int, said: str
 ) -> None:
     training.faults.fail(calls, pattern.replace("STAGING", training.staging()), errno.ENOSPC, skip=skip)
@@ -276,7 +276,7 @@ def test_a_trained_model_is_published_when_only_its_papers_cannot_be_written(
         ("remove", "STAGING", errno.EIO, {"count": 1, "after": True}),
     ],
 )
-def test_a_call_that_fails_for_a_moment_is_made_again(
+def test_a_transient_failure_is_retried(
     training: Training, calls: str, pattern: str, error: int, options: dict[str, int]
 ) -> None:
     training.faults.fail(calls, pattern.replace("STAGING", training.staging()), error, **options)
@@ -289,7 +289,7 @@ def test_a_call_that_fails_for_a_moment_is_made_again(
 
 
 @pytest.mark.slow
-def test_an_exchange_that_is_done_and_said_to_have_failed_is_not_done_again(training: Training) -> None:
+def test_a_completed_exchange_that_is_reported_as_failed_is_not_repeated(training: Training) -> None:
     before = training.run_once()
     training.faults.fail("exchange", "*/model/Format-Serving", errno.EIO, after=True)
     done = training.run()
@@ -300,7 +300,7 @@ def test_an_exchange_that_is_done_and_said_to_have_failed_is_not_done_again(trai
 
 
 @pytest.mark.slow
-def test_a_call_that_takes_long_is_waited_for_and_told_of(training: Training) -> None:
+def test_a_slow_call_is_waited_for_and_logged(training: Training) -> None:
     training.faults.fail("write", "*/checkpoints/ckpt-2*", 0, count=1, seconds=8)
     done = training.run()
     assert done.code == 0, done.said
@@ -313,7 +313,7 @@ def test_a_call_that_takes_long_is_waited_for_and_told_of(training: Training) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["deleted", "replaced"])
-def test_an_output_folder_that_vanishes_in_mid_run(training: Training, fault: str) -> None:
+def test_an_output_folder_that_is_deleted_during_the_run(training: Training, fault: str) -> None:
     held = begin_and_hold(training)
     folder = training.out / "model"
     if fault == "deleted":
@@ -334,7 +334,7 @@ def test_an_output_folder_that_vanishes_in_mid_run(training: Training, fault: st
 
 
 @pytest.mark.slow
-def test_logs_that_vanish_in_mid_run_do_not_take_the_model_along(training: Training) -> None:
+def test_logs_that_are_deleted_during_the_run_do_not_prevent_publishing(training: Training) -> None:
     held = begin_and_hold(training)
     shutil.rmtree(training.out / "model_run")
     held.unlink()
@@ -345,7 +345,7 @@ def test_logs_that_vanish_in_mid_run_do_not_take_the_model_along(training: Train
 
 
 def begin_and_hold(training: Training) -> pathlib.Path:
-    """Begins a training; returns, when the module has saved its model, the file that it waits for to go."""
+    """Starts a training; after the module saved its model, returns the file that it waits for to be deleted."""
     hold, held = (pathlib.Path(f"{training.module}.{name}") for name in ("hold", "held"))
     hold.touch()
     training.start()
@@ -357,7 +357,7 @@ def begin_and_hold(training: Training) -> pathlib.Path:
 
 
 @pytest.mark.slow
-def test_a_temporary_folder_that_is_full_says_so(training: Training) -> None:
+def test_a_full_temporary_folder_is_reported(training: Training) -> None:
     training.faults.fail("write", "*/result.json.part", errno.ENOSPC)
     folder = tempfile.gettempdir()
     done = training.fails_then_succeeds(1, f"could not write its result below {folder}. ", "or set TMPDIR")
@@ -381,7 +381,7 @@ def small_disk(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 def test_a_small_disk_fills_up(training: Training, small_disk: pathlib.Path) -> None:
     training.out = small_disk / "out"
     ballast = small_disk / "ballast"
-    ballast.write_bytes(bytes(1_500_000))  # what is left holds two of its checkpoints, and no third one
+    ballast.write_bytes(bytes(1_500_000))  # the remaining space is enough for two of its checkpoints, not for three
     done = training.run()
     assert done.code == 1, done.said
     path = training.out / "model_run" / "checkpoints" / "ckpt-3"

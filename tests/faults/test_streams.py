@@ -1,4 +1,4 @@
-"""Standard input, output and error that are closed, that nobody reads, or that are full."""
+"""Standard input, output and error that are closed, have no reader, or are full."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def with_output(line: list[str], output: Any, **options: Any) -> subprocess.Comp
 
 @pytest.fixture
 def nobody_reads() -> Any:
-    """The end to write to of a pipe whose reader has gone, as `head` does."""
+    """The write end of a pipe whose reader has closed it, as `head` does."""
     reader, writer = os.pipe()
     os.close(reader)
     yield writer
@@ -35,7 +35,7 @@ def full() -> Any:
         yield file
 
 
-def test_who_reads_no_more_ends_nothing(nobody_reads: int) -> None:
+def test_a_closed_pipe_is_not_an_error(nobody_reads: int) -> None:
     done = with_output(["train", "--help"], nobody_reads)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -43,17 +43,17 @@ def test_who_reads_no_more_ends_nothing(nobody_reads: int) -> None:
 def test_output_that_could_not_be_written_is_a_failure(full: Any) -> None:
     done = with_output(["train", "--help"], full)
     assert done.returncode == 1
-    assert done.stderr == "generic-trainer: not all could be printed: standard output: No space left on device.\n"
+    assert done.stderr == "generic-trainer: the output is incomplete: standard output: No space left on device.\n"
 
 
 @pytest.mark.parametrize("error", [("nobody_reads"), ("full")])
-def test_the_exit_code_stays_where_nobody_is_told_why(error: str, request: pytest.FixtureRequest) -> None:
+def test_the_exit_code_is_kept_if_standard_error_is_closed(error: str, request: pytest.FixtureRequest) -> None:
     line = [*COMMAND, "train", "nowhere.py", "--train-files", "none", "--output", "/dev/null/none"]
     done = subprocess.run(line, stdout=subprocess.PIPE, stderr=request.getfixturevalue(error), text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
 
 
-def test_a_closed_output_is_nobody_s_file(tmp_path: pathlib.Path) -> None:
+def test_a_closed_output_is_not_reused_by_another_file(tmp_path: pathlib.Path) -> None:
     done = subprocess.run([*ALL_CLOSED, *COMMAND, "train", "--help"], check=False)
     assert done.returncode == 0
 
@@ -61,7 +61,7 @@ def test_a_closed_output_is_nobody_s_file(tmp_path: pathlib.Path) -> None:
 @pytest.mark.thorough_but("closed")
 @pytest.mark.slow
 @pytest.mark.parametrize("streams", ["closed", "full"])
-def test_a_training_publishes_whatever_becomes_of_its_words(
+def test_a_training_publishes_its_model_if_its_output_cannot_be_written(
     streams: str, job: Job, nobody_reads: int, full: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if streams == "closed":

@@ -1,4 +1,4 @@
-"""Runs in which everything that a user can name is markup, and whose configuration holds secrets."""
+"""Runs in which all names set by a user are markup, and whose configuration contains secrets."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ MARKUP = (
     "[red]taken[/]",
 )
 ALL = " ".join(MARKUP)
-FILE_NAME = ALL.replace("/", "\N{FRACTION SLASH}")  # what a file may be called
-# By where they stand: none of these may be found anywhere afterwards.
+FILE_NAME = ALL.replace("/", "\N{FRACTION SLASH}")  # valid in file names
+# Secrets by location; none of them may occur in any output.
 SECRETS = {
     "under a name": "hunter2-by-name",
     "nested": "hunter2-nested",
@@ -83,7 +83,7 @@ MODULE = """
 
 @dataclasses.dataclass(frozen=True)
 class Ran:
-    """A run of the command: its folder, what it printed, and its exit code."""
+    """A run of the command: its folder, output, and exit code."""
 
     folder: pathlib.Path
     printed: str
@@ -98,8 +98,8 @@ class Ran:
         return json.loads((self.model_run / "run.json").read_text())
 
     def leaks(self) -> list[str]:
-        """Returns which secrets are in which of the files that the run has left, and in what it has printed."""
-        texts = {"what it printed": self.printed}
+        """Returns the secrets found in the files and in the output of the run, with their locations."""
+        texts = {"output": self.printed}
         for path in sorted(self.folder.rglob("*")):
             if path.is_file():
                 texts[str(path.relative_to(self.folder))] = path.read_bytes().decode("utf-8", "replace")
@@ -115,7 +115,7 @@ def leaks(texts: Mapping[str, str]) -> list[str]:
 def run_hostile(
     iris: Any, command: Callable[..., subprocess.CompletedProcess[str]], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[dict[str, Any]], Ran]:
-    """Trains a module with markup for names, with the configuration above and more of it."""
+    """Trains a module with markup in names, with the configuration above and additional entries."""
 
     def run(more: dict[str, Any]) -> Ran:
         folder = tmp_path_factory.mktemp("hostile")

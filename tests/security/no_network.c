@@ -1,4 +1,4 @@
-// Preloaded into a command and all that it starts: refuses what leaves this machine, and notes it in a file.
+// Preloaded into a command and its child processes: rejects connections that leave this machine, and records them.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
-"""Texts with a secret in them, and texts that only look so: {S} stands for the secret.
+"""Texts with a secret, and texts that only look like it: {S} stands for the secret.
 
-Tokens are put together here, so that no scanner of repositories takes them for real ones.
+Tokens are concatenated here, so that repository scanners do not report them as real ones.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ MIXED = "aZ3kQ9xW7mB2vT8cR5nL1pY6"
 PLAIN = "tulip-7Hf3qZ"
 ODD = "p@ss/w0rd!x"
 
-# A secret and the texts that it must be taken out of.
+# A secret and the texts in which it must be redacted.
 _IN_TEXT: dict[str, tuple[str, ...]] = {
     PLAIN: (
         # flags in free text

@@ -1,4 +1,4 @@
-"""An archive of code is somebody else's file: it writes nowhere but into its folder, and is what its hash says."""
+"""Code archives are untrusted: they are extracted only into their folder, and verified against their hash."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_member_outside_of_the_archive_is_refused_and_nothing_is_written(
 
 
 @pytest.mark.parametrize("member", [r"..\taken.py", r"C:\taken.py", "...", "~/taken.py", "$HOME/taken.py"])
-def test_what_is_no_way_out_stays_inside(member: str, archive: Callable[..., str], tmp_path: pathlib.Path) -> None:
+def test_safe_links_and_names_are_extracted(member: str, archive: Callable[..., str], tmp_path: pathlib.Path) -> None:
     find_source(f"taxi@{archive({member: 'taken = True'})}", str(tmp_path / "scratch"))
     assert outside(tmp_path) == {"code.zip"}
 
@@ -81,13 +81,13 @@ def test_a_symbolic_link_is_a_file_with_a_path_in_it(archive: Callable[..., str]
             link.external_attr = (stat.S_IFLNK | 0o777) << 16
             packed.writestr(link, target)
         packed.writestr("door/planted.py", "planted = True")
-    with pytest.raises(InputError, match="a member cannot be extracted as a file"):  # the door is a file
+    with pytest.raises(InputError, match="a member cannot be extracted as a file"):  # the destination folder is a file
         find_source(f"taxi@{path}", str(tmp_path / "scratch"))
     assert list(secret.iterdir()) == []
     assert [one for one in (tmp_path / "scratch").rglob("*") if one.is_symlink()] == []
 
 
-def test_a_program_in_it_is_not_made_one(archive: Callable[..., str], tmp_path: pathlib.Path) -> None:
+def test_extracted_files_are_not_executable(archive: Callable[..., str], tmp_path: pathlib.Path) -> None:
     path = tmp_path / "modes.zip"
     with zipfile.ZipFile(path, "w") as packed:
         member = zipfile.ZipInfo("taxi.py")
@@ -97,7 +97,7 @@ def test_a_program_in_it_is_not_made_one(archive: Callable[..., str], tmp_path: 
     assert not pathlib.Path(source.path).stat().st_mode & (stat.S_ISUID | 0o111)
 
 
-def test_a_bomb_is_refused_before_it_is_unpacked(
+def test_a_zip_bomb_is_rejected_before_extraction(
     archive: Callable[..., str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module_archive, "MAX_ARCHIVE_BYTES", 1_000_000)
@@ -108,7 +108,9 @@ def test_a_bomb_is_refused_before_it_is_unpacked(
     assert not (tmp_path / "scratch" / "archive" / "files").exists()
 
 
-def test_a_bomb_that_lies_about_its_size_is_cut_off(archive: Callable[..., str], tmp_path: pathlib.Path) -> None:
+def test_extraction_stops_at_the_size_limit_if_a_zip_bomb_declares_a_false_size(
+    archive: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
     path = pathlib.Path(archive({"zeros.py": bytes(50_000_000)}))
     content = path.read_bytes()
     real, said = struct.pack("<I", 50_000_000), struct.pack("<I", 1000)
@@ -134,7 +136,7 @@ def test_too_many_members_and_too_large_a_file_are_refused(
 @pytest.mark.parametrize(
     "damage", ["empty", "cut", "flipped", "encrypted", "another kind", "long name", "file in file"]
 )
-def test_what_is_no_whole_zip_file_is_named(damage: str, archive: Callable[..., str], tmp_path: pathlib.Path) -> None:
+def test_a_damaged_zip_file_is_named(damage: str, archive: Callable[..., str], tmp_path: pathlib.Path) -> None:
     members = {"long name": {"n" * 300 + ".py": ""}, "file in file": {"taxi.py/inner.py": ""}}.get(damage, {})
     path = pathlib.Path(archive({**members, "data.py": bytes(range(256)) * 40}))
     content = bytearray(path.read_bytes())
@@ -155,9 +157,7 @@ def test_what_is_no_whole_zip_file_is_named(damage: str, archive: Callable[..., 
         find_source(f"taxi@{path}", str(tmp_path / "scratch"))
 
 
-def test_a_hash_in_the_reference_is_held_against_the_content(
-    archive: Callable[..., str], tmp_path: pathlib.Path
-) -> None:
+def test_the_hash_in_a_reference_is_verified(archive: Callable[..., str], tmp_path: pathlib.Path) -> None:
     path = archive()
     digest = hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
     for number, written in enumerate((digest, digest.upper())):
@@ -171,19 +171,19 @@ def test_a_hash_in_the_reference_is_held_against_the_content(
             find_source(f"taxi@{path}#sha256={text}", str(tmp_path / "scratch"))
 
 
-def test_an_archive_that_is_named_by_its_content_has_that_content(tmp_path: pathlib.Path) -> None:
+def test_an_archive_named_after_its_hash_is_verified(tmp_path: pathlib.Path) -> None:
     (tmp_path / "taxi.py").write_text(MODULE)
     packed = make_archive(find_source(str(tmp_path / "taxi.py"), str(tmp_path)), lambda place: False)
     assert packed is not None
     reference = packed.upload(str(tmp_path / "code"))
     assert find_source(reference, str(tmp_path / "scratch")).name == "taxi"
     path = pathlib.Path(reference.partition("@")[2])
-    path.write_bytes(CodeArchive("taxi", path.read_bytes() + b" ").content)  # a zip file all the same
+    path.write_bytes(CodeArchive("taxi", path.read_bytes() + b" ").content)  # still a valid zip file
     with pytest.raises(InputError, match="is expected"):
         find_source(reference, str(tmp_path / "other"))
 
 
-def test_an_archive_goes_on_into_a_job_only_if_it_is_what_its_hash_says(
+def test_an_archive_is_passed_to_a_job_only_if_it_matches_its_hash(
     archive: Callable[..., str], tmp_path: pathlib.Path
 ) -> None:
     path = archive()
@@ -204,7 +204,7 @@ def test_code_is_not_fetched_from_the_web(place: str, tmp_path: pathlib.Path) ->
             find_source(reference, str(tmp_path))
 
 
-def test_references_are_read_apart() -> None:
+def test_references_are_parsed() -> None:
     assert archive_in("taxi.py") is None
     assert archive_in("package.module") is None
     assert archive_in("zoo.ZIP") == module_archive.ModuleArchive("", "zoo.ZIP", "")

@@ -1,4 +1,4 @@
-"""`make audit` fails on a finding, lets pass what is accepted with a reason, and says when nobody could be asked."""
+"""`make audit` fails on findings, ignores accepted ones with a reason, and reports if no service is available."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import pytest
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
 ACCEPTED = REPOSITORY / "requirements" / "accepted-vulnerabilities.txt"
 HAS_TOOLS = (REPOSITORY / ".venv-tools" / "bin" / "pip-audit").exists()
-KNOWN = {("jinja2", "2.10"), ("six", "1.17.0")}  # of versions with findings, to the data below
+KNOWN = {("jinja2", "2.10"), ("six", "1.17.0")}  # versions with findings, and their data
 LOCK = "six==1.17.0 --hash=sha256:" + "0" * 64 + "\nzipp==4.1.2 --hash=sha256:" + "1" * 64 + "\n"
 
 
 class Osv(http.server.BaseHTTPRequestHandler):
-    """Answers as OSV does."""
+    """Responds as OSV does."""
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -38,7 +38,7 @@ class Osv(http.server.BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *words: object) -> None:
-        """Says nothing."""
+        """Logs nothing."""
 
 
 @pytest.fixture
@@ -61,13 +61,13 @@ def test_a_vulnerable_version_in_a_lock_fails_the_audit(osv: str, tmp_path: path
     assert "zipp" not in done.stdout
 
 
-def test_what_is_accepted_has_its_reason() -> None:
+def test_accepted_vulnerabilities_have_a_reason() -> None:
     lines = [line for line in ACCEPTED.read_text().splitlines() if line and not line.startswith("#")]
     assert [line for line in lines if not re.fullmatch(r"[A-Z]+-[\w-]+\s+# .{20,}", line)] == []
 
 
 def test_an_exception_from_bandit_has_its_reason() -> None:
-    """In pyproject.toml each has one beside it; in a line of code, ruff's own mark or a comment stands with it."""
+    """Exceptions in pyproject.toml have a comment; those in code have ruff's mark or a comment."""
     section = (REPOSITORY / "pyproject.toml").read_text().partition("[tool.bandit]")[2].partition("\n[")[0]
     skipped = re.findall(r'"B\d+",? *(# .{10,})?', section)
     assert skipped

@@ -1,4 +1,4 @@
-"""Configurations are data: YAML makes no objects, and has no aliases by which small text is huge in memory."""
+"""Configurations are data: YAML creates no Python objects, and aliases cannot expand to huge values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_configuration_is_refused_with_a_reason(kind: str, tmp_path: pathlib.Path) -> None:
+def test_an_invalid_configuration_is_rejected_with_a_reason(kind: str, tmp_path: pathlib.Path) -> None:
     text, message = HOSTILE[kind]
     path = tmp_path / "taxi.yaml"
     path.write_text(f"custom-config:\n{text}\n")
@@ -30,7 +30,7 @@ def test_a_configuration_is_refused_with_a_reason(kind: str, tmp_path: pathlib.P
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_so_is_an_elastic_job(kind: str, tmp_path: pathlib.Path) -> None:
+def test_an_invalid_elastic_job_is_rejected_with_a_reason(kind: str, tmp_path: pathlib.Path) -> None:
     text, message = HOSTILE[kind]
     path = tmp_path / "job.yaml"
     path.write_text(

@@ -1,4 +1,4 @@
-"""Temporary folders are their owner's alone, and no name that can be foretold is written to."""
+"""Temporary folders are private to their owner, and file names are unpredictable."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
 
 @pytest.fixture
 def open_to_all(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
-    """A folder for temporary files that everybody may write to, and a umask that forbids nobody anything."""
+    """A world-writable folder for temporary files, and a umask of 0."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     tmp_path.chmod(0o1777)
     before = os.umask(0)
@@ -55,8 +55,8 @@ def test_a_process_has_no_secret_in_its_arguments_or_its_environment(open_to_all
     assert "hunter2" not in "".join(seen)
 
 
-def test_a_link_laid_beforehand_does_not_lead_a_file_elsewhere(open_to_all: pathlib.Path) -> None:
-    """Who may write to the folder knows the file's name, and this process's number."""
+def test_an_existing_link_does_not_redirect_a_file(open_to_all: pathlib.Path) -> None:
+    """Other users who can write to the folder know the file's name and this process's ID."""
     victim = open_to_all / "victim"
     victim.write_text("mine")
     target = str(open_to_all / "run.json")
@@ -68,7 +68,7 @@ def test_a_link_laid_beforehand_does_not_lead_a_file_elsewhere(open_to_all: path
     assert pathlib.Path(target).read_text() == "the record"
 
 
-def test_two_part_files_have_names_of_their_own(tmp_path: pathlib.Path) -> None:
+def test_part_files_have_unique_names(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "predictions.csv")
     with file_io.atomic_write(path) as first, file_io.atomic_write(path) as second:
         assert first != second
@@ -77,14 +77,14 @@ def test_two_part_files_have_names_of_their_own(tmp_path: pathlib.Path) -> None:
     assert os.listdir(tmp_path) == ["predictions.csv"]
 
 
-def test_no_temporary_file_has_a_name_that_can_be_foretold() -> None:
-    """All of them come from `tempfile`, which makes them with O_EXCL for their owner; nobody asks for a bare name."""
+def test_temporary_file_names_are_unpredictable() -> None:
+    """All are created with `tempfile`, which uses O_EXCL and private modes; no code uses a bare name."""
     found = subprocess.run(
         ["git", "grep", "-nE", r"mktemp\(|gettempdir\(\)|[\"']/tmp", "--", *PACKAGES],
         capture_output=True, text=True, check=False, cwd=REPOSITORY,
     )  # fmt: skip
     lines = [line for line in found.stdout.splitlines() if line.split(":")[0].endswith(".py")]
-    # They name the folder in a message, or make a private one in it.
+    # These mention the folder in a message, or create a private one in it.
     known = (
         "dialects/estimators/model_fn.py",
         "engines/child_process.py",
@@ -95,8 +95,8 @@ def test_no_temporary_file_has_a_name_that_can_be_foretold() -> None:
     assert [line for line in lines if not any(place in line for place in known)] == []
 
 
-def test_no_file_of_code_is_read_by_pickle_or_evaluated() -> None:
-    """What ruff's S and bandit hold line by line: nothing of the package unpickles, or runs text."""
+def test_no_code_uses_pickle_or_eval() -> None:
+    """As ruff's S rules and bandit check by line: no code of the package unpickles or evaluates text."""
     words = (
         r"\b(pickle|cPickle|dill|shelve|marshal|joblib|torch)\b.*\bimport|^import (pickle|dill|shelve|marshal|joblib)"
     )
@@ -108,7 +108,7 @@ def test_no_file_of_code_is_read_by_pickle_or_evaluated() -> None:
     assert found.stdout == ""
 
 
-def test_a_line_of_log_does_not_steer_a_terminal() -> None:
+def test_log_lines_contain_no_terminal_control_sequences() -> None:
     program = (
         "from generic_trainer.executors.runtime.logs.setup import show_logs; show_logs(False)\n"
         "import generic_trainer.executors.monitoring.display as ours, logging\n"
@@ -122,5 +122,5 @@ def test_a_line_of_log_does_not_steer_a_terminal() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     first, second = done.stderr.splitlines()
     assert first.endswith("metric \ufffd]0;taken\ufffd\ufffd[2J [red]x[/] \ufffd is")
-    assert second.endswith("\x1b[32mgood")  # the module's own colours stay
+    assert second.endswith("\x1b[32mgood")  # colors of the module's output are kept
     assert setup.LOG_NAME == "generic-trainer.log"

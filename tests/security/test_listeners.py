@@ -1,4 +1,4 @@
-"""The sockets on which a run's processes listen, looked at while it runs."""
+"""The listening sockets of a run's processes while it runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 Module = Callable[..., str]
 
-# Notes, as each task sees them while all of them train, the listening sockets of all processes of the run.
+# Each task writes the listening sockets of all processes of the run while all tasks train.
 LISTENING = """
     import json
     import os
@@ -49,7 +49,7 @@ LISTENING = """
 
 
 def listeners(pid: int) -> dict[tuple[str, int], str]:
-    """Returns the listening TCP and bound UDP sockets of a process and all that it has started."""
+    """Returns the listening TCP and bound UDP sockets of a process and its descendants."""
     found = {}
     first = psutil.Process(pid)
     for process in [first, *first.children(recursive=True)]:
@@ -58,7 +58,7 @@ def listeners(pid: int) -> dict[tuple[str, int], str]:
                 if one.status == psutil.CONN_LISTEN or (one.status == psutil.CONN_NONE and one.laddr and not one.raddr):
                     found[one.laddr.ip, one.laddr.port] = process.name()
         except psutil.Error:
-            continue  # it has ended in between
+            continue  # it has ended meanwhile
     return found
 
 
@@ -68,7 +68,7 @@ def is_loopback(ip: str) -> bool:
 
 
 def sockets_of(module: str, data: str, folder: pathlib.Path, *flags: object) -> tuple[Any, Any, str]:
-    """Runs `train`; returns its sockets while all tasks train, the cluster of TF_CONFIG, and what it printed."""
+    """Runs `train`; returns its sockets while all tasks train, the cluster of TF_CONFIG, and its output."""
     import json
     import time
 
@@ -99,13 +99,13 @@ def sockets_of(module: str, data: str, folder: pathlib.Path, *flags: object) -> 
 def test_only_tensorflows_own_servers_listen_beyond_this_machine(
     flags: tuple[object, ...], module: Module, iris: Any, tmp_path: pathlib.Path
 ) -> None:
-    """TensorFlow's servers listen on 0.0.0.0, whatever TF_CONFIG says; see SECURITY.md."""
+    """TensorFlow's servers listen on 0.0.0.0 regardless of TF_CONFIG; see SECURITY.md."""
     if "ray" in flags:
         pytest.importorskip("ray")
     found, cluster, _ = sockets_of(module(LISTENING), iris.train, tmp_path, *flags)
     ports = {int(address.rpartition(":")[2]) for addresses in cluster.values() for address in addresses}
     assert all(address.startswith(("localhost:", "127.0.0.1:")) for one in cluster.values() for address in one)
-    assert ports <= {port for _, port in found}  # so the sockets of the workers were seen
+    assert ports <= {port for _, port in found}  # so the sockets of the workers were recorded
     assert {key: name for key, name in found.items() if not is_loopback(key[0]) and key[1] not in ports} == {}
     if "ray" in flags:
         assert {"gcs_server", "raylet"} <= set(found.values())

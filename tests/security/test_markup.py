@@ -1,4 +1,4 @@
-"""Whatever a user can name may be markup: in reports, notebooks and generated files it stays a name."""
+"""Markup in names set by users is escaped in reports, notebooks and generated files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from generic_trainer.executors.reporting.writing import write_report
 from generic_trainer.pipelines.history.evaluation_results import Evaluation, Measure
 from generic_trainer.pipelines.reporting.evaluation import evaluation_sections
 
-# What only an injected page has: our own have neither images nor handlers, and one or two scripts without a source.
+# Signs of injection: generated pages have no images or handlers, and one or two scripts without a source.
 INJECTED = """() => [...document.querySelectorAll("*")].filter((one) =>
     ["IMG", "IFRAME", "OBJECT", "EMBED", "FORM", "BASE"].includes(one.tagName)
     || (one.tagName === "SCRIPT" && one.textContent.length < 1000)
@@ -27,7 +27,7 @@ INJECTED = """() => [...document.querySelectorAll("*")].filter((one) =>
 
 
 def parts(markup: str) -> PipelineParts:
-    """What a pipeline adds: slices, features, values of a vocabulary, and nodes of a store, all by names of others."""
+    """Data of a pipeline with markup in names: slices, features, vocabularies, and nodes of a store."""
     slices = {"all examples": {markup: Measure(0.9, (0.8, 1.0))}, f"{markup}={markup}": {markup: Measure(0.7)}}
     evaluation = evaluation_sections(Evaluation(slices, [(markup, markup, markup)]), blessed=False)
     data = [Section("data", "Data", [Table(markup, ("feature", markup), [[markup, markup]])])]
@@ -37,7 +37,7 @@ def parts(markup: str) -> PipelineParts:
 
 @pytest.fixture(scope="module")
 def pages(hostile: Any, hostile_failure: Any, markup: str, tmp_path_factory: Any) -> dict[str, pathlib.Path]:
-    """The report of a run, of one that failed, both side by side, and what a notebook shows of them."""
+    """The reports of a run and a failed run, their comparison, and the notebook display."""
     folder = tmp_path_factory.mktemp("pages")
     runs = [(str(ran.model_run), ran.record) for ran in (hostile, hostile_failure)]
     written = {
@@ -54,11 +54,11 @@ def pages(hostile: Any, hostile_failure: Any, markup: str, tmp_path_factory: Any
 
 
 @pytest.mark.parametrize("name", ["with a pipeline", "failed", "compared", "notebook"])
-def test_a_browser_finds_no_element_and_opens_no_dialog(
+def test_injected_markup_creates_no_element_and_no_dialog_in_a_browser(
     name: str, pages: dict[str, pathlib.Path], browser: Any, markup: str
 ) -> None:
     opened: list[str] = []
-    context = browser.new_context(offline=True, bypass_csp=True)  # escaping alone has to hold
+    context = browser.new_context(offline=True, bypass_csp=True)  # only escaping protects here
     page = context.new_page()
     page.on("dialog", lambda dialog: (opened.append(dialog.message), dialog.dismiss()))
     page.on("request", lambda request: opened.append(request.url) if request.url != pages[name].as_uri() else None)
@@ -77,16 +77,16 @@ def test_a_browser_finds_no_element_and_opens_no_dialog(
     context.close()
 
 
-def test_no_name_ends_a_script_or_a_tag_in_a_page(pages: dict[str, pathlib.Path]) -> None:
+def test_names_do_not_end_scripts_or_tags_in_a_page(pages: dict[str, pathlib.Path]) -> None:
     for path in pages.values():
         text = path.read_text()
         assert text.count("<script>") == text.count("</script>") <= 2
-        text = re.sub("<script>.*?</script>", "", text, flags=re.DOTALL)  # our own
+        text = re.sub("<script>.*?</script>", "", text, flags=re.DOTALL)  # of the page itself
         assert "<img" not in text
         assert "<svg onload" not in text
 
 
-# Of those that TFX's ExampleGen takes: no commas, no quotes around them.
+# Names that TFX's ExampleGen accepts: without commas and quotes.
 COLUMNS = [
     *("'''", "x'); import os; os.abort() #", "\\", "{{7*7}}", "{% raw %}", "\u2028b", "#", "${HOME}", "%(x)s", "{x}"),
     *("__import__('os')", "<script>", "!!python/object/apply:os.system [id]", "- a: &b", "c: d", "\x1b[31m", "[red]"),
@@ -94,7 +94,7 @@ COLUMNS = [
 
 
 def test_columns_with_any_name_make_a_project_that_is_only_data(tmp_path: pathlib.Path) -> None:
-    """A module that is generated from data has the data's names as strings alone."""
+    """A module that is generated from data contains the data's names only as strings."""
     import yaml
     from click.testing import CliRunner
 

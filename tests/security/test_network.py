@@ -1,7 +1,7 @@
-"""No command reaches for the network when its data and its module are on this machine.
+"""Commands use no network if their data and module are on this machine.
 
-A small library is preloaded into the command and all its processes. It refuses connections and name look-ups that leave
-this machine, whoever makes them, Python or C++, and notes them.
+A small library is preloaded into all processes of the command. It rejects and records connections and name lookups that
+leave this machine, from Python and C++ code.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture
 def guarded(library: pathlib.Path, tmp_path: pathlib.Path) -> Guarded:
-    """Runs a Python command line without a network; returns its attempts to reach one."""
+    """Runs a Python command line without a network; returns its attempts to use it."""
 
     def run(*line: object) -> list[str]:
         log = tmp_path / "attempts.log"
@@ -52,7 +52,7 @@ def guarded(library: pathlib.Path, tmp_path: pathlib.Path) -> Guarded:
 COMMAND = ("-m", "generic_trainer.cli.main")
 
 
-def test_the_guard_sees_attempts_of_child_processes_as_well(guarded: Guarded) -> None:
+def test_the_network_guard_detects_attempts_of_child_processes(guarded: Guarded) -> None:
     inner = "import socket; s = socket.socket(); s.connect_ex(('192.0.2.9', 80)); s.connect_ex(('127.0.0.1', 9))"
     outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}], check=True)"
     [attempt] = guarded("-c", outer)
@@ -71,7 +71,7 @@ def test_beam_downloads_no_runner(guarded: Guarded) -> None:
     assert guarded("-c", BEAM, IN_PROCESS) == []
 
 
-def test_a_runner_that_the_user_names_wins() -> None:
+def test_a_runner_set_by_the_user_takes_precedence() -> None:
     from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
     from generic_trainer.pipelines.definition.options import PipelineOptions as Options
@@ -99,10 +99,10 @@ def test_train_and_check_reach_for_no_network(guarded: Guarded, iris: Any, tmp_p
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_run_reaches_for_no_network(guarded: Guarded, taxi_csv: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """All eight steps: with the preflight's Transform, an Evaluator and the pipeline that starts the steps.
+def test_run_uses_no_network(guarded: Guarded, taxi_csv: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Runs all eight steps, with the Transform of the preflight check and an Evaluator.
 
-    The model learns enough to be pushed: after a few steps its AUC is as often below 0.5 as above.
+    The model must learn enough to be pushed: after only a few steps its AUC is below 0.5 in half of the cases.
     """
     arguments = ("--module-file", MODULES / "taxi_keras.py", "--label", "big_tip", "--check", "--train-steps", 200)
     root = ("--pipeline-root", tmp_path / "root", "--eval-steps", 2)

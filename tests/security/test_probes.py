@@ -1,4 +1,4 @@
-"""What is redacted in texts, and what is left alone: probes of every class."""
+"""Redaction of secrets in texts of every class, and texts that are not changed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAMES = """
 
 
 @pytest.mark.parametrize(("text", "secret"), SECRETS, ids=lambda one: one[:60].encode("unicode_escape").decode())
-def test_a_secret_is_taken_out(text: str, secret: str) -> None:
+def test_a_secret_is_redacted(text: str, secret: str) -> None:
     shown = masked_text(text)
     assert secret not in shown
     assert MASK in shown
@@ -42,7 +42,7 @@ def test_a_secret_is_taken_out(text: str, secret: str) -> None:
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_what_only_looks_so_stays(text: str) -> None:
+def test_lookalikes_of_secrets_are_kept(text: str) -> None:
     assert masked_text(text) == text
 
 
@@ -68,12 +68,12 @@ def test_values_under_such_a_name_are_secrets_at_any_depth(name: str) -> None:
         {"cache_key": "b1946ac92492d2347c6235b4d2611184", "sort_keys": True, "keys": {"train": 3}, "pass": 2},
     ],
 )
-def test_configurations_without_secrets_stay(config: dict[str, object]) -> None:
+def test_configurations_without_secrets_are_unchanged(config: dict[str, object]) -> None:
     assert masked(config) == config
 
 
 @pytest.mark.parametrize(("text", "secret"), SECRETS, ids=lambda one: one[:60].encode("unicode_escape").decode())
-def test_a_manifest_holds_none(text: str, secret: str) -> None:
+def test_a_manifest_contains_no_secrets(text: str, secret: str) -> None:
     for value in (text, json.dumps({"note": text})):
         with pytest.raises(InputError) as raised:
             require_no_secrets("--custom-config", value, ())
@@ -81,12 +81,12 @@ def test_a_manifest_holds_none(text: str, secret: str) -> None:
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_a_manifest_may_hold_what_only_looks_so(text: str) -> None:
+def test_a_manifest_may_contain_declared_non_secrets(text: str) -> None:
     require_no_secrets("--custom-config", text, ())
     require_no_secrets("--custom-config", json.dumps({"note": text, "batch_size": 32}), ())
 
 
-def test_secrets_are_known_in_every_spelling_and_the_longest_first() -> None:
+def test_secrets_are_redacted_in_every_encoding_longest_first() -> None:
     remember_secrets({"password": 'quo"te\\and/sl@sh', "token": "tulip-garden", "api_key": "tulip-garden-at-night"})
     for text in (
         'x quo"te\\and/sl@sh',
@@ -100,7 +100,7 @@ def test_secrets_are_known_in_every_spelling_and_the_longest_first() -> None:
         assert [part for part in ("sl@sh", "sl%40sh", "garden", "night") if part in shown] == []
 
 
-def test_a_stream_in_pieces_keeps_what_may_be_the_beginning_of_a_secret() -> None:
+def test_a_stream_holds_back_a_possible_prefix_of_a_secret() -> None:
     remember_secrets({"password": "lilac-by-the-gate", "token": "lilac-by-the-gate-or-not", "api_key": "xy1-rose-xy1"})
     text = "one lilac-by-the-gate two lilac-by-the-wall xy1-rose-xy1 lilac-by-the-gate-or-not"
     for size in range(1, len(text)):

@@ -1,4 +1,4 @@
-"""No secret of a configuration is left in what a run writes, says or shows, whatever it is called."""
+"""Secrets of a configuration do not occur in any file, log or output of a run, whatever their name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from generic_trainer.executors.runtime.logs.redaction import MASK, masked, maske
 Leaks = Callable[[Mapping[str, str]], list[str]]
 
 
-def test_a_run_leaves_none_in_its_files_and_prints_none(hostile: Any) -> None:
+def test_a_run_writes_and_prints_no_secrets(hostile: Any) -> None:
     assert hostile.code == 0, hostile.printed
     assert hostile.leaks() == []
     kept = hostile.record["arguments"]["custom_config"]
@@ -28,11 +28,11 @@ def test_a_run_leaves_none_in_its_files_and_prints_none(hostile: Any) -> None:
     assert kept["arguments"] == ["--client-secret", MASK, "--verbose"]
     assert kept["tracking"] == f"https://me:{MASK}@tracking.example.com/path"
     assert kept["num_tokens"] == 512
-    assert f"the key is {MASK}" in hostile.printed  # the module's own words
-    assert f"'api_key': '{MASK}'" in hostile.printed  # and what it logs
+    assert f"the key is {MASK}" in hostile.printed  # printed by the module
+    assert f"'api_key': '{MASK}'" in hostile.printed  # and logged by it
 
 
-def test_nor_does_one_that_fails_with_all_of_them_in_its_message(hostile_failure: Any) -> None:
+def test_a_run_that_fails_with_secrets_in_its_message_leaks_none(hostile_failure: Any) -> None:
     assert hostile_failure.code == 1, hostile_failure.printed
     assert hostile_failure.leaks() == []
     assert hostile_failure.record["error"]["type"] == "ConnectionError"
@@ -41,14 +41,14 @@ def test_nor_does_one_that_fails_with_all_of_them_in_its_message(hostile_failure
 
 
 @pytest.mark.parametrize("line", ["show OUT", "show OUT --json", "diff OUT OTHER", "lineage OUT", "runs OUT --json"])
-def test_commands_show_none(line: str, hostile: Any, hostile_failure: Any, leaks_in: Leaks) -> None:
+def test_commands_print_no_secrets(line: str, hostile: Any, hostile_failure: Any, leaks_in: Leaks) -> None:
     places = {"OUT": str(hostile.folder), "OTHER": str(hostile_failure.folder)}
     done = CliRunner().invoke(cli, [places.get(word, word) for word in line.split()], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert leaks_in({line: done.output}) == []
 
 
-def test_nor_does_the_configuration_that_would_be_used(
+def test_print_config_shows_no_secrets(
     config: dict[str, Any], secrets: dict[str, str], leaks_in: Leaks, tmp_path: pathlib.Path
 ) -> None:
     path = tmp_path / "taxi.yaml"
@@ -60,7 +60,7 @@ def test_nor_does_the_configuration_that_would_be_used(
     assert leaks_in({"--print-config": done.output}) == []
 
 
-def test_nor_does_an_error_about_a_configuration_that_is_none(
+def test_configuration_errors_print_no_secrets(
     command: Any, secrets: dict[str, str], leaks_in: Leaks, tmp_path: pathlib.Path
 ) -> None:
     text = json.dumps({"api_key": secrets["under a name"]}).removesuffix("}")
@@ -70,11 +70,11 @@ def test_nor_does_an_error_about_a_configuration_that_is_none(
     assert leaks_in({"error": done.stdout + done.stderr}) == []
 
 
-# TFX logs the whole of a pipeline, with the account of its database.
+# TFX logs the whole pipeline, including the account of its database.
 PROTO = 'connection_config { mysql { host: "db" user: "me" password: "hunter2!" } }'
 
 
-def test_lines_of_other_packages_in_the_kept_log_hold_none(tmp_path: pathlib.Path, monkeypatch: Any) -> None:
+def test_log_lines_of_other_packages_contain_no_secrets(tmp_path: pathlib.Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("GENERIC_TRAINER_LOGS", "people")
     monkeypatch.setenv(setup.LOG_FILE, str(tmp_path / "kept.log"))
     root = logging.getLogger()
@@ -121,11 +121,11 @@ def test_texts_are_masked_by_name_place_and_shape(text: str, shown: str) -> None
         "12:30:01 http://host:8080/path?signal=1",
     ],
 )
-def test_what_is_no_secret_stays(text: str) -> None:
+def test_non_secrets_are_not_redacted(text: str) -> None:
     assert masked_text(text) == text
 
 
-def test_numbers_are_shown_under_names_that_count() -> None:
+def test_numbers_are_shown_under_safe_names() -> None:
     assert masked({"num_tokens": 512, "max_token_length": "64", "use_token": True}) == {
         "num_tokens": 512,
         "max_token_length": "64",
@@ -134,7 +134,7 @@ def test_numbers_are_shown_under_names_that_count() -> None:
     assert masked({"password": 1234, "access_key": "42"}) == {"password": MASK, "access_key": MASK}
 
 
-def test_where_a_secret_is_can_be_told_without_telling_it(config: dict[str, Any]) -> None:
+def test_the_location_of_a_secret_is_reported_without_the_secret(config: dict[str, Any]) -> None:
     assert list(secret_names(config)) == [
         "api_key",
         "database.Password",
@@ -149,19 +149,19 @@ def test_where_a_secret_is_can_be_told_without_telling_it(config: dict[str, Any]
     assert list(secret_names({"epochs": 3, "layers": [1, 2], "name": "x"})) == []
 
 
-def test_short_and_common_words_are_not_taken_out_of_every_text() -> None:
+def test_short_and_common_words_are_not_redacted() -> None:
     remember_secrets({"token": "train", "password": "abc", "api_key": "k3y-of-a-run"})
     assert masked_text("train abc with k3y-of-a-run") == f"train abc with {MASK}"
 
 
-def test_a_check_says_none(tmp_path: pathlib.Path) -> None:
+def test_check_prints_no_secrets(tmp_path: pathlib.Path) -> None:
     report = Report("taxi.py")
     report.verdicts.append(Verdict("load", FAILED, "no", traceback="ValueError: {'password': 'hunter2'}"))
-    from generic_trainer.cli.verdict_lines import verdict_lines
+    from generic_trainer.cli.verdict_format import format_verdict
 
-    assert "hunter2" not in "".join(verdict_lines(report.verdicts[0], verbose=True))
+    assert "hunter2" not in "".join(format_verdict(report.verdicts[0], verbose=True))
 
 
-def test_masking_a_text_of_any_size_ends() -> None:
+def test_redaction_ends_for_any_text_size() -> None:
     for part in ("token", "a", "token='", "://a:", "password=\\", 'token:"\\"', "?sig=", "eyJ"):
-        masked_text(part * 200_000)  # hours, where it were quadratic
+        masked_text(part * 200_000)  # would take hours if it were quadratic

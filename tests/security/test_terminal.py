@@ -1,4 +1,4 @@
-"""Names that would steer a terminal, or are rich's markup, reach it as words."""
+"""Terminal control sequences and rich markup in names are printed as plain text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def is_clean(text: str) -> bool:
     return all(character.isprintable() or character == "\n" for character in text)
 
 
-def test_a_runs_own_words_do_not_steer_the_terminal(hostile: Any, hostile_failure: Any) -> None:
+def test_the_output_of_a_run_contains_no_terminal_control_sequences(hostile: Any, hostile_failure: Any) -> None:
     for ran in (hostile, hostile_failure):
         assert "\x1b" not in ran.printed
         assert "\x07" not in ran.printed
@@ -33,7 +33,7 @@ def test_a_runs_own_words_do_not_steer_the_terminal(hostile: Any, hostile_failur
 
 
 @pytest.mark.parametrize("line", ["show OUT", "diff OUT OTHER", "lineage OUT", "runs OUT"])
-def test_nor_do_those_of_the_commands_that_look_back(line: str, hostile: Any, hostile_failure: Any) -> None:
+def test_history_commands_print_no_terminal_control_sequences(line: str, hostile: Any, hostile_failure: Any) -> None:
     places = {"OUT": str(hostile.folder), "OTHER": str(hostile_failure.folder)}
     done = CliRunner().invoke(cli, [places.get(word, word) for word in line.split()], catch_exceptions=False)
     assert is_clean(done.output)
@@ -48,7 +48,9 @@ def test_tables_pairs_and_summaries_are_clean(capsys: pytest.CaptureFixture[str]
     assert said.count("[red]x[/]") == 9
 
 
-def test_so_is_a_table_in_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_in_a_terminal_are_sanitized(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(tables, "_is_terminal", lambda: True)
     monkeypatch.setenv("COLUMNS", "200")
     print_table([Column(NASTY)], [[NASTY]])
@@ -80,7 +82,7 @@ def test_an_error_about_a_file_with_such_a_name_is_clean(command: Any, tmp_path:
     assert "does not exist" in done.stderr
 
 
-def test_what_people_write_stays() -> None:
+def test_ordinary_text_is_unchanged() -> None:
     for text in ("größe in µm², 温度 °C → ½", "emoji 🚕", "a\u0301"):
         assert printable(text) == text
     assert printable_lines("a\tb\r\n  c") == "a   b\n  c"

@@ -158,7 +158,7 @@ def test_init_gives_its_reason(run: Run, folder: pathlib.Path) -> None:
     (folder / "data.csv").write_text("a,label\n1,0\n2,1\n")
     done = run("init", "new", "--data", "data.csv", "--dialect", "plain_keras")
     assert done.returncode == 2
-    assert "init generates no modules for it: copy iris_plain.py instead." in done.stderr
+    assert "init generates no modules for this dialect: copy iris_plain.py instead." in done.stderr
     broken = run("init", "new", "--data", "data.csv", "--dialect", "broken_form")
     assert broken.returncode == 2
     assert "No module named 'a_package_that_is_gone'" in broken.stderr.splitlines()[-1]

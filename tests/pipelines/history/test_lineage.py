@@ -126,7 +126,7 @@ def test_the_command_prints_it_as_a_tree_and_as_json(command: Command, metadata:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == f"Model:        {metadata.root}/Trainer/model/2"
-    made_of, used_by = lines.index("Made of:"), lines.index("Used by:")
+    made_of, used_by = lines.index("Made from:"), lines.index("Used by:")
     tree = [line.partition(" (")[0] for line in lines[made_of + 1 : used_by - 1]]
     assert tree == ["  Trainer", f"    examples: {metadata.root}/ExampleGen/examples/1", "      ExampleGen"]
     assert "(span 7)" in lines[made_of + 2]

@@ -1,4 +1,4 @@
-"""What holds after a pipeline was ended while TFX writes its metadata, and a pipeline that is."""
+"""Guarantees for pipelines that are interrupted while TFX writes metadata, and the injection of that fault."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 from typing import Any
 
 from fault_job import PipelineJob
-from promises import CODES, MEMORY, starve
+from guarantees import CODES, MEMORY, limit_memory
 
 COMPLETE = 3
 
@@ -25,7 +25,7 @@ def completed(job: PipelineJob) -> int:
 
 
 def require_whole(job: PipelineJob) -> None:
-    """Nothing looks like a model that is none, every model in metadata is there, and nothing runs."""
+    """Asserts that all models are complete, and that no processes remain."""
     for folder in job.out.glob("Trainer/model/*/Format-Serving"):
         assert (folder / "saved_model.pb").exists()
         assert (folder / "variables" / "variables.index").exists()
@@ -33,8 +33,8 @@ def require_whole(job: PipelineJob) -> None:
 
 
 def hold_in_metadata(job: PipelineJob, *arguments: str) -> int:
-    """Starts a run and holds it where the Trainer's execution is about to be committed."""
-    job.start(*arguments, phase="report")  # the model is there; TFX does not know of it yet
+    """Starts a run and pauses it right before the Trainer's execution is committed."""
+    job.start(*arguments, phase="report")  # the model is written, but not yet recorded by TFX
     job.await_held()
     job.control.arm("unlink", "/metadata.sqlite-journal")
     job.control.release()
@@ -44,18 +44,18 @@ def hold_in_metadata(job: PipelineJob, *arguments: str) -> int:
     return held
 
 
-def suffer_in_metadata(job: PipelineJob, kind: signal.Signals | str) -> str:
-    """Ends a pipeline there; returns what it said."""
+def run_pipeline_with_fault(job: PipelineJob, kind: signal.Signals | str) -> str:
+    """Interrupts a pipeline at that point; returns the last line of its output."""
     before, pushed = completed(job), sorted(os.listdir(job.out / "serving"))
     held = hold_in_metadata(job, "--no-cache")
     if kind == MEMORY:
-        starve(held)
+        limit_memory(held)
     else:
         assert isinstance(kind, signal.Signals)
         os.kill(held, kind)
     job.control.release()
     ended = job.end()
-    # gRPC, by which Beam speaks to itself, aborts where it gets no memory.
+    # gRPC, which Beam uses between its workers, aborts if it cannot allocate memory.
     assert ended.code in ((0, 1, -signal.SIGABRT) if kind == MEMORY else (CODES[kind],)), ended.errors
     require_whole(job)
     assert completed(job) in (before, before + 1)
@@ -64,7 +64,7 @@ def suffer_in_metadata(job: PipelineJob, kind: signal.Signals | str) -> str:
 
 
 def require_pipeline_recovered(job: PipelineJob) -> None:
-    """The next run goes through, and pushes a model."""
+    """Asserts that the next run succeeds and pushes a model."""
     ended = job.run("--no-cache")
     assert ended.code == 0, ended.errors
     require_whole(job)

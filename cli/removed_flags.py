@@ -2,12 +2,12 @@
 
 Usage:
 
-    GONE = {"image_name": "processes are started by the platform"}
+    REMOVED = {"image_name": "processes are started by the platform"}
 
     @click.command()
-    @gone_flags(GONE)
+    @removed_flags(REMOVED)
     def train(**flags):
-        flags = without_gone(flags, GONE)     # --image_name means nothing here: processes are started by the platform.
+        flags = without_removed(flags, REMOVED)     # --image_name is ignored: processes are started by the platform.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ Command = TypeVar("Command", bound=Callable[..., object])
 Value = TypeVar("Value")
 
 
-def gone_flags(gone: Mapping[str, str]) -> Callable[[Command], Command]:
+def removed_flags(removed: Mapping[str, str]) -> Callable[[Command], Command]:
     """Returns a decorator that adds obsolete flags, with an optional value, hidden from the help.
 
     Args:
-      gone: {flag name: reason or replacement}.
+      removed: {flag name: reason or replacement}.
     """
 
     def add(command: Command) -> Command:
-        for name in sorted(gone, reverse=True):
+        for name in sorted(removed, reverse=True):
             command = click.option(f"--{name}", hidden=True, is_flag=False, flag_value="true")(command)
         return command
 
     return add
 
 
-def without_gone(flags: Mapping[str, Value], gone: Mapping[str, str]) -> dict[str, Value]:
+def without_removed(flags: Mapping[str, Value], removed: Mapping[str, str]) -> dict[str, Value]:
     """Returns a command's flags without the obsolete ones; prints the reason or replacement of each one given."""
-    for name in [name for name in flags if name in gone and flags[name] is not None]:
-        click.echo(f"--{name} means nothing here: {gone[name]}.", err=True)
-    return {name: value for name, value in flags.items() if name not in gone}
+    for name in [name for name in flags if name in removed and flags[name] is not None]:
+        click.echo(f"--{name} is ignored: {removed[name]}.", err=True)
+    return {name: value for name, value in flags.items() if name not in removed}

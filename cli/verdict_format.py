@@ -19,7 +19,7 @@ _ITEM_WIDTH, _STATUS_WIDTH = 16, 11
 _WIDTH = 120  # maximum of characters per line
 
 
-def verdict_lines(verdict: Verdict, verbose: bool = False) -> Iterator[str]:
+def format_verdict(verdict: Verdict, verbose: bool = False) -> Iterator[str]:
     """Yields the lines of one verdict.
 
     Args:
@@ -45,18 +45,18 @@ def verdict_lines(verdict: Verdict, verbose: bool = False) -> Iterator[str]:
         yield from (_fit(line) for line in printable_lines(masked_text(verdict.traceback.rstrip())).split("\n"))
 
 
-def summary_of(report: Report) -> str:
+def format_summary(report: Report) -> str:
     """Returns the summary line: the overall result, and the duration in seconds."""
     seconds = f"{report.seconds:.0f} s"
     if (first := report.first_failure) is not None:
         others = len(report.failures) - 1
         more = f", and {others} more" if others else ""
-        hint = " generic-trainer -v check shows the traceback." if first.traceback else ""
+        hint = " Use `generic-trainer -v check` to show the traceback." if first.traceback else ""
         return f"The run would fail at {first.item}{more}. Checked in {seconds}.{hint}"
     left = [verdict.item for verdict in report.verdicts if verdict.status == NOT_REACHED]
     if left:
-        return f"Nothing failed; not tried: {', '.join(left)}. Checked in {seconds}."
-    return f"The run would go through. Checked in {seconds}."
+        return f"Nothing failed; not reached: {', '.join(left)}. Checked in {seconds}."
+    return f"The run would succeed. Checked in {seconds}."
 
 
 def _width() -> int:

@@ -16,7 +16,7 @@ _STDOUT = "-"
 _OUTPUTS = ("--output", "--pipeline-root", "--push-to")
 
 
-class Place(click.Path):
+class PathType(click.Path):
     """A path with shell completion.
 
     Args:
