@@ -68,8 +68,8 @@ def init(directory: str, data: str, label: str, task: str, dialect: str, force: 
         )
     if reason := known[dialect].no_scaffold:
         raise InputError(
-            f"--dialect {dialect}: init generates no modules for this dialect: {reason}. Existing modules run unchanged. "
-            "Omit --dialect to generate a module with a run_fn."
+            f"--dialect {dialect}: init generates no modules for this dialect: {reason}. Existing modules run "
+            "unchanged. Omit --dialect to generate a module with a run_fn."
         )
     from ..pipelines.scaffold.column_statistics import analyze_columns
     from ..pipelines.scaffold.labels import require_column
