@@ -29,7 +29,7 @@ from .training_flags import options_from, training_flags
 @click.option("--model/--no-model", "needs_model", default=True, help="Fail if the script writes no SavedModel.")
 @training_flags
 def script(file: str, arguments: tuple[str, ...], output: str, needs_model: bool, **flags: Any) -> None:
-    """Runs FILE as a script and checks the SavedModel that it writes.
+    """Runs FILE as a training script and checks its SavedModel.
 
     The script gets ARGUMENTS, and is not modified. It can write its model anywhere: the last SavedModel that it writes
     is copied to DIR/model/Format-Serving, others to DIR/model/other_models. Without a SavedModel, the exit code is 3.
