@@ -92,12 +92,18 @@ def submit(command: tuple[str, ...], **flags: Any) -> None:
     """  # noqa: D301 (click's mark of lines to keep)
     request = SubmitRequest(**flags)
     elastic = read_elastic_job(request.elastic_job) if request.elastic_job else None
-    line = _parse_command(request, [*(elastic.command if elastic else ()), *command])
     folders = request.folders(elastic)
+    notes: list[str] = []
+    if elastic and not any(word.partition("=")[0] == "--output" for word in command):
+        output = _derived_output(request, elastic, folders)
+        notes.append(f"The output directory is {output}. To change it, add -- --output=DIR.")
+        command = (f"--output={output}", *command)
+    line = _parse_command(request, [*(elastic.command if elastic else ()), *command])
     require_reachable(line, folders, request.in_image, request.hint)
     archives = pack_modules(line, request.code_root, folders, request.in_image)
     job = _job(request, line, archives, elastic)
-    manifest, notes = _manifest(request, job, elastic)
+    manifest, more = _manifest(request, job, elastic)
+    notes += more
     notes += [line.kind.note] if line.kind.note else []
     for archive in archives.values():
         archive.upload(request.code_root)
@@ -106,6 +112,18 @@ def submit(command: tuple[str, ...], **flags: Any) -> None:
         is_kuberay = request.platform == KUBERAY
         created = kuberay.send(manifest) if is_kuberay else vertex.send(manifest, request.project, request.region)
         click.echo(f"Created {created}.", err=True)
+
+
+def _derived_output(request: SubmitRequest, elastic: ElasticJob, folders: Sequence[str]) -> str:
+    """Returns the output directory of an ElasticJob, which has none: a folder with its name on its first volume."""
+    name = request.name or derived_name(elastic.name, kuberay.LONGEST_NAME)
+    if not folders:
+        raise InputError(
+            f"{request.elastic_job}: the job has no volume for its outputs. Run: generic-trainer submit --to "
+            f"{request.platform} --from {request.elastic_job} -- --output=gs://BUCKET/{name}, or mount a volume with "
+            "--volume CLAIM:/FOLDER."
+        )
+    return posixpath.join(folders[0], name)
 
 
 def _parse_command(request: SubmitRequest, words: Sequence[str]) -> CommandLine:

@@ -178,9 +178,14 @@ def test_an_elastic_job_is_converted(submit: Callable[..., Any], tmp_path: pathl
     path = tmp_path / "job.yaml"
     path.write_text(yaml.safe_dump({**job, "spec": {"replicaSpecs": {"worker": worker}, "optimizeMode": "cluster"}}))
     source = ("--to", "kuberay", "--from", path)
-    with pytest.raises(InputError, match=r"--output dlrover_output .its default.: on this machine only"):
-        submit(*source)
     output = tmp_path / "rayjob.yaml"
+    notes = submit(*source, "--output", output)["notes"]
+    assert "The output directory is /nas/ctr. To change it, add -- --output=DIR." in notes
+    assert "--output=/nas/ctr" in yaml.safe_load(output.read_text())["spec"]["entrypoint"]
+    del container["volumeMounts"]
+    (tmp_path / "plain.yaml").write_text(yaml.safe_dump({**job, "spec": {"replicaSpecs": {"worker": worker}}}))
+    with pytest.raises(InputError, match=r"no volume for its outputs\. Run: .*plain\.yaml -- --output=gs://BUCKET/ctr"):
+        submit("--to", "kuberay", "--from", tmp_path / "plain.yaml")
     notes = submit(*source, "--output", output, "--", "--output", "/nas/out", "--workers", "1:4")["notes"]
     text = output.read_text()
     manifest = yaml.safe_load(text)
