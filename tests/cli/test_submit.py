@@ -204,7 +204,7 @@ def test_an_elastic_job_is_converted(submit: Callable[..., Any], tmp_path: pathl
     [
         ((*KUBERAY, *TRAIN), "Add --engine ray, and --workers N"),
         (("--to", "kuberay", *ON_RAY), "submit needs --image"),
-        (KUBERAY, "submit needs a command to submit: train, run, elasticdl train, dlrover"),
+        (KUBERAY, "submit needs a command to submit: train, script, run, elasticdl train, dlrover"),
         ((*KUBERAY, "predict", "--model", "m"), "submit predict: the commands that can be submitted are"),
         ((*KUBERAY, "elasticdl", "evaluate"), "submit elasticdl: .*Did you mean 'elasticdl train'"),
         ((*KUBERAY, *ON_RAY, "--image", "other"), "--image is an option of submit: put it before 'train'"),
