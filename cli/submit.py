@@ -80,8 +80,8 @@ _NOT_ON_VERTEX = (
 def submit(command: tuple[str, ...], **flags: Any) -> None:
     """Creates a job for KubeRay or Vertex AI from a command line.
 
-    The job is a RayJob or a CustomJob. COMMAND is train, script, run, elasticdl train or dlrover, with its arguments. Workers,
-    resources, restarts and timeout are taken from its options.
+    The job is a RayJob or a CustomJob. COMMAND is train, script, run, elasticdl train or dlrover, with its arguments.
+    Workers, resources, restarts and timeout are taken from its options.
 
     \b
     Examples:
