@@ -1,4 +1,4 @@
-"""Options from a file and from the environment, and the output of `--print-config`."""
+"""Options from a file and the environment, and the output of `--print-config`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from generic_trainer.executors.errors import InputError
 
 
 def effective(*words: str, env: dict[str, str] | None = None) -> tuple[dict[str, Any], str]:
-    """Returns a command's effective values, and the text of --print-config with their sources."""
+    """Returns a command's effective values and the text of --print-config, which includes their sources."""
     result = CliRunner().invoke(cli, [*words, "--print-config"], env=env or {}, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return yaml.safe_load(result.output), result.output
@@ -61,7 +61,7 @@ def test_each_kind_of_option_is_read_from_the_file(config: Any, tmp_path: Path) 
     assert values["train-steps"] == 50
     assert values["slice-by"] == ["hour", "day"]
     assert values["custom-config"] == {"epochs": 5, "when": "2024-01-02"}
-    assert values["workers"] == "1:4"  # in YAML 1.1 a number in base 60
+    assert values["workers"] == "1:4"  # a base-60 number in YAML 1.1
     assert values["cache"] is False
     assert f"label: big_tip  # {path}" in text
     assert "seed: null  # default" in text
@@ -69,7 +69,7 @@ def test_each_kind_of_option_is_read_from_the_file(config: Any, tmp_path: Path) 
 
 def test_a_command_reads_its_section_and_its_known_options(config: Any, tmp_path: Path) -> None:
     values, _ = effective("train", "--config", config(FILE.replace("  label: nobody\n", "")))
-    assert values["module"] == "taxi_keras.py"  # module-file of `run`; no such file, so it may be a dotted name
+    assert values["module"] == "taxi_keras.py"  # module-file of `run`: not an existing file, so it may be a dotted name
     assert values["train-files"] == [f"{tmp_path}/conf/taxi/train*"]
     assert values["output"] == "/out"
     assert "label" not in values
@@ -97,7 +97,7 @@ def test_print_config_output_can_be_used_as_config(config: Any, tmp_path: Path) 
     assert effective("run", "--config", str(again))[0] == {**values, "pipeline-root": f"{tmp_path}/conf/pipeline"}
 
 
-def test_a_file_may_name_the_config_by_environment(config: Any) -> None:
+def test_the_environment_may_name_the_config_file(config: Any) -> None:
     env = {"GENERIC_TRAINER_RUN_CONFIG": config("data: d\nmodule-file: m\nlabel: x\n")}
     assert effective("run", env=env)[0]["label"] == "x"
 
@@ -111,7 +111,7 @@ def test_secrets_are_not_shown(config: Any) -> None:
     assert values["custom-config"] == {"api_key": "***", "list": [1]}
 
 
-def test_elasticdls_commands_have_sections_of_their_own(config: Any) -> None:
+def test_elasticdl_commands_have_separate_sections(config: Any) -> None:
     path = config("elasticdl train:\n  model_zoo: zoo\n  model_def: m.f\n  training_data: x.csv\n  output: /o\n")
     values, _ = effective("elasticdl", "train", "--config", path)
     assert values["model_def"] == "m.f"
@@ -135,7 +135,7 @@ def test_elasticdls_commands_have_sections_of_their_own(config: Any) -> None:
         ("\x00", "invalid YAML"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_refused_with_its_line(config: Any, text: str, message: str) -> None:
+def test_an_invalid_file_is_rejected_with_its_line(config: Any, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         effective("run", "--config", config(text))
 

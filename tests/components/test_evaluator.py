@@ -1,4 +1,4 @@
-"""The Evaluator with real artifacts: a model that cannot be evaluated is no failed step, and the verdict says why."""
+"""The Evaluator with real artifacts: a model it cannot evaluate does not fail the step; its verdict has the reason."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Step:
         (folder / "schema" / "schema.pbtxt").write_text(SCHEMA)
 
     def save(self, function: Any, name: str = "model") -> str:
-        """Saves a model that answers `score` by a function of x."""
+        """Saves a model that computes `score` from x."""
 
         class Model(tf.Module):
             @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
@@ -99,7 +99,7 @@ def texts_of(step: Step, blessed: bool) -> str:
     return str(evaluation_sections(read_evaluation(str(step.folder / "evaluation")), blessed))
 
 
-def test_a_model_is_blessed_by_a_plan_that_is_made_from_it(step: Step) -> None:
+def test_a_model_is_blessed_with_a_plan_derived_from_it(step: Step) -> None:
     step.save(tf.sigmoid)
     verdict, blessing = step.run(overrides=overrides(labels={"": "y"}))
     assert (verdict.blessed, verdict.has_threshold, verdict.reason) == (True, True, "")
@@ -109,7 +109,7 @@ def test_a_model_is_blessed_by_a_plan_that_is_made_from_it(step: Step) -> None:
     assert read_evaluation(str(step.folder / "evaluation")).metrics["eval"]["auc"] > 0.6
 
 
-def test_a_plan_that_was_made_before_is_kept_if_it_fits(step: Step) -> None:
+def test_an_existing_plan_is_kept_if_it_fits(step: Step) -> None:
     step.save(lambda x: 2.0 * x)
     plan = EvaluationPlan("serving_default", outputs=(OutputPlan("score", BINARY, "y", scores=LOGITS),))
     verdict, _ = step.run(plan=json.dumps(plan.to_json()))
@@ -119,7 +119,7 @@ def test_a_plan_that_was_made_before_is_kept_if_it_fits(step: Step) -> None:
     assert verdict.plan["outputs"][0]["output"] == "score"
 
 
-def test_a_threshold_that_was_missed_is_named(step: Step) -> None:
+def test_a_missed_threshold_is_reported(step: Step) -> None:
     step.save(lambda x: tf.sigmoid(-x))
     verdict, blessing = step.run(overrides=overrides(labels={"": "y"}))
     assert not verdict.blessed
@@ -139,7 +139,7 @@ def test_a_model_of_an_unknown_task_is_blessed_without_a_threshold(step: Step) -
     assert "No quality threshold: the task is unknown." in texts_of(step, blessed=True)
 
 
-def test_a_plan_with_a_problem_leaves_the_evaluation_out(step: Step) -> None:
+def test_a_plan_with_a_problem_skips_the_evaluation(step: Step) -> None:
     step.save(tf.sigmoid)
     verdict, blessing = step.run(overrides=overrides(labels={"": "z"}))
     assert verdict.reason.startswith("No quality threshold: the model was not evaluated: ")
@@ -148,16 +148,14 @@ def test_a_plan_with_a_problem_leaves_the_evaluation_out(step: Step) -> None:
     assert read_evaluation(str(step.folder / "evaluation")).metrics == {}
 
 
-def test_a_label_that_does_not_go_with_the_answers_leaves_the_evaluation_out(step: Step) -> None:
+def test_a_label_that_does_not_match_the_outputs_skips_the_evaluation(step: Step) -> None:
     step.save(lambda x: tf.sigmoid(tf.concat([x, x, x], 1)))
     verdict, blessing = step.run(overrides=overrides(labels={"": "y"}, task="multilabel"))
     assert verdict.reason.startswith("No quality threshold: the model was not evaluated: label y has 1 values")
     assert blessing.get_int_custom_property("blessed") == 1
 
 
-def test_an_evaluation_that_fails_keeps_the_model_and_is_tried_again(
-    step: Step, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failed_evaluation_keeps_the_model_and_is_retried(step: Step, caplog: pytest.LogCaptureFixture) -> None:
     def fails(x: Any) -> Any:
         with tf.control_dependencies([tf.debugging.assert_less(x, -100.0, "too large")]):
             return tf.sigmoid(x)
@@ -176,7 +174,7 @@ def test_an_evaluation_that_fails_keeps_the_model_and_is_tried_again(
     assert not any(record.exc_info for record in shown)
 
 
-def test_a_baseline_with_other_signatures_is_left_out(step: Step) -> None:
+def test_a_baseline_with_other_signatures_is_ignored(step: Step) -> None:
     step.save(tf.sigmoid)
     (step.folder / "baseline").mkdir()
     baseline = standard_artifacts.Model()
@@ -191,7 +189,7 @@ def test_a_baseline_with_other_signatures_is_left_out(step: Step) -> None:
     assert "auc_diff" in read_evaluation(str(step.folder / "evaluation")).metrics["eval"]
 
 
-def test_the_component_takes_what_a_plan_is_made_from() -> None:
+def test_the_component_accepts_the_inputs_of_a_plan() -> None:
     from tfx.types import Channel
 
     evaluator = Evaluator(

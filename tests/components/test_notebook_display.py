@@ -1,4 +1,4 @@
-"""What a notebook shows of runs, models and results, in TFX's own InteractiveContext as well."""
+"""Notebook displays of runs, models and results, also in TFX's own InteractiveContext."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NASTY = "<script>alert('&')</script>"
 
 
 class Cells(HTMLParser):
-    """The words of a table, cell by cell; and whether each element that began has ended."""
+    """The text of a table, cell by cell, and whether every opened element is closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Cells(HTMLParser):
 
 @pytest.fixture
 def shown() -> Iterator[Callable[[Callable[[], None]], str]]:
-    """Returns the HTML that a notebook gets to see while something is called."""
+    """Returns the HTML that a notebook receives during a call."""
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.utils.capture import capture_output
 
@@ -68,7 +68,7 @@ def recorded(folder: pathlib.Path) -> RunRecord:
     return record
 
 
-def test_a_run_shows_itself(tmp_path: pathlib.Path) -> None:
+def test_a_run_has_a_display(tmp_path: pathlib.Path) -> None:
     record = recorded(tmp_path)
     cells = Cells(record._repr_html_()).cells
     assert cells[0] == f"Run {record.id[:8]}"
@@ -78,7 +78,7 @@ def test_a_run_shows_itself(tmp_path: pathlib.Path) -> None:
     assert cells[-8:] == ["metric", "train", "eval", "auc", "0.95", "0.925", "loss", "0.25"]
 
 
-def test_an_outcome_shows_itself() -> None:
+def test_an_outcome_has_a_display() -> None:
     outcome = Outcome("m", "r", NASTY, True, "metadata.sqlite", {"eval": {"auc": 0.5}}, ("Transform",))
     cells = Cells(outcome._repr_html_()).cells
     assert cells[:5] == ["Pipeline run", "pushed model", NASTY, "blessed", "yes"]
@@ -106,7 +106,7 @@ def test_the_interactive_context_shows_the_trainers_outputs(
     assert cells == ["Model", "signatures", NASTY, "size_bytes", "4711", "metric", "eval", "auc", "0.925"]
 
 
-def test_a_visualization_of_somebody_elses_is_left_alone() -> None:
+def test_a_third_party_visualization_is_unchanged() -> None:
     from generic_trainer.components import notebook_display
 
     class Theirs(visualizations.ArtifactVisualization):

@@ -1,8 +1,8 @@
-"""What TFX's own tests of its Trainer ask for, as requirements of ours.
+"""The requirements that TFX's own Trainer tests check, applied to this Trainer.
 
 Each test of TFX 1.21's `component_test.py`, `executor_test.py` and `fn_args_utils_test.py` (in tfx/components/trainer)
-stands in `WHERE`, with the test here, or elsewhere, that asks the same, or more, of this Trainer. The rewriting
-exporter's are left out: it is no part of the Trainer.
+is listed in `WHERE` with the test, here or elsewhere, that checks the same or more of this Trainer. The rewriting
+exporter's tests are omitted: it is not part of the Trainer.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ OURS = "components/test_trainer.py"
 WHERE = {
     # component_test.py
     "ComponentTest.testConstructFromModuleFile": f"{HERE}::test_a_module_file_and_a_custom_config_become_properties",
-    "ComponentTest.testConstructWithParameter": f"{HERE}::test_numbers_of_steps_may_be_parameters_of_the_pipeline",
+    "ComponentTest.testConstructWithParameter": f"{HERE}::test_step_counts_may_be_pipeline_parameters",
     "ComponentTest.testConstructFromTrainerFn": f"{HERE}::test_a_function_by_its_dotted_name_becomes_a_property",
     "ComponentTest.testConstructFromRunFn": f"{HERE}::test_a_function_by_its_dotted_name_becomes_a_property",
     "ComponentTest.testConstructWithoutTransformOutput": f"{HERE}::test_raw_examples_need_no_transform_graph",
-    "ComponentTest.testConstructDuplicateExamples": f"{HERE}::test_what_excludes_each_other_is_refused",
-    "ComponentTest.testConstructMissingTransformOutput": f"{HERE}::test_what_excludes_each_other_is_refused",
-    "ComponentTest.testConstructMissingUserModule": f"{HERE}::test_what_excludes_each_other_is_refused",
-    "ComponentTest.testConstructDuplicateUserModule": f"{HERE}::test_what_excludes_each_other_is_refused",
+    "ComponentTest.testConstructDuplicateExamples": f"{HERE}::test_mutually_exclusive_arguments_are_rejected",
+    "ComponentTest.testConstructMissingTransformOutput": f"{HERE}::test_mutually_exclusive_arguments_are_rejected",
+    "ComponentTest.testConstructMissingUserModule": f"{HERE}::test_mutually_exclusive_arguments_are_rejected",
+    "ComponentTest.testConstructDuplicateUserModule": f"{HERE}::test_mutually_exclusive_arguments_are_rejected",
     "ComponentTest.testConstructWithHParams": f"{HERE}::test_hyperparameters_are_an_input",
     "ComponentTest.testConstructWithRuntimeParam": f"{OURS}::test_runtime_parameters_pass_through",
     # executor_test.py
-    "ExecutorTest.testGenericExecutor": f"{HERE}::test_what_the_executor_is_given_reaches_the_module",
-    "ExecutorTest.testDoChief": f"{HERE}::test_what_the_executor_is_given_reaches_the_module",
+    "ExecutorTest.testGenericExecutor": f"{HERE}::test_the_executors_arguments_reach_the_module",
+    "ExecutorTest.testDoChief": f"{HERE}::test_the_executors_arguments_reach_the_module",
     "ExecutorTest.testDoNonChief": "cli/test_cluster.py::test_a_cluster_trains_evaluates_and_exports_once",
-    "ExecutorTest.testDoWithModuleFile": f"{HERE}::test_what_the_executor_is_given_reaches_the_module",
+    "ExecutorTest.testDoWithModuleFile": f"{HERE}::test_the_executors_arguments_reach_the_module",
     "ExecutorTest.testDoWithTrainerFn": "executors/estimator/test_runtime.py::test_a_trainer_fn_module_runs_unchanged",
-    "ExecutorTest.testDoWithNoTrainerFn": f"{HERE}::test_an_executor_without_a_module_says_so",
-    "ExecutorTest.testDoWithHyperParameters": f"{HERE}::test_what_the_executor_is_given_reaches_the_module",
-    "ExecutorTest.testMultipleArtifacts": f"{HERE}::test_what_the_executor_is_given_reaches_the_module",
-    "ExecutorTest.testDoWithCustomSplits": f"{HERE}::test_what_the_executor_is_given_reaches_the_module",
+    "ExecutorTest.testDoWithNoTrainerFn": f"{HERE}::test_an_executor_without_a_module_raises",
+    "ExecutorTest.testDoWithHyperParameters": f"{HERE}::test_the_executors_arguments_reach_the_module",
+    "ExecutorTest.testMultipleArtifacts": f"{HERE}::test_the_executors_arguments_reach_the_module",
+    "ExecutorTest.testDoWithCustomSplits": f"{HERE}::test_the_executors_arguments_reach_the_module",
     # fn_args_utils_test.py
-    "FnArgsUtilsTest.testGetCommonFnArgs": f"{HERE}::test_the_arguments_are_those_that_tfx_would_fill_in",
+    "FnArgsUtilsTest.testGetCommonFnArgs": f"{HERE}::test_fn_args_equal_those_of_tfx",
 }
 
 
@@ -95,7 +95,7 @@ def test_a_module_file_and_a_custom_config_become_properties(arguments: dict[str
     assert trainer.spec.exec_properties["custom_config"] == '{"test": 10}'
 
 
-def test_numbers_of_steps_may_be_parameters_of_the_pipeline(arguments: dict[str, Any]) -> None:
+def test_step_counts_may_be_pipeline_parameters(arguments: dict[str, Any]) -> None:
     file, steps = RuntimeParameter(name="module-file", ptype=str), RuntimeParameter(name="n-steps", ptype=int)
     args = {"splits": ["train"], "num_steps": steps}
     trainer = Trainer(**{**arguments, "module_file": file}, train_args=args, eval_args=args)
@@ -108,7 +108,7 @@ def test_numbers_of_steps_may_be_parameters_of_the_pipeline(arguments: dict[str,
 def test_a_function_by_its_dotted_name_becomes_a_property(
     name: str, arguments: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One argument, `run_fn`, for what TFX has two for: the dialect is found by the function itself."""
+    """One `run_fn` argument replaces TFX's two; the function itself determines the dialect."""
     del arguments["module_file"]
     trainer = Trainer(**arguments, run_fn=name, custom_executor_spec=ExecutorClassSpec(GenericExecutor))
     require_outputs(trainer)
@@ -137,12 +137,14 @@ def test_raw_examples_need_no_transform_graph(arguments: dict[str, Any]) -> None
         ({"run_fn": "path.to.my_trainer_fn"}, "both name a module"),
     ],
 )
-def test_what_excludes_each_other_is_refused(changes: dict[str, Any], text: str, arguments: dict[str, Any]) -> None:
+def test_mutually_exclusive_arguments_are_rejected(
+    changes: dict[str, Any], text: str, arguments: dict[str, Any]
+) -> None:
     with pytest.raises(ValueError, match=text):
         Trainer(**{**arguments, **changes})
 
 
-def test_examples_by_their_old_name_are_taken_with_a_warning(
+def test_the_old_name_of_examples_is_accepted_with_a_warning(
     arguments: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     arguments["transformed_examples"] = arguments.pop("examples")
@@ -157,7 +159,7 @@ def test_hyperparameters_are_an_input(arguments: dict[str, Any]) -> None:
     assert trainer.inputs["hyperparameters"].type is standard_artifacts.HyperParameters
 
 
-def test_a_secret_in_the_configuration_is_warned_of(
+def test_a_secret_in_the_configuration_causes_a_warning(
     arguments: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     Trainer(**arguments, custom_config={"database": {"password": "hunter2"}, "num_tokens": 512})
@@ -173,7 +175,7 @@ def test_a_secret_in_the_configuration_is_warned_of(
 
 @pytest.fixture
 def artifacts(tmp_path: pathlib.Path, iris: Any) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """Two artifacts of examples with splits by names of their own, and one of each other kind."""
+    """Two Examples artifacts with custom split names, and one artifact of each other kind."""
     inputs: dict[str, list[Any]] = {"examples": []}
     for name in ("first", "second"):
         examples = standard_artifacts.Examples()
@@ -209,10 +211,10 @@ def artifacts(tmp_path: pathlib.Path, iris: Any) -> tuple[dict[str, list[Any]], 
 PROPERTIES = {
     "train_args": proto_utils.proto_to_json(trainer_pb2.TrainArgs(splits=["training"], num_steps=1000)),
     "eval_args": proto_utils.proto_to_json(trainer_pb2.EvalArgs(splits=["evaluating"], num_steps=500)),
-    "warm_starting": False,  # TFX's drivers have left it there
+    "warm_starting": False,  # TFX's drivers add it
 }
 
-# Writes what it was given, a model for evaluation and one for serving: as TFX's own module for these tests.
+# Like TFX's own module for these tests: writes its arguments, a model for evaluation and one for serving.
 MODULE = """
     import glob
     import json
@@ -239,8 +241,8 @@ MODULE = """
 
 
 @pytest.mark.slow
-def test_what_the_executor_is_given_reaches_the_module(artifacts: Any, module: Callable[..., str]) -> None:
-    """TFX's executor runs the same module on the same artifacts: what it hands over, and leaves behind, is the same."""
+def test_the_executors_arguments_reach_the_module(artifacts: Any, module: Callable[..., str]) -> None:
+    """TFX's executor runs the same module on the same artifacts, with the same arguments and the same outputs."""
     inputs, outputs = artifacts
     properties = {**PROPERTIES, "module_file": module(MODULE, "given.py"), "custom_config": '{"epochs": 3}'}
     seen = {}
@@ -259,16 +261,16 @@ def test_what_the_executor_is_given_reaches_the_module(artifacts: Any, module: C
     assert (seen["ours"]["train_steps"], seen["ours"]["eval_steps"]) == (1000, 500)
 
 
-def test_an_executor_without_a_module_says_so(artifacts: Any) -> None:
+def test_an_executor_without_a_module_raises(artifacts: Any) -> None:
     with pytest.raises(ModuleError, match="no module is given"):
         GenericExecutor().Do(*artifacts, dict(PROPERTIES))
     assert not os.path.exists(artifacts[1]["model"][0].uri)
 
 
-# What the module is given
+# FnArgs
 
 
-def test_the_arguments_are_those_that_tfx_would_fill_in(artifacts: Any) -> None:
+def test_fn_args_equal_those_of_tfx(artifacts: Any) -> None:
     inputs, _ = artifacts
     ours, theirs = common_fn_args(inputs, PROPERTIES), get_common_fn_args(inputs, PROPERTIES, "tempdir")
     names = (

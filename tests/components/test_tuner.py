@@ -1,4 +1,4 @@
-"""The Tuner component: TFX's face, and real searches by KerasTuner in processes of their own."""
+"""The Tuner component: TFX's interface, and real KerasTuner searches in subprocesses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from generic_trainer.components.tuner import TunerExecutor, TunerSpec
 pytest.importorskip("keras_tuner")
 
 EXAMPLES = types.Channel(type=standard_artifacts.Examples)
-# A search in which nothing is trained: the score is (x - 3)^2. `helper` lies beside the module.
+# A search that trains nothing: the score is (x - 3)^2. `helper` is in the module's folder.
 SQUARES = """
     import os
     import random
@@ -46,14 +46,14 @@ SQUARES = """
 
 @pytest.fixture
 def tried(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """The file in which trials note that they were run."""
+    """The file in which trials record that they ran."""
     monkeypatch.setenv("TRIED", str(tmp_path / "tried"))
     return tmp_path / "tried"
 
 
 @pytest.fixture
 def search(iris: Any, tmp_path: pathlib.Path) -> Callable[..., tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """Runs the executor as the next execution of a step; returns the best hyper-parameters and the trials."""
+    """Runs the executor as the step's next execution; returns the best hyperparameters and the trials."""
     examples = standard_artifacts.Examples()
     examples.uri = str(pathlib.Path(iris.schema).parent)
     examples.split_names = '["train", "eval"]'
@@ -104,7 +104,7 @@ def test_arguments_inputs_outputs_and_properties_are_those_of_tfx(module: Callab
     assert len(ours.exec_properties["module_fingerprint"]) == 64
     assert {key: one.type for key, one in ours.outputs.items()} == {key: c.type for key, c in theirs.outputs.items()}
     assert ours.id == theirs.id == "Tuner"
-    assert not getattr(ours, "_pip_dependencies", None)  # nothing is built for pip
+    assert not getattr(ours, "_pip_dependencies", None)  # no pip dependencies are built
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_parameters_of_a_pipeline_pass_through() -> None:
     assert Tuner(examples=EXAMPLES, tuner_fn="a.b", train_steps=steps).exec_properties["train_steps"] is steps
 
 
-def test_each_trial_is_a_line_and_a_seed_gives_the_same_again(
+def test_each_trial_is_logged_and_a_seed_makes_it_reproducible(
     search: Any, module: Callable[..., str], tried: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = module(SQUARES, helper="def look(trial, x): pass\n")
@@ -148,13 +148,13 @@ def test_each_trial_is_a_line_and_a_seed_gives_the_same_again(
         for number, trial in enumerate(by_number)
     ]
     assert not re.search(r"Search: Running|Best Value So Far|Total elapsed", said)
-    # Each trial begins with the seed; the hyper-parameters are the same as well.
+    # Each trial starts from the seed; the hyperparameters are the same as well.
     assert len({line.split()[1] for line in tried.read_text().splitlines()}) == 1
     assert search(path, seed=7)[1] == trials
     assert search(path, seed=8)[1] != trials
 
 
-def test_a_trial_that_fails_is_told_and_left_out(
+def test_a_failed_trial_is_reported_and_skipped(
     search: Any, module: Callable[..., str], tried: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     helper = "def look(trial, x):\n    if trial.trial_id == '1': raise RuntimeError('out of luck')\n"
@@ -164,7 +164,7 @@ def test_a_trial_that_fails_is_told_and_left_out(
     assert re.search(r"Trial 2 of 4 \(x=[\d.]+\): failed: RuntimeError: out of luck", said)
 
 
-def test_when_all_trials_fail_the_first_reason_is_told_and_another_try_begins_anew(
+def test_if_all_trials_fail_the_first_error_is_reported_and_a_retry_starts_over(
     search: Any, module: Callable[..., str], tried: pathlib.Path
 ) -> None:
     helper = "def look(trial, x): raise RuntimeError('out of luck')\n"
@@ -175,7 +175,7 @@ def test_when_all_trials_fail_the_first_reason_is_told_and_another_try_begins_an
     assert not tried.exists()
 
 
-def test_bad_records_are_left_out_and_counted(
+def test_bad_records_are_skipped_and_counted(
     search: Any, module: Callable[..., str], tried: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     import tensorflow as tf
@@ -200,8 +200,8 @@ def test_bad_records_are_left_out_and_counted(
 
 
 @pytest.mark.thorough
-def test_a_search_that_was_killed_goes_on(search: Any, module: Callable[..., str], tried: pathlib.Path) -> None:
-    # The third trial ends the process, the first time.
+def test_a_killed_search_resumes(search: Any, module: Callable[..., str], tried: pathlib.Path) -> None:
+    # The third trial kills the process on its first attempt.
     helper = """
         import os, signal
         def look(trial, x):
@@ -216,7 +216,7 @@ def test_a_search_that_was_killed_goes_on(search: Any, module: Callable[..., str
     assert [line.split()[0] for line in tried.read_text().splitlines()] == ["0", "1", "2", "3"]
     assert len(trials) == 4
     assert not list(tried.parent.glob("Tuner/*/.checkpoints"))
-    assert search(path, seed=7)[1] == trials  # as if it had never been interrupted
+    assert search(path, seed=7)[1] == trials  # the same as an uninterrupted search
 
 
 @pytest.mark.parametrize(
@@ -267,4 +267,4 @@ def test_models_of_either_keras(
     assert best["values"]["units"] in (1, 2)
     said = "".join(capfd.readouterr())
     assert said.count(": val_loss ") == 2
-    assert "ms/step" not in said  # no lines of each fit
+    assert "ms/step" not in said  # no log lines from the individual fits

@@ -1,4 +1,4 @@
-"""`TrainingOptions` travel through TFX's execution properties unchanged, and say what is wrong with a value."""
+"""`TrainingOptions` pass through TFX's execution properties unchanged; invalid values are reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from generic_trainer import InputError, TrainingOptions
 
-# No field at its default.
+# Every field differs from its default.
 ALL = TrainingOptions(
     dialect="run_fn",
     isolate=False,
@@ -38,18 +38,18 @@ def test_defaults_need_no_properties() -> None:
 
 
 @pytest.mark.parametrize("options", [ALL, TrainingOptions(timeout=1.5), TrainingOptions(seed=0)])
-def test_properties_and_back_is_the_same(options: TrainingOptions) -> None:
+def test_properties_round_trip(options: TrainingOptions) -> None:
     assert TrainingOptions.from_exec_properties(options.to_exec_properties()) == options
 
 
 @pytest.mark.parametrize("options", [ALL, TrainingOptions(timeout=1.5, isolate=True), TrainingOptions(seed=0)])
-def test_properties_sent_as_strings_come_back_the_same(options: TrainingOptions) -> None:
+def test_properties_sent_as_strings_round_trip(options: TrainingOptions) -> None:
     strings = {name: str(value) for name, value in options.to_exec_properties().items()}
 
     assert TrainingOptions.from_exec_properties(strings) == options
 
 
-def test_properties_are_of_types_that_ml_metadata_stores() -> None:
+def test_properties_have_types_that_ml_metadata_stores() -> None:
     assert {type(value) for value in ALL.to_exec_properties().values()} == {str, int, float}
     assert ALL.to_exec_properties()["isolate"] == 0
     assert json.loads(ALL.to_exec_properties()["skip_checks"]) == ["answers", "finite"]
@@ -62,7 +62,7 @@ def test_none_and_empty_strings_mean_the_default(nothing: str | None) -> None:
     assert TrainingOptions.from_exec_properties(dict.fromkeys(names, nothing)) == TrainingOptions()
 
 
-def test_the_other_properties_of_a_trainer_are_left_alone() -> None:
+def test_the_other_properties_of_a_trainer_are_unchanged() -> None:
     properties = {"module_file": "m.py", "train_args": "{}", "custom_config": "null", "seed": 1}
 
     assert TrainingOptions.from_exec_properties(properties) == TrainingOptions(seed=1)
@@ -72,12 +72,12 @@ def test_the_other_properties_of_a_trainer_are_left_alone() -> None:
     ("value", "expected"),
     [(1, True), ("true", True), ("True", True), ("1", True), (1.0, True), (0, False), ("false", False), (0.0, False)],
 )
-def test_flags_come_in_many_spellings(value: Any, expected: bool) -> None:
+def test_flags_have_many_spellings(value: Any, expected: bool) -> None:
     assert TrainingOptions.from_exec_properties({"isolate": value}).isolate is expected
 
 
 @pytest.mark.parametrize(("value", "expected"), [(7, 7), (7.0, 7), ("7", 7), ("7.0", 7), ("-1", -1)])
-def test_a_seed_may_come_as_a_number_of_any_kind(value: Any, expected: int) -> None:
+def test_a_seed_may_be_a_number_of_any_type(value: Any, expected: int) -> None:
     assert TrainingOptions.from_exec_properties({"seed": value}).seed == expected
 
 
@@ -94,7 +94,7 @@ def test_a_seed_may_come_as_a_number_of_any_kind(value: Any, expected: int) -> N
         ("skip_checks", "3"),
     ],
 )
-def test_a_value_that_does_not_parse_is_named_with_its_property(name: str, value: str) -> None:
+def test_an_invalid_value_is_reported_with_its_property(name: str, value: str) -> None:
     with pytest.raises(InputError) as caught:
         TrainingOptions.from_exec_properties({name: value})
 
@@ -109,7 +109,7 @@ def test_a_value_that_does_not_parse_is_named_with_its_property(name: str, value
         ({"skip_checks": ("answer",)}, "Did you mean 'answers'?"),
     ],
 )
-def test_a_wrong_choice_is_answered_with_the_choices_and_the_nearest(wrong: dict[str, Any], near: str) -> None:
+def test_a_wrong_choice_is_reported_with_the_choices_and_the_nearest(wrong: dict[str, Any], near: str) -> None:
     with pytest.raises(InputError, match=r"choose from ") as caught:
         TrainingOptions(**wrong)
 
@@ -117,7 +117,7 @@ def test_a_wrong_choice_is_answered_with_the_choices_and_the_nearest(wrong: dict
     assert next(iter(wrong)) in str(caught.value)
 
 
-def test_a_wrong_choice_in_a_property_is_refused_too() -> None:
+def test_a_wrong_choice_in_a_property_is_rejected_too() -> None:
     with pytest.raises(InputError, match=r"keras='4': choose from auto, 2, 3\."):
         TrainingOptions.from_exec_properties({"keras": 4})
 
@@ -140,7 +140,7 @@ def test_workers_are_a_number_or_a_range(workers: Any, least_and_most: tuple[int
 
 
 @pytest.mark.parametrize("workers", ["0", "-1", "4:2", "two", "", "1:", "1:2:3", 1.5])
-def test_other_workers_are_refused(workers: Any) -> None:
+def test_invalid_workers_are_rejected(workers: Any) -> None:
     with pytest.raises(InputError, match="workers="):
         TrainingOptions(engine="ray", workers=workers)
 
@@ -148,21 +148,21 @@ def test_other_workers_are_refused(workers: Any) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"ps": -1}, {"cpus_per_worker": 0.0}, {"gpus_per_worker": -1.0}, {"max_failures": -2}]
 )
-def test_a_cluster_of_odd_size_is_refused(wrong: dict[str, Any]) -> None:
+def test_a_cluster_of_invalid_size_is_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
         TrainingOptions(engine="ray", **wrong)
 
 
-def test_what_only_a_cluster_has_needs_one() -> None:
+def test_cluster_options_need_a_cluster() -> None:
     with pytest.raises(InputError, match="workers='2' needs engine='ray'"):
         TrainingOptions(workers="2")
 
 
-def test_a_timeout_needs_a_process_of_its_own() -> None:
+def test_a_timeout_needs_a_subprocess() -> None:
     with pytest.raises(InputError, match="timeout needs isolate=True"):
         TrainingOptions(timeout=60, isolate=False)
 
 
-def test_options_cannot_be_changed_after_they_were_checked() -> None:
+def test_options_are_immutable() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         TrainingOptions().engine = "nowhere"  # type: ignore[misc]

@@ -108,7 +108,7 @@ class Pipeline:
         return self.result()
 
     def run_with(self, meanwhile: Callable[[], object]) -> CommandResult:
-        """Runs it, and calls a function while it trains."""
+        """Runs the pipeline and calls a function during training."""
         hold = self.folder / "hold"
         self.start("--custom-config", json.dumps({"hold": str(hold)}))
         end = time.monotonic() + 120
@@ -162,7 +162,7 @@ def pipeline(of_module: Pipeline) -> Iterator[Pipeline]:
 
 @contextlib.contextmanager
 def locked(store: pathlib.Path) -> Iterator[subprocess.Popen[str]]:
-    """Locks a SQLite file in another process during the block."""
+    """Locks a SQLite file in another process for the duration of the block."""
     command = [sys.executable, "-c", HOLDER, str(store)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
@@ -338,7 +338,7 @@ def test_a_mysql_server_that_stops_during_the_run(
 
 
 def _require_history(commands: Commands, server: mariadb.MariaDb) -> None:
-    """The history commands list the four runs, the second of which failed with the server."""
+    """The history commands list the four runs; the second failed with the server."""
     where = ["--metadata", server.url]
     listed = json.loads(commands.run("runs", *where, "--json").said)
     assert [run["status"] for run in listed] == ["succeeded", "succeeded", "interrupted", "succeeded"]

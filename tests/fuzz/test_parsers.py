@@ -1,7 +1,7 @@
-"""What fuzz/ holds of every parser: any bytes give right rows, or an error that says which file they are in.
+"""The invariant of fuzz/ for every parser: any bytes give correct rows, or an error that names the file.
 
-There atheris looks for what breaks it for minutes (`make fuzz`); here hypothesis tries a few hundred inputs, the same
-in every build, and what was found before.
+There, atheris searches for failures for minutes (`make fuzz`); here, hypothesis tries a few hundred inputs, the same
+in every build, and all inputs that failed before.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ quickly = settings(
 
 
 def parser(name: str) -> ModuleType:
-    """Imports a harness; its folder is no installed package."""
+    """Imports a harness; its folder is not an installed package."""
     if "fuzz" not in sys.modules:
         spec = importlib.util.spec_from_file_location("fuzz", FOLDER / "__init__.py")
         assert spec
@@ -38,7 +38,7 @@ def parser(name: str) -> ModuleType:
     return importlib.import_module(f"fuzz.{name}")
 
 
-def test_every_parser_that_takes_files_has_a_harness() -> None:
+def test_every_file_parser_has_a_harness() -> None:
     assert [
         *("conf", "config_file", "csv_columns", "elastic_job", "event_files", "example_rows"),
         *("reader_params", "recordio", "snappy", "text_lines", "tf_records"),
@@ -47,7 +47,7 @@ def test_every_parser_that_takes_files_has_a_harness() -> None:
 
 @st.composite
 def changed(draw: st.DrawFn, seeds: list[bytes]) -> bytes:
-    """A good input with some bytes changed, left out, doubled or put in, or cut off."""
+    """A valid input with some bytes changed, removed, duplicated or inserted, or truncated."""
     data = bytearray(draw(st.sampled_from(seeds)))
     for _ in range(draw(st.integers(1, 4))):
         place = draw(st.integers(0, len(data)))
@@ -66,7 +66,7 @@ def changed(draw: st.DrawFn, seeds: list[bytes]) -> bytes:
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_good_inputs_and_those_that_broke_it_before(name: str) -> None:
+def test_valid_inputs_and_past_failures(name: str) -> None:
     found = [FOLDER / "regressions" / file for file in REGRESSIONS if file.parts[0] == name]
     for data in [*parser(name).SEEDS, *(file.read_bytes() for file in found)]:
         parser(name).check(data)

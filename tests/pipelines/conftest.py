@@ -1,4 +1,4 @@
-"""Published schemas of manifests, a server that answers as a platform's API does, and ML Metadata of a pipeline."""
+"""Published schemas of manifests, a server that imitates a platform's API, and a pipeline's ML Metadata."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-# Seconds for each `run`; those of the demo are checked first, by the option.
+# The check takes seconds for each `run`, so only the demo's runs enable it, by the option.
 os.environ.setdefault("GENERIC_TRAINER_RUN_CHECK", "false")
 SCHEMAS = pathlib.Path(__file__).resolve().parent / "schemas"
 
 
 def _strict(schema: Any) -> Any:
-    """Forbids fields that the schema does not list, which Kubernetes itself would drop without a word."""
+    """Forbids fields that are not in the schema, which Kubernetes itself would drop silently."""
     if isinstance(schema, list):
         return [_strict(part) for part in schema]
     if not isinstance(schema, dict):
@@ -43,7 +43,7 @@ def require_valid() -> Callable[[Any, str], None]:
     def check(manifest: Any, name: str) -> None:
         if name not in schemas:
             schema = _strict(json.loads(gzip.decompress((SCHEMAS / f"{name}.json.gz").read_bytes())))
-            schema["properties"]["metadata"] = {"type": "object"}  # Kubernetes' own, which the definition leaves out
+            schema["properties"]["metadata"] = {"type": "object"}  # Kubernetes' own, which the definition omits
             schemas[name] = schema
         jsonschema.Draft7Validator(schemas[name]).validate(manifest)
 
@@ -64,7 +64,7 @@ def iris_csv(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 class Api:
-    """An HTTP server on this machine that keeps what it was asked, and answers as it is told."""
+    """A local HTTP server that records its requests and returns configured answers."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
@@ -107,7 +107,7 @@ def api() -> Iterator[Api]:
 
 @dataclasses.dataclass
 class Metadata:
-    """A store of ML Metadata in a pipeline root, written as TFX writes it, step by step."""
+    """A store of ML Metadata in a pipeline root, written step by step as TFX does."""
 
     root: pathlib.Path
 
@@ -132,7 +132,7 @@ class Metadata:
         state: str = "COMPLETE",
         **properties: Any,
     ) -> dict[str, Any]:
-        """Writes an execution; outputs are (type, properties), or artifacts that come from the cache."""
+        """Writes an execution; outputs are (type, properties), or artifacts from the cache."""
         execution = self.proto.Execution(type_id=self._execution_type(node), name=str(uuid.uuid4()))
         execution.last_known_state = self.proto.Execution.State.Value(state)
         _set(execution.custom_properties, properties)
@@ -181,8 +181,8 @@ def _set(properties: Any, values: dict[str, Any]) -> None:
 
 @pytest.fixture(scope="session")
 def metadata(tmp_path_factory: pytest.TempPathFactory) -> Metadata:
-    """Five runs of a pipeline: a model that was pushed; the same from the cache, refused; a failure; a model that was
-    trained from the first, compared with it and pushed; and one that is still on.
+    """Five runs of a pipeline: a pushed model; the same model from the cache, not blessed; a failure; a model trained
+    from the first, compared with it and pushed; and a run in progress.
     """
     written = Metadata(tmp_path_factory.mktemp("history") / "root")
     examples = written.step("run-1", "ExampleGen", {}, {"examples": ("Examples", {"span": 7})})

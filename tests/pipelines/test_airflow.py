@@ -1,4 +1,4 @@
-"""The example DAG in Airflow itself, in the lane that has it: `make test-airflow`."""
+"""The example DAG in Airflow itself, in the environment with Airflow: `make test-airflow`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Airflow = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def airflow(tmp_path: pathlib.Path, taxi_csv: pathlib.Path) -> Airflow:
-    """Runs Python or Airflow's command with a home of their own, whose DAGs are the example."""
+    """Runs Python or Airflow's command with a separate AIRFLOW_HOME whose DAGs are the example."""
     home = tmp_path / "airflow"
     (home / "dags").mkdir(parents=True)
     shutil.copy(DAG_FILE, home / "dags")

@@ -1,4 +1,4 @@
-"""Checkpoints that are written in the background: what stands in them, and what is left when something goes wrong."""
+"""Checkpoints written in the background: their content, and what remains after a failure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-# Saves, changes what it saved at once, and looks at what was written. Prints {name: what was found}.
+# Saves, changes the saved values at once, and reads the files back. Prints {name: result}.
 PROGRAM = """
 import json, os, sys
 import numpy as np
@@ -112,7 +112,7 @@ except KeyError as error:
     found["not hidden"] = str(error)
 print(json.dumps(found))
 """
-# Is killed by itself while the second checkpoint is half written; what it prints first is what it restored.
+# Kills itself while the second checkpoint is half written; first prints what it restored.
 KILLED = """
 import os, signal, sys
 import tensorflow as tf
@@ -132,7 +132,7 @@ with AsyncCheckpoints(state, sys.argv[1], max_to_keep=1) as checkpoints:
                 pass
             os.kill(os.getpid(), signal.SIGKILL)
 """
-# Trains the same Estimator with its own hook and with ours. Prints what both left.
+# Trains the same Estimator with its own hook and with ours. Prints the files that both wrote.
 ESTIMATOR = """
 import hashlib, json, os, sys
 from generic_trainer.executors.estimator import restore_estimator
@@ -213,13 +213,13 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_a_checkpoint_holds_one_step_whatever_training_does_meanwhile(found: dict[str, Any]) -> None:
     assert found["at first"] is None
     assert found["path"] == found["latest"] == "ckpt-7"
-    assert found["values"] == [7, 7, 7, "6"]  # saved after the seventh step; an eighth followed at once
+    assert found["values"] == [7, 7, 7, "6"]  # saved after the seventh step; an eighth followed immediately
     assert found["weights"] is True
     assert found["position"] == "49"
 
 
 @pytest.mark.legacy
-def test_its_files_are_those_of_tensorflow(found: dict[str, Any]) -> None:
+def test_its_files_equal_those_of_tensorflow(found: dict[str, Any]) -> None:
     files = [f"ckpt-{step}.{part}" for step in (5, 7) for part in ("data-00000-of-00001", "index")]
     assert found["kept"] == ["checkpoint", *files]
     assert found["same names"] is True
@@ -239,7 +239,7 @@ def test_a_mismatching_checkpoint_error_names_the_variable(found: dict[str, Any]
 
 
 @pytest.mark.legacy
-def test_a_write_that_fails_is_raised_by_the_next_save_and_leaves_the_last_good_one(found: dict[str, Any]) -> None:
+def test_a_failed_write_is_raised_by_the_next_save_and_keeps_the_last_good_checkpoint(found: dict[str, Any]) -> None:
     message, cause, latest = found["next"]
     assert "here/ckpt-20 could not be written: " in message
     assert "ckpt-20_temp" in message
@@ -251,7 +251,7 @@ def test_a_write_that_fails_is_raised_by_the_next_save_and_leaves_the_last_good_
 @pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.legacy
-def test_a_process_that_is_killed_while_it_writes_leaves_the_last_whole_one(tmp_path: pathlib.Path) -> None:
+def test_a_process_killed_during_a_write_leaves_the_last_complete_checkpoint(tmp_path: pathlib.Path) -> None:
     assert run(KILLED, tmp_path, "be killed", code=-signal.SIGKILL) == "0 {0.0}\n"
     assert (tmp_path / "ckpt-2_temp").exists()
     assert run(KILLED, tmp_path) == "1 {1.0}\n"
@@ -284,12 +284,12 @@ assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 @pytest.mark.thorough
-def test_an_estimator_leaves_what_its_own_hook_would_have_left(tmp_path: pathlib.Path) -> None:
+def test_an_estimator_writes_the_same_files_as_its_own_hook(tmp_path: pathlib.Path) -> None:
     found = json.loads(run(ESTIMATOR, tmp_path).splitlines()[-1])
     for kind in ("alone", "evaluated", "listened to"):
         assert found[f"{kind}, ours"] == found[f"{kind}, theirs"]
     assert found["alone, ours"]["state"] == ["model.ckpt-6", "model.ckpt-8"]
-    # A listener finds the checkpoint that it is told of, whole.
+    # A listener finds each announced checkpoint complete.
     heard = found["listened to, ours"]["heard"]
     saved = [[["before", step], [f"model.ckpt-{step}", step]] for step in (0, 3, 6, 8)]
     assert heard == [*(one for pair in saved for one in pair), ["model.ckpt-8", "end"]]

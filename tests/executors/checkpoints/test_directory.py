@@ -1,4 +1,4 @@
-"""The folder of a training's checkpoints: the same for its next try, another one for another training, and cleared."""
+"""The checkpoint folder of a training: reused on retry, separate per training, and deleted on success."""
 
 from __future__ import annotations
 
@@ -47,9 +47,7 @@ def test_the_place_does_not_depend_on_the_execution(model_run: str, root: str | 
     assert step_checkpoint_root(model_run) == (root or "/runs/penguin-20240102030405/Trainer/model_run/.checkpoints")
 
 
-def test_the_key_follows_code_data_and_arguments_and_nothing_else(
-    module: Callable[..., str], tmp_path: pathlib.Path
-) -> None:
+def test_the_key_depends_only_on_code_data_and_arguments(module: Callable[..., str], tmp_path: pathlib.Path) -> None:
     (tmp_path / "data").write_text("1,2")
 
     def identity(source: str = "import helper", helper: str = "X = 1", timeout: float = 9, **given: Any) -> Identity:
@@ -82,7 +80,7 @@ def test_the_key_follows_code_data_and_arguments_and_nothing_else(
 
 @pytest.fixture
 def step(tmp_path: pathlib.Path) -> Callable[..., Any]:
-    """A step's folder of checkpoints, with a model run that is new each time."""
+    """A step's checkpoint folder, with a new model run each time."""
     numbers = iter(range(100))
 
     def opened(identity: Identity = THIS, is_estimator: bool = False) -> Any:
@@ -95,7 +93,7 @@ def step(tmp_path: pathlib.Path) -> Callable[..., Any]:
 
 
 def break_off(step: Any, name: str = "ckpt-1") -> pathlib.Path:
-    """Saves something, and breaks off."""
+    """Saves a file, then raises."""
     with pytest.raises(KeyboardInterrupt), step as folder:  # noqa: PT012
         pathlib.Path(folder.path, name).write_text(name)
         pathlib.Path(folder.model_run_dir, name).write_text(name)
@@ -103,7 +101,7 @@ def break_off(step: Any, name: str = "ckpt-1") -> pathlib.Path:
     return pathlib.Path(folder.path)
 
 
-def test_a_try_finds_what_the_one_before_left_and_success_clears_it(step: Callable[..., Any]) -> None:
+def test_a_retry_finds_the_checkpoints_and_success_deletes_them(step: Callable[..., Any]) -> None:
     left = break_off(step())
     assert left.name == THIS.key
     other = Identity({**THIS.parts, "code of taxi.py": "34"})
@@ -116,7 +114,7 @@ def test_a_try_finds_what_the_one_before_left_and_success_clears_it(step: Callab
     assert not left.parent.exists()
 
 
-def test_an_estimator_works_there_and_its_files_end_in_the_model_run(step: Callable[..., Any]) -> None:
+def test_an_estimator_trains_there_and_its_files_move_to_the_model_run(step: Callable[..., Any]) -> None:
     break_off(step(is_estimator=True), "graph.pbtxt")
     with step(is_estimator=True) as folder:
         work = pathlib.Path(folder.model_run_dir)
@@ -137,12 +135,12 @@ def other_process() -> Iterator[int]:
 
 
 def mark(folder: pathlib.Path, **changes: Any) -> None:
-    """Changes who is noted to use a folder."""
+    """Changes the record of the process that uses a folder."""
     path = folder / "in_use.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def test_old_ones_go_when_a_step_begins_but_none_that_is_in_use(step: Callable[..., Any], other_process: int) -> None:
+def test_a_new_step_deletes_old_folders_that_are_not_in_use(step: Callable[..., Any], other_process: int) -> None:
     folders = {name: break_off(step(Identity({"name": name}))) for name in ("old", "new", "dead", "used", "held")}
     (unknown := folders["old"].parent / "not-ours").mkdir()
     long_ago = time.time() - (directory.KEPT_DAYS + 1) * DAY
@@ -168,11 +166,11 @@ def test_a_folder_in_use_is_not_shared(
         assert folder.path == f"{left}-2"
         with step() as third:
             assert third.path == f"{left}-3"
-    mark(left, ended=False, process=other_process, started=f"{began}0")  # an earlier process of that number
+    mark(left, ended=False, process=other_process, started=f"{began}0")  # an earlier process with the same PID
     with step() as folder:
         assert folder.path == str(left)
 
-    # A machine that is silent counts as gone; one that gives signs of life does not.
+    # A machine without heartbeats counts as gone; one that sends them does not.
     monkeypatch.setattr(directory, "HEARTBEAT_SECONDS", 0.2)
     left = break_off(step())
     mark(left, ended=False, host="another", time=time.time())
@@ -196,7 +194,7 @@ def test_a_run_marks_its_folder_as_in_use(step: Callable[..., Any], monkeypatch:
         assert json.loads(path.read_text())["time"] > first["time"]
 
 
-def test_outside_of_pipelines_another_trainings_checkpoints_are_moved_aside(
+def test_outside_pipelines_checkpoints_of_another_training_are_moved_aside(
     module: Callable[..., str], iris: Any, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def try_(source: str, **given: Any) -> None:
@@ -229,15 +227,15 @@ def test_outside_of_pipelines_another_trainings_checkpoints_are_moved_aside(
     said = f"The checkpoints in {folder} belong to a different training: code of trainer_module.py; "
     said += "custom_config.rate (None, "
     assert f"{said}now 0.1). They were moved to {folder}.1; training starts from the beginning." in caplog.text
-    assert "Format-Serving" not in caplog.text  # there is nothing in it
+    assert "Format-Serving" not in caplog.text  # it is empty
     assert sorted(os.listdir(f"{folder}.1")) == ["checkpoint.json", "ckpt-0", "ckpt-1"]
     assert fingerprint.read(str(folder)) != fingerprint.read(f"{folder}.1")
     (folder / "checkpoint.json").write_text("{")
     try_(leave)
-    assert (folder / "ckpt-1").exists()  # nothing tells what it was made by
+    assert (folder / "ckpt-1").exists()  # the file that identifies its training is unreadable
 
 
-def test_it_is_the_same_on_a_file_system_of_tensorflows() -> None:
+def test_it_works_on_a_tensorflow_file_system() -> None:
     runs = f"ram://{uuid.uuid4().hex}/Trainer/model_run"
 
     def try_(number: int, found: list[str], error: type[Exception] | None = None) -> str:

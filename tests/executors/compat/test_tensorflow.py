@@ -1,4 +1,4 @@
-"""Every private name of TensorFlow that is used, called on something small: a release that changes one fails here."""
+"""Calls every private TensorFlow name that the code uses, so that a release that changes one fails here."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_eager_mode_enables_eager_execution_within_a_graph() -> None:
             assert tf.constant(3).numpy() == 3
 
 
-def test_eager_mode_works_where_eager_execution_is_disabled_for_good() -> None:
+def test_eager_mode_works_where_eager_execution_is_permanently_disabled() -> None:
     program = """
         import tensorflow as tf
         from generic_trainer.executors.compat.tensorflow import eager_mode
@@ -57,7 +57,7 @@ def test_eager_mode_works_where_eager_execution_is_disabled_for_good() -> None:
     assert _run(program) == 3
 
 
-def test_the_seed_generator_is_the_one_that_operations_without_a_seed_draw_from() -> None:
+def test_operations_without_a_seed_use_the_seed_generator() -> None:
     tf.random.set_seed(3)
     generator = compat.seed_generator()
     assert generator is not None
@@ -66,13 +66,13 @@ def test_the_seed_generator_is_the_one_that_operations_without_a_seed_draw_from(
     assert generator.getstate() != before
 
 
-def test_memory_of_a_tensor_is_its_own() -> None:
+def test_tensor_memory_is_not_shared() -> None:
     tensor = tf.raw_ops.Empty(shape=[3], dtype=tf.float32)
     compat.memory_of(tensor)[...] = [1, 2, 3]
     assert tensor.numpy().tolist() == [1, 2, 3]
 
 
-def test_gathered_tensors_are_those_of_the_checkpoint_by_their_keys() -> None:
+def test_gathered_tensors_equal_those_of_the_checkpoint_by_key() -> None:
     variable = tf.Variable([1.0, 2.0])
     tensors, is_all = compat.gathered_tensors(tf.train.Checkpoint(weights=variable))
     assert is_all
@@ -83,7 +83,7 @@ def test_gathered_tensors_are_those_of_the_checkpoint_by_their_keys() -> None:
     assert value.numpy().tolist() == [1.0, 2.0]
 
 
-def test_a_checkpoint_manager_takes_a_managed_checkpoint(tmp_path: pathlib.Path) -> None:
+def test_a_checkpoint_manager_accepts_a_managed_checkpoint(tmp_path: pathlib.Path) -> None:
     class Other(compat.ManagedCheckpoint):
         def __init__(self) -> None:
             self.inner = tf.train.Checkpoint(step=tf.Variable(7))
@@ -122,7 +122,7 @@ def test_write_graph_leaves_out_the_variables(tmp_path: pathlib.Path) -> None:
     assert not list(tmp_path.glob("variables/*"))
 
 
-def test_a_builder_takes_a_graph_without_variables_once_they_are_marked_as_written(tmp_path: pathlib.Path) -> None:
+def test_a_builder_accepts_a_graph_without_variables_if_they_are_marked_as_written(tmp_path: pathlib.Path) -> None:
     with tf.Graph().as_default():
         tf.constant(1)
         builder = tf.compat.v1.saved_model.Builder(str(tmp_path / "model"))
@@ -149,12 +149,12 @@ def test_decode_structure_returns_the_specs_of_a_functions_arguments(saved_model
     assert (({"x": tf.TensorSpec([None], tf.float32, "x")},), {}) in found
 
 
-def test_ops_are_registered_or_not() -> None:
+def test_registered_and_unregistered_ops_are_distinguished() -> None:
     assert compat.is_registered_op("MatMul")
     assert not compat.is_registered_op("NoSuchOp")
 
 
-def test_pipelines_report_where_they_are_built_and_what_they_parse() -> None:
+def test_input_pipelines_report_their_location_and_their_parsers() -> None:
     spec = {"x": tf.io.FixedLenFeature([], tf.float32)}
     record = tf.train.Example(
         features=tf.train.Features(feature={"x": tf.train.Feature(float_list=tf.train.FloatList(value=[3.0]))})
@@ -214,7 +214,7 @@ def test_parameter_servers_have_a_coordinator() -> None:
     assert _run(program) == 1
 
 
-def test_feature_columns_are_of_the_base_classes_and_survive_serializing() -> None:
+def test_feature_columns_have_the_base_classes_and_survive_serialization() -> None:
     present, first = compat.categorical_column_bases()
     ids = tf.feature_column.categorical_column_with_identity("city", 3)
     assert isinstance(ids, present)
@@ -233,7 +233,7 @@ def _address() -> str:
 
 
 def _run(program: str) -> Any:
-    """Runs a program in a process of its own; returns the JSON in its last line."""
+    """Runs a program in a subprocess; returns the JSON in its last line."""
     return _result(_start(program))
 
 

@@ -1,4 +1,4 @@
-"""Which dialect a module speaks, and what a module is told that speaks none, or two."""
+"""Detection of a module's dialect, and the errors if there is none or if there are two."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def module_with(source: str) -> ModuleType:
 
 
 class Other(dialects.Dialect):
-    """A third party's dialect: `fit_fn(fn_args, more)`."""
+    """A third-party dialect: `fit_fn(fn_args, more)`."""
 
     needs = "a function fit_fn(fn_args, more)"
 
@@ -48,7 +48,7 @@ def test_the_evidence_decides() -> None:
     assert (name, run(FnArgs())) == ("other", "more")
 
 
-def test_a_function_by_another_name() -> None:
+def test_a_function_with_another_name() -> None:
     name, reason, run = choose("def run_fn(a): return 1\ndef train_it(fn_args): return 2", function="train_it")
     assert (name, reason, run(FnArgs())) == ("run_fn", "the function train_it was requested", 2)
 
@@ -69,7 +69,7 @@ def test_a_module_with_both_keeps_its_run_fn() -> None:
     assert (name, reason) == ("trainer_fn", "the function other takes fn_args and schema")
 
 
-def test_a_conf_is_dlrovers_unless_its_module_grew_a_run_fn() -> None:
+def test_a_conf_is_dlrovers_unless_its_module_has_a_run_fn() -> None:
     every = dialects.installed()
     conf = "def model_fn(features, labels): 1\nclass C:\n    classifier_class = train_set = eval_set = 1\n"
     for source, function, expected in (
@@ -82,7 +82,7 @@ def test_a_conf_is_dlrovers_unless_its_module_grew_a_run_fn() -> None:
         assert dialects.choose(module_with(source), function, TrainingOptions(), every)[0] == expected
 
 
-def test_none_says_what_was_found_and_what_is_needed() -> None:
+def test_no_dialect_is_reported_with_what_was_found_and_what_is_needed() -> None:
     with pytest.raises(ModuleError) as caught:
         choose("def run_fun(fn_args): pass\ndef build(): pass")
     assert str(caught.value) == (
@@ -96,7 +96,7 @@ def test_none_says_what_was_found_and_what_is_needed() -> None:
         choose("x = 1")
 
 
-def test_two_have_to_be_chosen_from() -> None:
+def test_two_dialects_require_a_choice() -> None:
     source = "def run_fn(fn_args): return 1\ndef fit_fn(fn_args, more): return 2"
     with pytest.raises(ModuleError, match=r"more than one dialect: other \(it defines fit_fn\); run_fn \(it defines"):
         choose(source)
@@ -114,11 +114,11 @@ def test_the_wrong_arity_names_file_and_line(source: str) -> None:
         choose("\n" + source)
 
 
-def test_asking_for_a_dialect_that_does_not_fit() -> None:
+def test_requesting_a_dialect_that_does_not_fit() -> None:
     with pytest.raises(ModuleError, match="has no function 'run_fn'"):
         choose("x = 1", dialect="run_fn")
 
 
-def test_ours_are_registered_as_entry_points() -> None:
+def test_built_in_dialects_are_registered_as_entry_points() -> None:
     assert {entry.name for entry in importlib.metadata.entry_points(group=dialects.GROUP)} >= {"run_fn", "trainer_fn"}
     assert isinstance(dialects.installed()["run_fn"], RunFnDialect)

@@ -1,7 +1,7 @@
-"""A dialect in a package of its own works like the built-in ones: in training, `check`, `convert`, `init` and hints.
+"""A dialect in a separate package works like the built-in ones: in training, `check`, `convert`, `init` and hints.
 
-Four distributions are on the PYTHONPATH of the commands and of nothing else: the documented example plain_keras, one
-in the form of release 0.1, one that cannot be imported, and one that fails whatever it is asked.
+Four distributions are on the PYTHONPATH of the commands only: the documented example plain_keras, one in the form of
+release 0.1, one that cannot be imported, and one whose methods all raise.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def titled(path: str) -> str:
-    """Returns a file that the documentation shows."""
+    """Returns a file shown in the documentation."""
     block = re.search(
         rf'^```\w+ title="{re.escape(path)}"\n(.*?)^```$', PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE
     )
@@ -121,7 +121,7 @@ def test_a_module_trains_and_its_record_names_the_dialect(run: Run, folder: path
 
 
 @pytest.mark.slow
-def test_check_shows_its_warnings_and_tries_it(run: Run, folder: pathlib.Path, iris: Any) -> None:
+def test_check_shows_its_warnings_and_runs_it(run: Run, folder: pathlib.Path, iris: Any) -> None:
     files = ("--train-files", iris.train, "--eval-files", iris.eval)
     done = run("check", "iris_plain.py", *files, "--custom-config", '{"epoch": 2}', "--json")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -146,7 +146,7 @@ def test_convert_writes_a_run_fn_that_trains(run: Run, folder: pathlib.Path, iri
     assert verdicts["dialect"] == "run_fn: it defines run_fn"
 
 
-def test_convert_names_it_among_the_forms(run: Run, folder: pathlib.Path) -> None:
+def test_convert_lists_it_among_the_forms(run: Run, folder: pathlib.Path) -> None:
     (folder / "empty.py").write_text("def build_modle():\n    pass\n")
     done = run("convert", "empty.py")
     assert done.returncode == 2
@@ -199,7 +199,7 @@ CHOOSE = """
 """
 
 
-def test_misspellings_of_its_entry_points_are_pointed_out(python: Callable[[str], Any], folder: pathlib.Path) -> None:
+def test_misspelled_entry_points_are_reported(python: Callable[[str], Any], folder: pathlib.Path) -> None:
     (folder / "some_module.py").write_text("def build_modle(): pass\n")
     kind, text = python(CHOOSE + "\n    print(json.dumps(result()))")
     assert kind == "ModuleError"
@@ -210,7 +210,7 @@ def test_misspellings_of_its_entry_points_are_pointed_out(python: Callable[[str]
     assert "Did you mean" not in text  # the name is right; FEATURES and LABEL are missing
 
 
-def test_check_looks_at_its_signatures_and_errors(python: Callable[[str], Any], folder: pathlib.Path) -> None:
+def test_check_inspects_its_signatures_and_errors(python: Callable[[str], Any], folder: pathlib.Path) -> None:
     names = "FEATURES, LABEL = {features}, 'b'\ndef build_model(units=8): pass\ndef fit_fn(fn_args): pass\n"
     (folder / "some_module.py").write_text(names.format(features="('a',)"))
     found = python(
@@ -248,7 +248,7 @@ def test_the_form_of_release_0_1_still_works(python: Callable[[str], Any], folde
     assert found == [["old_form", "it defines fit_fn"], 7, ["a function fit_fn(fn_args)", ["fit_fn"], [], []]]
 
 
-def test_a_broken_package_is_named_and_fails_nothing_else(
+def test_a_broken_package_is_reported_and_affects_nothing_else(
     run: Run, python: Callable[[str], Any], folder: pathlib.Path
 ) -> None:
     (folder / "some_module.py").write_text("def run_fn(fn_args): pass\n")
@@ -268,7 +268,7 @@ def test_a_broken_package_is_named_and_fails_nothing_else(
     assert f"broken_form needs its own package, but {cause}" in missing[1]
 
 
-def test_a_dialect_that_fails_is_named_and_fails_nothing_else(
+def test_a_failing_dialect_is_reported_and_affects_nothing_else(
     run: Run, environment: dict[str, str], folder: pathlib.Path
 ) -> None:
     (folder / "some_module.py").write_text("def trainer_fn(fn_args, schema): pass\n")

@@ -1,4 +1,4 @@
-"""A worker in a process of its own: its result, its lines, its exception and its end."""
+"""A worker in a subprocess: its result, its output, its exception and its exit."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ def test_the_result_comes_back_from_both_engines(worker) -> None:
     os.environ.pop("SEEN")
 
 
-def test_the_process_has_the_arguments_of_this_one_unless_it_is_given_others(
-    worker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_process_inherits_the_arguments_unless_others_are_given(worker, monkeypatch: pytest.MonkeyPatch) -> None:
     name = worker("import sys\ndef execute(request): return {'argv': sys.argv, 'request': request}")
     monkeypatch.setattr(sys, "argv", ["pipeline.py", "--units=3"])
     assert child_process.run(name, {}) == {"argv": ["pipeline.py", "--units=3"], "request": {}}
@@ -85,7 +83,7 @@ def test_lines_arrive_whole_and_in_order(worker, capsys: pytest.CaptureFixture[s
     ]
 
 
-def test_quiet_shows_the_lines_only_when_it_ends_badly(worker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_shows_the_lines_only_on_failure(worker, capsys: pytest.CaptureFixture[str]) -> None:
     child_process.run(worker("def execute(request): print('hello'); return {}"), {}, quiet=True)
     assert "hello" not in "".join(capsys.readouterr())
     name = worker("import os\ndef execute(request): print('last words', flush=True); os._exit(7)", "bad_worker")
@@ -128,7 +126,7 @@ def test_a_crash_after_the_result_does_not_lose_it(worker) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-def test_a_killed_process_is_named_as_such(worker, number: signal.Signals) -> None:
+def test_a_killed_process_is_reported_as_killed(worker, number: signal.Signals) -> None:
     name = worker(f"import os\ndef execute(request): os.kill(os.getpid(), {int(number)})")
     with pytest.raises(TrainingProcessError, match=f"ended by {number.name} before it had finished"):
         child_process.run(name, {})
@@ -208,7 +206,7 @@ WAITED_FOR = {
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_a_process_that_has_its_result_is_ended_whatever_keeps_it_from_exiting(worker, caplog) -> None:
+def test_a_process_with_a_result_is_ended_whatever_keeps_it_from_exiting(worker, caplog) -> None:
     name = worker(HANGING_AT_THE_END)
     outputs = {by: io.StringIO() for by in WAITED_FOR}
 
@@ -273,10 +271,10 @@ def test_a_child_forked_by_the_module_returns_no_result(worker) -> None:
 
 
 @pytest.mark.parametrize("forked", [False, True])
-def test_the_request_is_on_no_disk_while_the_worker_runs(
+def test_the_request_is_not_on_disk_while_the_worker_runs(
     worker, forked: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that a process that is killed leaves no configuration in clear behind."""
+    """A killed process must not leave its configuration on disk in plain text."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     name = worker(f"""

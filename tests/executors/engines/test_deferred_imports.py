@@ -1,4 +1,4 @@
-"""Imports that are put off: nobody notices, but for the time."""
+"""Deferred imports behave like normal ones, except for the time at which they run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from generic_trainer.executors.engines.deferred_imports import deferred
 
 @pytest.fixture
 def package(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A package that is slow to import and counts how often that happens, and one that binds it."""
+    """A package that is slow to import and counts its imports, and a module that binds it."""
     folder = tmp_path / "slow_package"
     folder.mkdir()
     (folder / "__init__.py").write_text(
@@ -37,7 +37,7 @@ def imported(tmp_path: pathlib.Path) -> int:
     return len(log.read_text()) if log.exists() else 0
 
 
-def test_a_package_is_imported_when_it_is_touched_and_once(package: str, tmp_path: pathlib.Path) -> None:
+def test_a_package_is_imported_once_on_first_access(package: str, tmp_path: pathlib.Path) -> None:
     with deferred([package]):
         binds_it = importlib.import_module("binds_it")
         assert package in sys.modules
@@ -56,7 +56,7 @@ def test_a_package_is_imported_when_it_is_touched_and_once(package: str, tmp_pat
     assert "value" in dir(binds_it.slow_package)
 
 
-def test_a_part_of_it_brings_the_package(package: str, tmp_path: pathlib.Path) -> None:
+def test_importing_a_submodule_imports_the_package(package: str, tmp_path: pathlib.Path) -> None:
     with deferred([package]):
         import slow_package.inner
 
@@ -64,7 +64,7 @@ def test_a_part_of_it_brings_the_package(package: str, tmp_path: pathlib.Path) -
     assert imported(tmp_path) == 1
 
 
-def test_what_is_not_installed_is_missed_at_once() -> None:
+def test_a_missing_package_is_reported_immediately() -> None:
     with deferred(["no_such_package"]), pytest.raises(ModuleNotFoundError, match="no_such_package"):
         importlib.import_module("no_such_package")
 
@@ -72,7 +72,7 @@ def test_what_is_not_installed_is_missed_at_once() -> None:
 @pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("keras", ["0", "1"])
-def test_tensorflow_and_keras_work_as_ever_with_it(keras: str, tmp_path: pathlib.Path) -> None:
+def test_tensorflow_and_keras_work_unchanged_with_it(keras: str, tmp_path: pathlib.Path) -> None:
     if keras == "1":
         pytest.importorskip("tf_keras", reason="Keras 2 is TensorFlow's own here")
     program = """

@@ -1,4 +1,4 @@
-"""Workers that are forked from a process with TensorFlow in it: as good as fresh ones, and as sure to end."""
+"""Workers forked from a process that has imported TensorFlow: isolated like new processes, and reliably ended."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run(worker: str, request: dict[str, Any] | None = None, **variables: str) ->
     return child_process.run(worker, request or {}, environment=variables, forked=True)
 
 
-def test_workers_of_one_server_are_strangers_to_each_other(
+def test_workers_of_one_server_are_isolated_from_each_other(
     worker: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TF_CONFIG", "")  # may differ from worker to worker
@@ -73,7 +73,7 @@ def test_workers_of_one_server_are_strangers_to_each_other(
     assert first["stand_ins"] == []
     for one, other in zip(first["random"], second["random"], strict=True):
         assert one != other
-    # Another environment may matter to what is imported: another server.
+    # The environment can affect imports, so a different one needs another server.
     third = run(worker, SEEN_BY_WORKER="yes")
     assert third["seen"] == "yes"
     assert third["server"] != second["server"]
@@ -132,12 +132,12 @@ def test_where_imports_fail_a_new_python_process_reports_the_reason(
     worker: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "tensorflow.py").write_text("raise ImportError('this TensorFlow is broken')")
-    monkeypatch.setenv("BROKEN", "1")  # a server of its own
+    monkeypatch.setenv("BROKEN", "1")  # a separate server
     with pytest.raises(ImportError, match="this TensorFlow is broken"):
         run(worker)
 
 
-def test_it_can_be_turned_off(worker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_can_be_disabled(worker: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GENERIC_TRAINER_FORK_SERVER", "0")
     found = run(worker)
     assert found["there"] is False

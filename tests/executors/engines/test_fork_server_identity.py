@@ -1,4 +1,4 @@
-"""A forked worker inherits what a new process of the caller would at that moment: user, limits, umask, folder."""
+"""A forked worker inherits what a new subprocess of the caller would at that moment: user, limits, umask, folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux fork
 
 NOBODY = 65534
 
-# A worker, and a program that prints the same about itself.
+# A worker, and a program that prints the same facts about itself.
 ABOUT = """
     import json, os, resource, sys
 
@@ -54,7 +54,7 @@ ABOUT = """
         print(json.dumps(about()))
 """
 
-# Compares the two after each change that its arguments name.
+# Compares the two after each change named in its arguments.
 COMPARE = """
     import concurrent.futures, ctypes, json, os, resource, shutil, signal, subprocess, sys, tempfile, time
     from generic_trainer.executors.engines import child_process, fork_server
@@ -114,7 +114,7 @@ OF_ROOT = {
 
 @pytest.fixture
 def folder() -> Iterator[pathlib.Path]:
-    """Yields a folder for all users; pytest's are of one user."""
+    """Yields a folder that all users can read; pytest's are private to one user."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         folder.chmod(0o777)
@@ -158,7 +158,7 @@ def test_a_module_never_runs_as_the_user_that_the_caller_was_before(folder: path
 
 
 def python_for_all(folder: pathlib.Path) -> list[str]:
-    """Returns a command under which any user can run this Python, as where it lies in root's home."""
+    """Returns a command with which any user can run this Python, even if it is in root's home."""
     python = pathlib.Path(sys.executable).resolve()
     hidden = [parent for parent in reversed(python.parents) if not parent.stat().st_mode & 1]
     before: list[str] = []

@@ -1,4 +1,4 @@
-"""What a process prints is forwarded as it comes: whole lines, in bounded memory, without known secrets."""
+"""A process's output is forwarded immediately: in whole lines, with bounded memory, and with known secrets masked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST = forwarding._LONGEST_LINE
 
 
 class Pieces(io.TextIOBase):
-    """A sink that keeps what each call wrote."""
+    """A sink that records each write."""
 
     def __init__(self) -> None:
         self.written: list[str] = []
@@ -97,7 +97,7 @@ def test_a_secret_split_across_chunks_or_writes_is_masked(secret: str) -> None:
             lines = forwarding._Lines("")
             pieces = [lines.add(chunk.encode()) for chunk in chunks] + [lines.add(b"", is_last=True)]
             assert "".join(pieces) == "".join(chunks).replace(secret, "***")
-    assert forward([secret[:9].encode()]).text == secret[:9]  # nothing is held back for ever
+    assert forward([secret[:9].encode()]).text == secret[:9]  # nothing is held back forever
 
 
 def test_what_a_process_wrote_before_its_end_arrives_although_a_child_keeps_the_pipe(
@@ -119,7 +119,7 @@ def test_what_a_process_wrote_before_its_end_arrives_although_a_child_keeps_the_
         assert re.search(rf"training process has ended.* process {child} \(sleep 1000\)", caplog.text)
 
 
-def test_the_last_text_is_kept_and_no_more() -> None:
+def test_only_the_last_text_is_kept() -> None:
     last = forwarding.LastText(1000)
     for number in range(5001):
         last.write(f"line {number}\n")

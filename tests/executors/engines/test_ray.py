@@ -28,8 +28,8 @@ ray = pytest.importorskip("ray")
 Command = Callable[..., subprocess.CompletedProcess[str]]
 MODULES = pathlib.Path(__file__).resolve().parents[3] / "module_files"
 
-# The example, whose worker 1 is the slower one, and is killed at its 75th step, so in the first try only; one of its
-# helpers lies beside it.
+# The example with a slower worker 1, which is killed at its 75th step on the first attempt only; one of its helpers is
+# in the module's folder.
 KILLED = """
     import os
     import signal
@@ -57,7 +57,7 @@ KILLED = """
         return digits_workers.run_fn(fn_args)
 """
 
-# Trains until a file is there; all workers see it at the same step.
+# Trains until a file exists; all workers see it at the same step.
 UNTIL_ENOUGH = """
     import os
     import time
@@ -109,7 +109,7 @@ def record_of(output: pathlib.Path, folder: str = "model_run") -> dict[str, Any]
 def test_a_worker_that_dies_changes_nothing(
     command: Command, module: Callable[..., str], digits: Any, tmp_path: pathlib.Path
 ) -> None:
-    """Two workers, of which one is killed, come to the loss of one worker on the same global batches."""
+    """Two workers, one of which is killed, reach the loss of one worker on the same global batches."""
     data = ["--train-files", digits.train, "--eval-files", digits.eval, "--train-steps", 120, "--seed", 1]
     path = module(KILLED, digits_workers=(MODULES / "digits_workers.py").read_text())
 
@@ -122,7 +122,7 @@ def test_a_worker_that_dies_changes_nothing(
     cluster = two["cluster"]
     assert cluster["workers"] == [2, 2]
     assert any("SIGKILL" in failure for failure in cluster["failures"])
-    # It had done 74 steps, and had saved after 50.
+    # It had done 74 steps and saved at step 50.
     assert [(one["first_step"], one["last_step"], one["lost_steps"]) for one in cluster["tries"]] == [
         (0, 74, 24),
         (50, 120, 0),
@@ -182,7 +182,7 @@ def test_an_estimator_with_a_parameter_server_saves_on_sigterm_and_resumes(
 def test_training_continues_with_fewer_workers_and_grows_again(
     module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
 ) -> None:
-    """A machine of the cluster is lost, and another one comes."""
+    """A node of the cluster is lost, and another one joins."""
     from ray.cluster_utils import Cluster
 
     enough = tmp_path / "enough"
@@ -201,7 +201,7 @@ def test_training_continues_with_fewer_workers_and_grows_again(
                 next(row for row in rows if row.startswith("[2 workers] step "))
             cluster.remove_node(node, allow_graceful=False)
             next((row for row in rows if row.startswith("[1 worker] step ")), None)
-            cluster.add_node(num_cpus=1)  # which Ray Train looks for once a minute
+            cluster.add_node(num_cpus=1)  # Ray Train checks once a minute
             next((row for row in rows if row.startswith("[2 workers] step ")), None)
             enough.touch()
             said += running.stderr
@@ -268,7 +268,7 @@ def _is_started_by(process: psutil.Process, node: Any) -> bool:
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_an_estimator_of_a_pipelines_step_is_evaluated_where_it_worked(iris: Any, tmp_path: pathlib.Path) -> None:
+def test_a_pipeline_steps_estimator_is_evaluated_in_its_model_dir(iris: Any, tmp_path: pathlib.Path) -> None:
     fn_args = FnArgs(
         train_files=[iris.train],
         eval_files=[iris.eval],
@@ -291,7 +291,7 @@ def test_an_estimator_of_a_pipelines_step_is_evaluated_where_it_worked(iris: Any
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_what_the_module_raises_is_raised_at_once(
+def test_an_error_of_the_module_is_raised_immediately(
     command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
 ) -> None:
     path = module("""
@@ -320,7 +320,7 @@ def test_what_the_module_raises_is_raised_at_once(
 def test_it_gives_up_after_too_many_failures_and_leaves_no_session_folder(
     command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path, request: pytest.FixtureRequest
 ) -> None:
-    # Not tmp_path: Ray's sockets need a short path, and a longer TMPDIR is left for /tmp.
+    # Not tmp_path: Ray's sockets need a short path; a longer TMPDIR is replaced by /tmp.
     temporary = pathlib.Path(tempfile.mkdtemp(prefix="gt-"))
     request.addfinalizer(lambda: shutil.rmtree(temporary))
     path = module("""
@@ -367,7 +367,7 @@ def test_more_workers_than_the_cluster_has_room_for(command: Command, tiny_modul
 def test_an_address_that_does_not_answer(command: Command, tiny_module: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "data.tfrecord").write_bytes(b"")
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and does not listen
+        taken.bind(("127.0.0.1", 0))  # without listening
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = command(
             *["train", tiny_module, "--train-files", tmp_path / "data.tfrecord", "--output", tmp_path / "out"],
@@ -378,9 +378,7 @@ def test_an_address_that_does_not_answer(command: Command, tiny_module: str, tmp
     assert f"cluster_address='{address}' does not answer (Connection refused)" in done.stderr
 
 
-def test_a_cluster_that_there_is_already_needs_no_engine(
-    command: Command, tiny_module: str, tmp_path: pathlib.Path
-) -> None:
+def test_an_existing_cluster_needs_no_engine(command: Command, tiny_module: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "data.tfrecord").write_bytes(b"")
     tf_config = '{"cluster": {"worker": ["localhost:1", "localhost:2"]}, "task": {"type": "worker", "index": 1}}'
     done = command(
@@ -413,7 +411,7 @@ def test_a_module_travels_by_content(module: Callable[..., str], tmp_path: pathl
     source = find_source(path, str(tmp_path / "scratch"))
 
     bundle = pack(source)
-    assert unpack(bundle, str(tmp_path / "unused")) == source  # the same files lie here: they are used
+    assert unpack(bundle, str(tmp_path / "unused")) == source  # the same files exist locally, so they are used
     assert not (tmp_path / "unused").exists()
 
     layers.write_text("B = 3\n")  # as on another machine
@@ -437,7 +435,7 @@ def test_a_module_travels_by_content(module: Callable[..., str], tmp_path: pathl
         (ValueError("shapes"), False),
     ],
 )
-def test_what_is_worth_another_try(error: Exception, transient: bool) -> None:
+def test_which_failures_are_retried(error: Exception, transient: bool) -> None:
     assert is_transient(error) is transient
 
 
@@ -451,7 +449,7 @@ def test_parameter_servers_may_exit_when_all_training_workers_have_ended() -> No
     assert not collector.is_over(0)
 
 
-def test_all_that_train_are_stopped_before_the_parameter_servers_that_they_save_by() -> None:
+def test_training_tasks_are_stopped_before_their_parameter_servers() -> None:
     collector = ReportCollector(1)
     assert collector.begin("first", 2)
     collector.stop()

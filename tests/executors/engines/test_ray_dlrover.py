@@ -1,6 +1,6 @@
-"""A DLRover conf on several workers of a Ray cluster: every row that can be read counts as often as there are epochs.
+"""A DLRover conf on several workers of a Ray cluster: every readable row is trained exactly once per epoch.
 
-Whoever dies; and what cannot be read is told once, whoever met it.
+This holds whichever worker dies. An unreadable row is reported once, whichever worker reads it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import tensorflow as tf
 pytest.importorskip("ray")
 Command = Callable[..., subprocess.CompletedProcess[str]]
 ROWS, EPOCHS = 2000, 2
-BAD = (40, 41, 999)  # no examples
+BAD = (40, 41, 999)  # not examples
 
-# What counts rows is in the checkpoint. The worker that is not the chief dies at its 20th step, in the first try only.
+# The checkpoint contains the row counter. The worker that is not the chief dies at its 20th step, on the first attempt.
 CONF = f"""
     import os
     import pathlib

@@ -1,8 +1,8 @@
-"""The API of `tf.estimator`, row by row, each trained, evaluated, exported and loaded as fits it.
+"""The API of `tf.estimator`, row by row, each trained, evaluated, exported and loaded as applicable.
 
-The rows are the functions in `programs/`. They run in a few processes of their own, because Estimators need
-Keras 2 in theirs from the start. What they return has to equal `tensorflow_2_15_1.jsonl`, the numbers of TensorFlow
-2.15.1's own tf.estimator, made in that folder by
+The rows are the functions in `programs/`. They run in a few subprocesses, because Estimators need Keras 2 in their
+process from the start. The returned values must equal `tensorflow_2_15_1.jsonl`, the numbers of TensorFlow 2.15.1's
+own tf.estimator, generated in that folder by
 
     ../../../.venv-legacy/bin/python run_rows.py FOLDER ROW… | jq -c 'select(.returned) | {row, returned}'
 """
@@ -29,12 +29,12 @@ pytestmark = pytest.mark.legacy
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 RESTORED = "before TensorFlow 2.16" not in choose("auto", []).reason
 
-# Each list is one process; two run at a time, the longest first. `distribution` has to come before anything else has
-# used the CPU, which it splits in two.
+# Each list is one process; two run at a time, the longest first. `distribution` must come before anything else uses the
+# CPU, which it splits in two.
 PROCESSES = (["canned"], ["training", "hooks", "runtime"], ["distribution", "custom"])
 ONLY_RESTORED = {"canned.boosted_trees_say_what_to_use_instead", "distribution.tpu_estimator_on_a_tpu"}
 
-# It shares work among threads, whose order shows in the numbers.
+# It distributes work among threads, whose order affects the numbers.
 NOT_TO_THE_DIGIT = {"canned.linear_sdca"}
 
 
@@ -48,7 +48,7 @@ ROWS = [row for modules in PROCESSES for module in modules for row in rows_of(mo
 
 
 def run(rows: list[str], folder: pathlib.Path) -> dict[str, dict[str, Any]]:
-    """Runs rows in one process and returns what it said of each."""
+    """Runs rows in one process and returns the output of each."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
     environment.pop("TF_USE_LEGACY_KERAS", None)
     line = [sys.executable, "run_rows.py", str(folder), *rows]
@@ -60,13 +60,13 @@ def run(rows: list[str], folder: pathlib.Path) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Where each row has a folder."""
+    """The parent of the rows' folders."""
     return tmp_path_factory.mktemp("rows")
 
 
 @pytest.fixture(scope="session")
 def results(request: pytest.FixtureRequest, folder: pathlib.Path) -> dict[str, dict[str, Any]]:
-    """What each row that this session asks for returned or raised."""
+    """The value or error of each row selected in this session."""
     items = (item for item in request.session.items if item.path == pathlib.Path(__file__))
     wanted = {item.callspec.params["row"] for item in items if hasattr(item, "callspec")}
     groups = [[row for row in ROWS if row in wanted and row.split(".")[0] in modules] for modules in PROCESSES]
@@ -82,7 +82,7 @@ def native() -> dict[str, Any]:
 
 
 def close_to(expected: Any) -> Any:
-    """Numbers to six digits, texts as they are."""
+    """Compares numbers to six digits and texts exactly."""
     if isinstance(expected, dict):
         return {name: close_to(value) for name, value in expected.items()}
     return expected if isinstance(expected, str) else pytest.approx(expected, rel=1e-4)
@@ -93,7 +93,7 @@ def close_to(expected: Any) -> Any:
 @pytest.mark.parametrize("row", ROWS)
 def test_row(row: str, results: dict[str, dict[str, Any]], native: dict[str, Any]) -> None:
     if row in ONLY_RESTORED and not RESTORED:
-        pytest.skip("this TensorFlow has tf.estimator of its own")
+        pytest.skip("this TensorFlow has its own tf.estimator")
     result = results[row]
     assert "error" not in result, result["error"]
     assert (result["returned"] is None) == (row not in native)

@@ -1,4 +1,4 @@
-"""Checkpoints with the position in the data: what stands in them, who reads them, and where a restart goes on."""
+"""Checkpoints with the position in the data: their content, their readers, and where a restart resumes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-# Trains, is stopped, trains on; then what a person would do with the checkpoints. Prints {name: what was found}.
+# Trains, stops, resumes, then uses the checkpoints as a user would. Prints {name: result}.
 PROGRAM = """
 import json, sys
 from generic_trainer.executors.estimator import restore_estimator
@@ -146,7 +146,7 @@ def found(folder: pathlib.Path) -> dict[str, Any]:
 
 @pytest.mark.legacy
 @pytest.mark.slow
-def test_training_goes_on_where_the_weights_are_in_the_data(found: dict[str, Any]) -> None:
+def test_training_resumes_at_the_data_position_of_the_weights(found: dict[str, Any]) -> None:
     assert found["first"] == [None]
     assert found["second"] == ["100"]
     assert found["position"] == "160"
@@ -156,7 +156,7 @@ def test_training_goes_on_where_the_weights_are_in_the_data(found: dict[str, Any
 
 @pytest.mark.legacy
 @pytest.mark.slow
-def test_variables_are_saved_by_the_object_graph_unless_a_saver_or_the_folder_says_otherwise(
+def test_variables_are_saved_by_the_object_graph_unless_a_saver_or_the_folder_uses_names(
     found: dict[str, Any],
 ) -> None:
     weights = ["dense/bias", "dense/bias/Momentum", "dense/kernel", "dense/kernel/Momentum", "global_step", "seen"]
@@ -166,13 +166,13 @@ def test_variables_are_saved_by_the_object_graph_unless_a_saver_or_the_folder_sa
     assert sorted(found["names in old"]) == sorted([*weights, position])
     assert sorted(found["own"]) == sorted(["dense/bias", "global_step", "seen", position])
     assert found["evaluated at"] == 40
-    assert sorted(found["exported"]) == weights  # as TensorFlow 1 reads a SavedModel's
+    assert sorted(found["exported"]) == weights  # as TensorFlow 1 reads those of a SavedModel
     assert found["same"] is True
 
 
 @pytest.mark.legacy
 @pytest.mark.slow
-def test_a_checkpoint_of_an_estimators_own_is_trained_on(found: dict[str, Any]) -> None:
+def test_training_resumes_from_an_estimators_own_checkpoint(found: dict[str, Any]) -> None:
     assert found["old"] == [[None], 12]
 
 

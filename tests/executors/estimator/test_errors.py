@@ -1,4 +1,4 @@
-"""What `restore_estimator` says where it cannot work; a process of its own, for it may not have touched Keras."""
+"""Errors of `restore_estimator`, in a subprocess, because Keras must not have been imported yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from generic_trainer.executors.modules.keras_version import choose
 
 RESTORED = "before TensorFlow 2.16" not in choose("auto", []).reason
 
-# None in sys.modules is Python's own way to say that a package cannot be imported.
+# None in sys.modules makes the import of a package fail.
 PROGRAM = """
 import json, os, sys
 import tensorflow as tf
@@ -36,8 +36,8 @@ say()
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not RESTORED, reason="this TensorFlow has tf.estimator of its own")
-def test_a_missing_package_or_keras_3_is_said_with_what_to_do_and_nothing_is_half_restored() -> None:
+@pytest.mark.skipif(not RESTORED, reason="this TensorFlow has its own tf.estimator")
+def test_a_missing_package_or_keras_3_is_reported_with_the_remedy_and_nothing_is_half_restored() -> None:
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     environment.pop("TF_USE_LEGACY_KERAS", None)
     line = [sys.executable, "-c", PROGRAM]

@@ -1,4 +1,4 @@
-"""`tf.estimator` is restored however a module reaches it; with Keras 3 in the process, the training starts again."""
+"""Any access of a module to `tf.estimator` restores it; if the process has Keras 3, the training restarts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from generic_trainer.executors.training.run import train
 
 pytestmark = [
     pytest.mark.skipif(
-        "before TensorFlow 2.16" in choose("auto", []).reason, reason="this TensorFlow has tf.estimator of its own"
+        "before TensorFlow 2.16" in choose("auto", []).reason, reason="this TensorFlow has its own tf.estimator"
     ),
     pytest.mark.skipif(importlib.util.find_spec("tensorflow_estimator") is None, reason="needs tensorflow-estimator"),
 ]
@@ -160,10 +160,10 @@ def arguments(folder: pathlib.Path, **more: Any) -> FnArgs:
 
 
 @pytest.mark.slow
-def test_a_training_is_started_again_with_keras_2(
+def test_a_training_restarts_with_keras_2(
     module: Callable[[str], str], tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The module uses Keras 3 first, and its Estimator only in functions, by names that its source does not show."""
+    """The module uses Keras 3 first and its Estimator only in functions, by names that do not appear in its source."""
     record = train(module("tf.keras.layers.Dense"), arguments(tmp_path))
     assert record.keras == {"version": "2", "reason": "the module uses tf.estimator"}
     assert record.metrics["eval"]["loss"] >= 0
@@ -172,7 +172,9 @@ def test_a_training_is_started_again_with_keras_2(
 
 
 @pytest.mark.slow
-def test_keras_becomes_2_at_once_before_its_first_use(module: Callable[[str], str], tmp_path: pathlib.Path) -> None:
+def test_keras_2_is_selected_without_a_restart_before_first_use(
+    module: Callable[[str], str], tmp_path: pathlib.Path
+) -> None:
     record = train(module(""), arguments(tmp_path))
     assert record.keras["version"] == "2"
     assert record.keras["reason"].startswith("backported.py, line ")
@@ -187,7 +189,7 @@ def test_the_choice_of_keras_3_is_kept(module: Callable[[str], str], tmp_path: p
 
 @pytest.mark.slow
 @pytest.mark.parametrize("before", ["tf.keras.layers.Dense", "k = tf.keras; k.estimator.model_to_estimator"])
-def test_check_goes_through_with_keras_2(before: str, module: Callable[[str], str]) -> None:
+def test_check_passes_with_keras_2(before: str, module: Callable[[str], str]) -> None:
     report = check(CheckRequest(module(before), FnArgs(train_files=[], eval_files=[], train_steps=100)))
     assert report.passed, report.to_json()
     assert report.get("training").details["steps"] > 2

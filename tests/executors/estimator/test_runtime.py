@@ -1,6 +1,6 @@
-"""`tf.estimator` where TensorFlow no longer has it, and the modules of TFX's first years that return one.
+"""`tf.estimator` on TensorFlow releases without it, and the modules of early TFX releases that return an Estimator.
 
-Estimators need Keras 2 in their process from the start, so everything here runs in processes of its own.
+Estimators need Keras 2 in their process from the start, so everything here runs in subprocesses.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def python(program: str) -> str:
-    """Runs a program in a fresh process and returns what it prints."""
+    """Runs a program in a subprocess and returns its output."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     environment.pop("TF_USE_LEGACY_KERAS", None)
     line = [sys.executable, "-c", textwrap.dedent(program)]
@@ -37,7 +37,7 @@ def python(program: str) -> str:
 
 @pytest.mark.slow
 def test_estimators_train_as_on_tensorflow_2_15_to_the_last_digit() -> None:
-    """The expected numbers are what TensorFlow 2.15.1 prints for the same program with its own tf.estimator."""
+    """The expected numbers are those that TensorFlow 2.15.1 prints for the same program with its own tf.estimator."""
     printed = python("""
         from generic_trainer.executors.estimator import restore_estimator
         restore_estimator()
@@ -97,7 +97,7 @@ def test_every_old_name_resolves_to_the_same_modules() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not RESTORED, reason="this TensorFlow has tf.estimator")
-def test_a_process_on_keras_3_is_told_what_to_do() -> None:
+def test_a_process_on_keras_3_gets_an_error_with_the_remedy() -> None:
     printed = python("""
         import tensorflow as tf
         from generic_trainer.executors.estimator import restore_estimator
@@ -120,7 +120,7 @@ def test_a_process_on_keras_3_is_told_what_to_do() -> None:
         ("x = tf.compat.v1.estimator", "tf.compat.v1.estimator"),
     ],
 )
-def test_the_use_of_estimators_is_read_off_the_source(source: str, what: str, tmp_path: pathlib.Path) -> None:
+def test_use_of_estimators_is_detected_in_the_source(source: str, what: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "m.py").write_text(source)
     found = find_estimator_use(str(tmp_path / "m.py"))
     assert found is not None
@@ -232,7 +232,7 @@ RFC = """
 def test_the_rfcs_run_fn_runs_unchanged(
     command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
 ) -> None:
-    """It trains in serving_model_dir itself; the model is in `export/NAME/TIMESTAMP` below."""
+    """It trains directly in serving_model_dir; the model is in `export/NAME/TIMESTAMP` below it."""
     path = module(textwrap.dedent(IRIS_MODULE) + textwrap.dedent(RFC))
     data = ["--train-files", iris.train, "--eval-files", iris.eval, "--schema", iris.schema]
     done = command("train", path, *data, "--output", tmp_path / "out", "--train-steps", 300, "--seed", 1)
@@ -246,7 +246,7 @@ def test_the_rfcs_run_fn_runs_unchanged(
 
 
 @pytest.mark.slow
-def test_what_trainer_fn_returns_is_checked_key_by_key() -> None:
+def test_the_result_of_trainer_fn_is_checked_key_by_key() -> None:
     printed = python("""
         from generic_trainer.executors.estimator import restore_estimator
         restore_estimator()

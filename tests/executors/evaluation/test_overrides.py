@@ -1,4 +1,4 @@
-"""What the user decides about the evaluation plan."""
+"""User overrides of the evaluation plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans for models of which only the graph is known, as Estimators and custom loops export them."""
+"""Plans for models with only a graph, as Estimators and custom loops export them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Answers = Callable[[Any], dict[str, dict[str, Any]]]
 
 
 def exported(folder: pathlib.Path, units: int, answers: Answers) -> str:
-    """Exports a graph of TensorFlow 1 with signatures over serialized examples, as an Estimator does."""
+    """Exports a TensorFlow 1 graph with signatures over serialized examples, as an Estimator does."""
     target = str(folder / "model")
     with tf.Graph().as_default(), v1.Session() as session:
         examples = v1.placeholder(tf.string, [None], name="input_example_tensor")

@@ -1,4 +1,4 @@
-"""What a run's errors say of its own files, and of no other run's."""
+"""A run's errors name its own bad files, and none of another run."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def test_the_error_of_a_run_does_not_name_files_of_another_run(tmp_path: pathlib
     assert "record 3, cannot be parsed" in found
 
 
-def test_outside_of_a_run_nothing_is_kept(tmp_path: pathlib.Path) -> None:
+def test_outside_of_a_run_nothing_is_tracked(tmp_path: pathlib.Path) -> None:
     path = written(tmp_path / "a", None)
     assert list(locate_bad_records(refused(path))) == []
 
 
 def test_a_file_that_was_damaged_since_is_reported_as_well(tmp_path: pathlib.Path) -> None:
-    """What looks for the place must not raise in place of the module's exception."""
+    """The search for the bad file must not raise and hide the module's exception."""
     good, bad = written(tmp_path / "good", 1.0), written(tmp_path / "bad", None)
     with tracking_parsers():
         assert read(good) == [1.0]

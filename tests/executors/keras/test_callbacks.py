@@ -1,4 +1,4 @@
-"""callbacks(fn_args): a training that is killed in the middle of an epoch goes on there, with Keras 3 and Keras 2."""
+"""callbacks(fn_args): a training killed in the middle of an epoch resumes there, with Keras 3 and Keras 2."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from generic_trainer.executors.monitoring import progress
 
 KERAS = ["3", "2"] if _tensorflow_release() >= (2, 16) else ["2"]
 
-# Counts in a weight how often each number from 0 to 99 is trained on, in batches of 4: first by epochs cut out of
-# endless data, then by passes over data of unknown length. Kills itself in a step of the second fit, if it is told to.
-# Prints what is found at the end.
+# Counts in a weight how often each number from 0 to 99 is trained on, in batches of 4: first in epochs cut from endless
+# data, then in passes over data of unknown length. Kills itself in a step of the second fit on request. Prints the
+# results at the end.
 PROGRAM = """
 import json, os, signal, sys
 import tensorflow as tf
@@ -98,7 +98,7 @@ print(json.dumps(found))
 
 
 def reported(folder: pathlib.Path) -> tuple[float, float]:
-    """Returns the first and the last step that a run has reported, of all of its fits together."""
+    """Returns the first and the last step that a run has reported, over all of its fits."""
     found = progress.read(str(folder / "progress"))
     assert found is not None
     return found.first, found.step
@@ -122,7 +122,7 @@ def run(folder: pathlib.Path, keras: str, kill_at: int, code: int = 0) -> str:
 @pytest.mark.legacy
 @pytest.mark.slow
 @pytest.mark.parametrize("keras", KERAS)
-def test_a_killed_training_goes_on_in_the_middle_of_its_epoch(tmp_path: pathlib.Path, keras: str) -> None:
+def test_a_killed_training_resumes_in_the_middle_of_its_epoch(tmp_path: pathlib.Path, keras: str) -> None:
     run(tmp_path, keras, kill_at=35, code=-signal.SIGKILL)
     [last] = (tmp_path / "checkpoints" / "keras_fits" / "2").glob("ckpt-3*.index")
     assert last.stem == "ckpt-32"  # seven steps into the second epoch
@@ -130,11 +130,11 @@ def test_a_killed_training_goes_on_in_the_middle_of_its_epoch(tmp_path: pathlib.
     found = json.loads(run(tmp_path, keras, kill_at=0).splitlines()[-1])
     assert reported(tmp_path) == (100 + 32, 100 + 75)
     assert found["callbacks"] == ["BackUp", "TensorBoard"]
-    assert found["seen"] == [[4.0], [3.0]]  # every number, once in every pass
+    assert found["seen"] == [[4.0], [3.0]]  # every number once per pass
     assert found["history"] == [5, 3]
     assert found["bias"] == 7.0
     assert found["updates"][0] == found["updates"][1]
-    assert found["same"] is (keras == "3")  # Keras 2 has no state of its generators that could be saved
+    assert found["same"] is (keras == "3")  # Keras 2 cannot save the state of its generators
     assert "checkpoints/keras_fits/1/end-100 cannot be restored: " in found["shape"]
     assert re.search(
         r"\(dense_\d+/\w+\) has the shape \[(1, )?3\] in the checkpoint and \[(1, )?5\] in this", found["shape"]

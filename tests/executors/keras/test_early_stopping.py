@@ -1,4 +1,4 @@
-"""Early stopping, the best model and an end at NaN: of Keras's fits, Estimators and loops by hand."""
+"""Early stopping, the best model and termination on NaN, in Keras fits, Estimators and custom loops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from generic_trainer.executors.modules.keras_version import _tensorflow_release
 MODULES = pathlib.Path(__file__).parents[3] / "module_files"
 KERAS = ["3", "2"] if _tensorflow_release() >= (2, 16) else ["2"]
 
-# Its validation loss is |epoch - 3| + 1: a weight goes from 0 in steps of 1, and 3 is best.
+# Its validation loss is |epoch - 3| + 1: a weight rises from 0 in steps of 1, and 3 is best.
 FIT = """
     import json
     import numpy as np
@@ -63,8 +63,8 @@ def outcome(module: Callable[..., str], iris: Any, tmp_path: pathlib.Path) -> Ca
 
 @pytest.mark.thorough_but("3")
 @pytest.mark.parametrize("keras", KERAS)
-def test_a_fit_ends_early_and_with_its_best_weights(outcome: Callable[..., dict[str, float]], keras: str) -> None:
-    # 3 is reached after epoch 3; epochs 4 and 5 are no better.
+def test_a_fit_stops_early_with_its_best_weights(outcome: Callable[..., dict[str, float]], keras: str) -> None:
+    # 3 is reached after epoch 3; epochs 4 and 5 do not improve on it.
     stopped = outcome(TrainingOptions(keras=keras, early_stop="distance:2"))
     assert stopped == {"epochs": 5, "weight": 5.0}
     best = outcome(TrainingOptions(keras=keras, best_model="distance"))
@@ -75,14 +75,14 @@ def test_a_fit_ends_early_and_with_its_best_weights(outcome: Callable[..., dict[
     assert worst == {"epochs": 10, "weight": 10.0}
 
 
-def test_a_metric_that_there_is_not_is_named(outcome: Callable[..., dict[str, float]]) -> None:
+def test_an_unknown_metric_is_reported(outcome: Callable[..., dict[str, float]]) -> None:
     with pytest.raises(
         InputError, match=r"early_stop=val_los:3:min: fit has no metric 'val_los'; it has distance, loss"
     ):
         outcome(TrainingOptions(early_stop="val_los"))
 
 
-def test_nan_ends_a_fit_only_if_it_is_to(outcome: Callable[..., dict[str, float]]) -> None:
+def test_nan_ends_a_fit_only_on_request(outcome: Callable[..., dict[str, float]]) -> None:
     with pytest.raises(FloatingPointError, match="stop_on_nan: loss is nan after step"):
         outcome(TrainingOptions(stop_on_nan=True), nan=float("nan"))
 
@@ -101,8 +101,8 @@ def test_nan_ends_a_loop_that_reports_it(outcome: Callable[..., dict[str, float]
 @pytest.mark.thorough
 @pytest.mark.legacy
 @pytest.mark.slow
-def test_an_estimator_ends_early(iris: Any, tmp_path: pathlib.Path, module: Callable[..., str]) -> None:
-    """With a learning rate of 0 no evaluation, of which there is one every 20 steps, is better than the first."""
+def test_an_estimator_stops_early(iris: Any, tmp_path: pathlib.Path, module: Callable[..., str]) -> None:
+    """With a learning rate of 0, no evaluation (one every 20 steps) improves on the first."""
     source = (MODULES / "iris_estimator.py").read_text()
     source = source.replace("tf_random_seed=fn_args.seed)", "save_checkpoints_steps=20)")
     source = source.replace("steps=fn_args.eval_steps,", "throttle_secs=0,")
@@ -128,8 +128,8 @@ def test_an_estimator_ends_early(iris: Any, tmp_path: pathlib.Path, module: Call
     assert 60 <= max(steps) < 5_000
 
 
-def test_determinism_is_the_same_to_the_last_bit(module: Callable[..., str], iris: Any, tmp_path: pathlib.Path) -> None:
-    """An unsorted segment sum adds in any order, and random numbers differ, unless TensorFlow is told otherwise."""
+def test_determinism_is_bitwise(module: Callable[..., str], iris: Any, tmp_path: pathlib.Path) -> None:
+    """By default an unsorted segment sum adds in any order, and random numbers differ between runs."""
     source = """
         import json
         import tensorflow as tf
@@ -167,12 +167,12 @@ def test_determinism_is_the_same_to_the_last_bit(module: Callable[..., str], iri
         ("false_positives", Goal("false_positives", 3, "min")),
     ],
 )
-def test_a_goal_is_read(text: str, goal: Goal) -> None:
+def test_a_goal_is_parsed(text: str, goal: Goal) -> None:
     assert Goal.parse(text, "early_stop", 3) == goal
 
 
 @pytest.mark.parametrize("text", ["", ":3", "loss:0", "loss:-1", "loss:best", "loss:1:min:2"])
-def test_a_goal_that_cannot_be_read_is_refused(text: str) -> None:
+def test_an_invalid_goal_is_rejected(text: str) -> None:
     with pytest.raises(InputError, match=r"use METRIC\[:PATIENCE\]"):
         Goal.parse(text, "early_stop")
 

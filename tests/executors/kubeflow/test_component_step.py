@@ -1,4 +1,4 @@
-"""The Kubeflow component's step: what it takes for examples and parameters, where it reads and writes, what it says."""
+"""The Kubeflow component's step: its accepted examples and parameters, its input and output paths, its messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from generic_trainer.executors.kubeflow.inputs import fn_args_for_step
 from generic_trainer.executors.kubeflow.parameters import StepParameters, read_parameters
 from generic_trainer.executors.kubeflow.step import StepArtifact
 
-# Killed at its first try when it has left a checkpoint, then through.
+# Killed on the first attempt after writing a checkpoint; succeeds on the second.
 KILLED_ONCE = """
     import os, pathlib, signal
     import tensorflow as tf
@@ -38,7 +38,7 @@ KILLED_ONCE = """
             tf.saved_model.save(model, folder, signatures=model.serve)
         pathlib.Path(fn_args.custom_config["notes"]).write_text(saved.read_text())
 """
-# Waits until somebody has heard how far it is.
+# Waits until its progress has been read.
 REPORTING = """
     import pathlib, time
     import tensorflow as tf
@@ -104,7 +104,7 @@ def test_examples_without_metadata_are_found(
     assert got.examples_format.payload == "FORMAT_TF_EXAMPLE"
 
 
-def test_examples_are_one_file_or_have_a_file_of_their_own_for_each_split(tmp_path: pathlib.Path) -> None:
+def test_examples_are_one_file_or_one_file_per_split(tmp_path: pathlib.Path) -> None:
     folder = files(tmp_path, "dataset", "held_out", "rows/part-0.parquet")
     one, other = (StepArtifact({"uri": f"{folder}/{name}"}) for name in ("dataset", "held_out"))
     got = fn_args_of({"examples": one})
@@ -115,7 +115,7 @@ def test_examples_are_one_file_or_have_a_file_of_their_own_for_each_split(tmp_pa
     assert got.examples_format.payload == "FORMAT_PARQUET"
 
 
-def test_what_tfx_says_of_examples_is_heeded(tmp_path: pathlib.Path) -> None:
+def test_tfx_metadata_of_examples_is_used(tmp_path: pathlib.Path) -> None:
     folder = files(tmp_path, "a/1", "b/1")
     metadata = {
         "custom_split_pattern": '{"train": "a/*", "eval": "b/*"}',
@@ -127,7 +127,7 @@ def test_what_tfx_says_of_examples_is_heeded(tmp_path: pathlib.Path) -> None:
     assert (got.examples_format.payload, got.examples_format.data_view) == ("FORMAT_PROTO", folder)
 
 
-def test_a_split_that_is_not_there_is_named_with_its_neighbours(tmp_path: pathlib.Path) -> None:
+def test_a_missing_split_is_reported_with_the_existing_ones(tmp_path: pathlib.Path) -> None:
     splits = StepArtifact({"uri": files(tmp_path / "splits", "training/1", "test/1")})
     with pytest.raises(InputError, match=r"no split 'train'\. Available: test, training. Did you mean 'training'\?"):
         fn_args_of({"examples": splits})
@@ -175,7 +175,7 @@ def test_a_schema_is_a_file_or_the_only_one_of_a_folder(tmp_path: pathlib.Path) 
         ({"module": "none.py", "train_files": ["x"]}, "none.py does not exist"),
     ],
 )
-def test_bad_input_is_named_in_the_log_and_in_the_output_file(
+def test_bad_input_is_reported_in_the_log_and_in_the_output_file(
     tmp_path: pathlib.Path, parameters: dict[str, Any], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = json.dumps(invocation(tmp_path, **parameters))
@@ -187,7 +187,7 @@ def test_bad_input_is_named_in_the_log_and_in_the_output_file(
     assert "failed" in (tmp_path / "report").read_text()
 
 
-def test_data_come_from_one_place(tmp_path: pathlib.Path) -> None:
+def test_data_must_come_from_one_source(tmp_path: pathlib.Path) -> None:
     data = files(tmp_path, "data/1")
     with pytest.raises(InputError, match="got both"):
         component_step.run(invocation(tmp_path, {"examples": data}, module="a.py", train_files=["x"]))
@@ -197,7 +197,7 @@ def test_data_come_from_one_place(tmp_path: pathlib.Path) -> None:
         component_step.run(invocation(tmp_path, {"examples": ""}, module="a.py"))
 
 
-def test_an_address_that_cannot_be_read_says_what_is_missing() -> None:
+def test_an_unreadable_address_is_reported_with_what_is_missing() -> None:
     with pytest.raises(
         InputError, match=r"examples minio://b/x cannot be read: .* copies it to /minio/b/x, which does not exist"
     ):
@@ -220,7 +220,7 @@ def test_an_address_that_cannot_be_read_says_what_is_missing() -> None:
     assert "Kubeflow's launcher copies it to /s3/bucket/x, which does not exist." in first
 
 
-def test_places_are_those_of_kubeflows_own_sdk() -> None:
+def test_paths_equal_those_of_kubeflows_own_sdk() -> None:
     dsl = pytest.importorskip("kfp.dsl", reason="needs the extra kfp")
     for uri in ("gs://b/x/y", "s3://b/x/y", "minio://b/x/y", "oci://host/x:1", "/local/x"):
         assert storage.local_path(uri) == dsl.Model(uri=uri).path
@@ -271,7 +271,7 @@ def test_a_step_under_kubeflows_launcher_reads_and_writes_its_copies(
     assert not list(disk.rglob(directory.ROOT))
 
 
-def test_of_a_cluster_the_chief_alone_writes_the_output_file(
+def test_only_the_chief_of_a_cluster_writes_the_output_file(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = {"chief": ["localhost:1"], "worker": ["localhost:2"]}
@@ -281,7 +281,7 @@ def test_of_a_cluster_the_chief_alone_writes_the_output_file(
     assert os.listdir(tmp_path) == ["chief"]
 
 
-def test_checkpoints_lie_where_they_outlive_the_pod(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoints_outlive_the_pod(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = tmp_path / "mounts"
     table.write_text("overlay / overlay rw 0 0\ngcsfuse /gcs fuse.gcsfuse rw 0 0\n/dev/sda /minio ext4 rw 0 0\n")
     monkeypatch.setattr(storage, "_MOUNT_TABLE", str(table))
@@ -295,7 +295,7 @@ def test_checkpoints_lie_where_they_outlive_the_pod(tmp_path: pathlib.Path, monk
 
 
 @pytest.mark.parametrize("given", [False, True], ids=["beside the runs", "checkpoint_root"])
-def test_the_next_run_goes_on_from_the_checkpoint(
+def test_the_next_run_resumes_from_the_checkpoint(
     given: bool, iris: Any, module: Callable[..., str], tmp_path: pathlib.Path
 ) -> None:
     parameters = {
@@ -321,13 +321,13 @@ def test_the_next_run_goes_on_from_the_checkpoint(
     assert (tmp_path / "notes").read_text() == "20"
     assert not root.exists()
 
-    assert sorted(os.listdir(folder)) == ["executor_output.json", *sorted(OUTPUTS)]  # Kubeflow takes these alone
+    assert sorted(os.listdir(folder)) == ["executor_output.json", *sorted(OUTPUTS)]  # Kubeflow accepts only these
     [model] = json.loads((folder / "executor_output.json").read_text())["artifacts"]["model"]["artifacts"]
     assert model["metadata"]["eval_saved_model"] == f"{folder}/tensorboard/eval_model"
     assert (folder / "tensorboard" / "eval_model" / "saved_model.pb").exists()
 
 
-def test_the_log_tells_how_far_a_long_training_is(
+def test_the_log_shows_the_progress_of_a_long_training(
     iris: Any, module: Callable[..., str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(component_step, "_LOG_INTERVAL_SECONDS", 0.05)
@@ -357,7 +357,7 @@ def test_the_log_tells_how_far_a_long_training_is(
     assert heard.exists()
 
 
-def test_tfxs_step_takes_examples_without_metadata_and_reports_a_failure(
+def test_tfxs_step_accepts_examples_without_metadata_and_reports_a_failure(
     iris: Any, module: Callable[..., str], tmp_path: pathlib.Path
 ) -> None:
     for split in ("train", "eval"):
@@ -378,19 +378,19 @@ def test_tfxs_step_takes_examples_without_metadata_and_reports_a_failure(
     ]
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 1
-    assert "line 1, in run_fn" in done.stderr  # it got its examples
+    assert "line 1, in run_fn" in done.stderr  # it received its examples
     assert "failed: AttributeError: fn_args has no attribute 'gone'" in done.stderr
     said = json.loads(output.read_text())
     assert set(said["artifacts"]) == {"model_run"}
     assert said["artifacts"]["model_run"]["artifacts"][0]["metadata"]["error_type"] == "AttributeError"
-    assert said["parameterValues"]  # the driver's, for the next try
+    assert said["parameterValues"]  # the driver's, for the next attempt
     kfp = pytest.importorskip("kfp.pipeline_spec", reason="needs kfp-pipeline-spec")
     from google.protobuf import json_format
 
     json_format.Parse(output.read_text(), kfp.pipeline_spec_pb2.ExecutorOutput())
 
 
-def test_parameters_come_with_their_types() -> None:
+def test_parameters_keep_their_types() -> None:
     own, options = read_parameters(
         {
             "module": "a.py",

@@ -1,4 +1,4 @@
-"""What a training module finds in its process is what it finds in TFX's own Trainer."""
+"""A training module finds the same process environment as in TFX's own Trainer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from generic_trainer.executors.modules.tfx_imports import tfx_imports_available
 
 NOTEBOOK = "IPython.core.magics.namespace"
-# A module of TFX's users that breaks wherever the process differs from TFX's own.
+# A TFX user's module that breaks wherever the process differs from TFX's own.
 SOURCE = """
     import argparse, os, sys
     import tensorflow as tf
@@ -47,19 +47,19 @@ def without_ipython() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("without_ipython")
-def test_ipython_counts_as_imported_and_is_imported_when_it_is_used() -> None:
+def test_ipython_counts_as_imported_and_is_imported_on_use() -> None:
     pytest.importorskip("IPython")
     for name in [name for name in sys.modules if name.partition(".")[0] == "IPython"]:
         del sys.modules[name]
     with tfx_imports_available():
         assert NOTEBOOK in sys.modules
-        inspect.getmodule(test_ipython_counts_as_imported_and_is_imported_when_it_is_used)
+        inspect.getmodule(test_ipython_counts_as_imported_and_is_imported_on_use)
         assert "IPython" not in sys.modules
         assert importlib.import_module(NOTEBOOK).NamespaceMagics.__module__ == NOTEBOOK
         assert "IPython" in sys.modules
 
 
-def test_a_submodule_is_imported_when_it_is_read_and_a_misspelt_one_is_missing(
+def test_a_submodule_is_imported_on_access_and_a_misspelled_one_is_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delattr(logging, "handlers", raising=False)

@@ -1,4 +1,4 @@
-"""What a process and its children take of the machine is sampled while they run."""
+"""The resource use of a process and its children is sampled while they run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_cpu_and_memory_use_of_a_process_is_sampled() -> None:
     assert columns["seconds"] == sorted(columns["seconds"])
     assert len(columns["seconds"]) > 5
     assert max(columns["memory_bytes"]) > 200_000_000
-    assert 0.05 < max(columns["cpu"]) < 2  # one thread, on a machine that others use, too
+    assert 0.05 < max(columns["cpu"]) < 2  # one thread, on a machine shared with other processes
     machine = usage.to_json()["machine"]
     assert machine["cpus"] == os.cpu_count()
     assert machine["memory_bytes"] > max(columns["memory_bytes"])
@@ -63,7 +63,7 @@ def test_a_long_run_keeps_a_limited_number_of_points(monkeypatch) -> None:
         time.sleep(1)
     seconds = usage.columns["seconds"]
     assert 2 < len(seconds) <= 8
-    assert seconds[0] < seconds[-1] / 4  # the beginning is still there
+    assert seconds[0] < seconds[-1] / 4  # the first samples are still there
     assert {len(values) for values in usage.columns.values()} == {len(seconds)}
 
 

@@ -1,4 +1,4 @@
-"""`run.json` is there from a run's first moment, tells how it ended, and keeps secrets out."""
+"""`run.json` exists from the start of a run, records how it ended, and contains no secrets."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_final_record_has_all_fields_set_during_the_run(tmp_path: pathlib.Pa
         (KeyboardInterrupt("no such column"), INTERRUPTED),
     ],
 )
-def test_an_exception_is_recorded_and_passed_on(tmp_path: pathlib.Path, error: BaseException, status: str) -> None:
+def test_an_exception_is_recorded_and_reraised(tmp_path: pathlib.Path, error: BaseException, status: str) -> None:
     with pytest.raises(type(error)) as caught:
         with RunRecord().written_to(str(tmp_path)):
             raise error

@@ -1,4 +1,4 @@
-"""What a run by several workers comes to, from what they report; and that a report outlives its process."""
+"""Aggregated throughput of a run with several workers; a report survives the end of its process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from generic_trainer.executors.monitoring.throughput import ThroughputTracker
 
 
 class Clock:
-    """Seconds that a test sets."""
+    """A clock that the test sets, in seconds."""
 
     now = 0.0
 
@@ -23,18 +23,18 @@ class Clock:
 
 
 def at(first: int, step: int, seconds: float, *, steps: float = -1, examples: float = 0) -> Progress:
-    """Returns a report of the moment."""
+    """Returns a progress report for the given time."""
     return Progress(first, step, step - first if steps < 0 else steps, examples, seconds, 0.0)
 
 
 def test_repeated_steps_and_goodput_over_three_attempts() -> None:
     clock = Clock()
     tracker = ThroughputTracker(0, clock)
-    # Begins to train at 10 s; 2 steps a second, 75 steps until 47.5 s. A checkpoint of step 50 is saved.
+    # Training starts at 10 s; 2 steps a second, 75 steps until 47.5 s. A checkpoint of step 50 is saved.
     tracker.begin("one", 2)
     for clock.now, step in ((11.0, 2), (30.0, 40), (35.0, 50), (47.5, 75)):
         tracker.note("one", 0, "worker 0", at(0, step, clock.now - 10, examples=8 * step))
-    # Goes on from 50 at 60 s with one worker, gets to 60 at 65 s, and has saved nothing.
+    # Resumes from 50 at 60 s with one worker, reaches 60 at 65 s, and saves nothing.
     clock.now = 55.0
     tracker.begin("two", 1)
     clock.now = 65.0
@@ -47,7 +47,7 @@ def test_repeated_steps_and_goodput_over_three_attempts() -> None:
 
     summary = tracker.summary(120.0)
     assert (summary["restarts"], summary["redone_steps"]) == (2, 25 + 10)
-    # 25 s for the first 50 steps, nothing of the second try, 25 s for the last 50.
+    # 25 s for the first 50 steps, nothing from the second attempt, 25 s for the last 50.
     assert summary["goodput"] == round(50 / 120, 3)
     first, second, third = summary["tries"]
     assert first == {
@@ -59,7 +59,7 @@ def test_repeated_steps_and_goodput_over_three_attempts() -> None:
     assert summary["speeds"]["worker 0"] == {"steps_per_second": 2.0, "examples_per_second": round(1160 / 67.5, 1)}
 
 
-def test_a_checkpoint_that_was_lost_takes_the_steps_of_earlier_tries_with_it() -> None:
+def test_a_lost_checkpoint_also_loses_the_steps_of_earlier_attempts() -> None:
     tracker = ThroughputTracker(0, Clock())
     for name, first, last in (("one", 0, 75), ("two", 50, 60), ("three", 0, 100)):
         tracker.begin(name, 1)
@@ -77,7 +77,7 @@ def test_a_module_without_progress_reports_has_no_goodput() -> None:
     assert summary["tries"] == [{"workers": 2, "began": 10.0}]
 
 
-def test_moments_of_a_long_training_are_thinned_out_and_its_duration_is_kept() -> None:
+def test_samples_of_a_long_training_are_thinned_out_and_its_duration_is_kept() -> None:
     clock = Clock()
     tracker = ThroughputTracker(0, clock)
     tracker.begin("one", 1)
@@ -90,7 +90,7 @@ def test_moments_of_a_long_training_are_thinned_out_and_its_duration_is_kept() -
     assert tracker.summary(5000.0)["tries"][0]["seconds"] == 2000.0
 
 
-def test_one_line_for_all_workers_every_ten_seconds_and_none_where_nothing_is_new() -> None:
+def test_one_line_for_all_workers_every_ten_seconds_and_none_without_progress() -> None:
     clock = Clock()
     tracker = ThroughputTracker(0, clock)
     tracker.begin("one", 2)
@@ -101,7 +101,7 @@ def test_one_line_for_all_workers_every_ten_seconds_and_none_where_nothing_is_ne
         for rank in (0, 1):
             tracker.note("one", rank, f"worker {rank}", at(0, step, min(second, 17), examples=16 * step))
         lines.append(tracker.lines())
-    # 10 steps of 2 x 16 examples a second; after 17 s it does something else.
+    # 10 steps of 2 x 16 examples a second; no steps after 17 s.
     assert [(second, line) for second, line in enumerate(lines, 1) if line] == [
         (1, "[2 workers] step 10, 10 steps/s, 320 examples/s\n"),
         (11, "[2 workers] step 110, 10 steps/s, 320 examples/s\n"),
@@ -113,14 +113,14 @@ def test_one_line_for_all_workers_every_ten_seconds_and_none_where_nothing_is_ne
     assert tracker.lines(last=True) == "[1 worker] step 150, 10 steps/s, 1 restart\n"
 
 
-def test_a_straggler_below_half_the_speed_is_named_once() -> None:
+def test_a_straggler_below_half_the_speed_is_reported_once() -> None:
     clock = Clock()
     tracker = ThroughputTracker(1, clock)
     tracker.begin("one", 4)
     said = ""
     for second in range(1, 100):
         clock.now = float(second)
-        # Rank 2 makes 2 steps a second where the others make 5; rank 3 is a little slower, and rank 1 done after 40 s.
+        # Rank 2 does 2 steps a second where the others do 5; rank 3 is a little slower, and rank 1 finishes after 40 s.
         for rank, own in enumerate((5.0, 5.0, 2.0, 4.0)):
             steps = own * (min(second, 40) if rank == 1 else second)
             tracker.note("one", rank, f"worker {rank}", at(0, 16 * second, second, steps=steps))

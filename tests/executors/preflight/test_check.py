@@ -1,4 +1,4 @@
-"""A check says that what works would go through, what it would take, and leaves nothing behind."""
+"""A check passes for working modules, estimates the cost of a run, and leaves no files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SCHEMA_OF_CLICKS = "".join(
 
 
 def require_all(report: Report) -> None:
-    """Every item was reached, and none failed."""
+    """Asserts that every item was reached and none failed."""
     assert report.passed, report.to_json()
     assert [one.item for one in report.verdicts if one.status == NOT_REACHED] == []
     assert report.exit_code == 0
@@ -50,7 +50,7 @@ def require_all(report: Report) -> None:
         pytest.param("ctr_dlrover", None, None, marks=pytest.mark.slow),
     ],
 )
-def test_the_example_modules_would_go_through(
+def test_the_example_modules_pass(
     name: str, data: str | None, steps: int | None, request: pytest.FixtureRequest, tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -65,7 +65,7 @@ def test_the_example_modules_would_go_through(
     require_all(report)
     assert [*work.iterdir(), *scratch.iterdir()] == []
     estimate = report.get("estimate").details
-    # As asked; by the conf; and the batches of 64 in one pass over 1,500 examples.
+    # `steps` if given, else the conf's, or the batches of 64 in one pass over 1,500 examples.
     conf = {"linear_dlrover": 300, "ctr_dlrover": 600, "digits_elasticdl": 24}
     assert estimate["steps"] == (steps or conf[name])
     assert 0 < estimate["seconds_per_step"] < 10
@@ -74,7 +74,7 @@ def test_the_example_modules_would_go_through(
     assert report.get("SavedModel").details["signatures"]
 
 
-def test_an_elasticdl_file_on_a_csv_would_go_through(tmp_path: pathlib.Path) -> None:
+def test_an_elasticdl_file_on_a_csv_passes(tmp_path: pathlib.Path) -> None:
     from sklearn.datasets import load_iris
 
     rows = [",".join(map(str, [*row, label])) for row, label in zip(*load_iris(return_X_y=True), strict=True)]
@@ -86,11 +86,11 @@ def test_an_elasticdl_file_on_a_csv_would_go_through(tmp_path: pathlib.Path) -> 
     require_all(report)
     assert "150 train" in report.get("examples").text
     assert not (tmp_path / "kept").exists()
-    assert fn_args.custom_config["checkpoint_dir"]  # the caller's is as it was
+    assert fn_args.custom_config["checkpoint_dir"]  # the caller's arguments are unchanged
 
 
 @pytest.mark.thorough
-def test_examples_are_made_up_from_a_schema(tmp_path: pathlib.Path) -> None:
+def test_examples_are_synthesized_from_a_schema(tmp_path: pathlib.Path) -> None:
     (tmp_path / "schema.pbtxt").write_text(SCHEMA_OF_CLICKS)
     fn_args = FnArgs(**NO_FILES, schema_path=str(tmp_path / "schema.pbtxt"), train_steps=100)
     report = check(CheckRequest(str(MODULES / "ctr_adaptor.py"), fn_args))
@@ -103,7 +103,7 @@ def test_examples_are_made_up_from_a_schema(tmp_path: pathlib.Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["taxi_keras", "taxi_estimator"])
-def test_raw_data_go_through_transform(name: str, taxi_csv: pathlib.Path) -> None:
+def test_raw_data_are_transformed(name: str, taxi_csv: pathlib.Path) -> None:
     fn_args = FnArgs(**NO_FILES, train_steps=1000)
     report = check(CheckRequest(str(MODULES / f"{name}.py"), fn_args, data=str(taxi_csv), label="big_tip"))
     require_all(report)
@@ -152,14 +152,14 @@ def test_the_reported_steps_of_a_custom_loop_are_counted(before: str, iris: Any,
     assert report.get("estimate").details["steps"] == 5000
 
 
-def test_a_loss_of_a_custom_loop_that_is_no_number_fails(iris: Any, module: Callable[..., str]) -> None:
+def test_a_nan_loss_of_a_custom_loop_fails(iris: Any, module: Callable[..., str]) -> None:
     body = CUSTOM_LOOP.format(before="model.weight.assign(float('nan'))").strip()
     report = check(CheckRequest(module(HAND_MADE.format(body=body)), FnArgs(train_files=[iris.train], eval_files=[])))
     assert report.first_failure.item == "training"
     assert "nan at step 1" in report.first_failure.text
 
 
-def test_a_custom_loop_without_reports_is_told_to_report(iris: Any, module: Callable[..., str]) -> None:
+def test_a_custom_loop_without_reports_gets_a_warning(iris: Any, module: Callable[..., str]) -> None:
     body = "for step in range(3): model.weight.assign_add(1.0)"
     report = check(CheckRequest(module(HAND_MADE.format(body=body)), FnArgs(train_files=[iris.train], eval_files=[])))
     assert report.passed
@@ -184,25 +184,25 @@ KERAS = """
 """
 
 
-def test_every_fit_is_cut_short_whatever_number_of_steps_runs_in_a_call(iris: Any, module: Callable[..., str]) -> None:
+def test_every_fit_is_cut_short_whatever_steps_per_execution_is(iris: Any, module: Callable[..., str]) -> None:
     path = module(KERAS)
     report = check(CheckRequest(path, FnArgs(train_files=[iris.train], eval_files=[], train_steps=3200)))
     require_all(report)
-    assert report.get("training").details["steps"] == (2 + 1) * 16  # two calls tell how long a step takes
+    assert report.get("training").details["steps"] == (2 + 1) * 16  # two calls are enough to measure the time per step
     assert report.get("evaluation").status == "passed"
 
 
-def test_a_training_that_goes_on_is_ended_with_what_was_seen(iris: Any, module: Callable[..., str]) -> None:
+def test_a_long_training_is_ended_and_its_observations_are_reported(iris: Any, module: Callable[..., str]) -> None:
     path = module(HAND_MADE.format(body="time.sleep(1000)"))
     report = check(CheckRequest(path, FnArgs(train_files=[iris.train], eval_files=[]), limit=2))
-    assert report.passed  # nobody knows better
+    assert report.passed  # the check has no evidence of a fault
     verdict = report.get("model")
     assert verdict.status == WARNING
     assert "stopped after 2 s (--limit): no training step was observed" in verdict.text
     assert [report.get(item).status for item in ("export", "SavedModel", "estimate")] == [NOT_REACHED] * 3
 
 
-def test_a_process_that_dies_is_reported_with_what_it_did(iris: Any, module: Callable[..., str]) -> None:
+def test_a_killed_process_is_reported_with_the_items_that_passed(iris: Any, module: Callable[..., str]) -> None:
     path = module(HAND_MADE.format(body="os.kill(os.getpid(), 9)"))
     report = check(CheckRequest(path, FnArgs(train_files=[iris.train], eval_files=[])))
     assert report.first_failure.item == "training"
@@ -212,12 +212,12 @@ def test_a_process_that_dies_is_reported_with_what_it_did(iris: Any, module: Cal
 
 
 def test_a_module_may_still_set_its_threads(iris: Any, module: Callable[..., str]) -> None:
-    """The check reads examples without TensorFlow's runtime, which cannot be set up twice."""
+    """The check reads examples without TensorFlow's runtime, which can be configured only once."""
     first = "tf.config.threading.set_inter_op_parallelism_threads(2)\n        model = Model()"
     path = module(HAND_MADE.format(body="pass").replace("model = Model()", first))
     report = check(CheckRequest(path, FnArgs(train_files=[iris.train], eval_files=[iris.eval])))
     require_all(report)
-    assert report.get("training").status == WARNING  # there is none in this module
+    assert report.get("training").status == WARNING  # this module has none
 
 
 # Samples
@@ -232,7 +232,7 @@ def write_records(path: pathlib.Path, count: int, size: int) -> None:
             writer.write(number.to_bytes(4, "big") + os.urandom(size))
 
 
-def test_small_data_are_taken_whole_and_of_large_ones_some_of_several_files(tmp_path: pathlib.Path) -> None:
+def test_small_data_are_used_whole_and_large_data_are_sampled_from_several_files(tmp_path: pathlib.Path) -> None:
     import tensorflow as tf
 
     write_records(tmp_path / "small" / "a.gz", 30, 10)
@@ -240,7 +240,7 @@ def test_small_data_are_taken_whole_and_of_large_ones_some_of_several_files(tmp_
     assert (small.count, small.whole, small.estimated_records) == (30, True, 30)
     assert len(os.listdir(tmp_path / "copy-small")) == 1
 
-    for number in range(6):  # 5 MB in all
+    for number in range(6):  # 5 MB in total
         write_records(tmp_path / "large" / f"{number}.gz", 850, 1000)
     large = sample.take([f"{tmp_path}/large/*"], str(tmp_path / "copy-large"))
     assert (large.count, large.whole, large.files) == (4 * 512, False, 6)
@@ -274,7 +274,7 @@ def test_parquet_stays_parquet(tmp_path: pathlib.Path) -> None:
         sample.take([str(tmp_path / "broken.parquet")], str(tmp_path / "other"))
 
 
-def test_text_that_is_gzipped_and_cut_off(tmp_path: pathlib.Path) -> None:
+def test_truncated_gzipped_text(tmp_path: pathlib.Path) -> None:
     (tmp_path / "data.txt.gz").write_bytes(gzip.compress(os.urandom(1000).hex().encode())[:-20])
     with pytest.raises(InputError, match=r"data\.txt\.gz: the gzip file is damaged or truncated"):
         sample.take([str(tmp_path / "data.txt.gz")], str(tmp_path / "copy"))
@@ -289,7 +289,7 @@ string_domain { name: "words" value: "yes" value: "no" }
 """
 
 
-def test_made_up_examples_keep_to_the_schema_and_differ(tmp_path: pathlib.Path) -> None:
+def test_synthetic_examples_follow_the_schema_and_differ(tmp_path: pathlib.Path) -> None:
     (tmp_path / "schema.pbtxt").write_text(SCHEMA)
     schema = read_schema(str(tmp_path / "schema.pbtxt"))
     records = synthetic_examples.generate(schema, 100)
@@ -304,7 +304,7 @@ def test_made_up_examples_keep_to_the_schema_and_differ(tmp_path: pathlib.Path) 
     assert contradictions(facts, schema) == ([], [])
 
 
-def test_what_contradicts_a_schema_is_told_from_what_is_odd(tmp_path: pathlib.Path) -> None:
+def test_schema_violations_are_distinguished_from_oddities(tmp_path: pathlib.Path) -> None:
     (tmp_path / "schema.pbtxt").write_text(SCHEMA)
     schema = read_schema(str(tmp_path / "schema.pbtxt"))
     facts = facts_of(synthetic_examples.generate(schema, 50))
@@ -315,7 +315,7 @@ def test_what_contradicts_a_schema_is_told_from_what_is_odd(tmp_path: pathlib.Pa
     assert [part for part in ("b'perhaps'", "5 to 9", "Did you mean 'size'?") if part not in " ".join(odd)] == []
 
 
-def test_a_stamp_holds_until_module_data_or_options_change(tmp_path: pathlib.Path) -> None:
+def test_a_stamp_is_valid_until_module_data_or_options_change(tmp_path: pathlib.Path) -> None:
     module, data = tmp_path / "module.py", tmp_path / "data"
     module.write_text("def run_fn(fn_args):\n    pass\n")
     data.mkdir()
@@ -335,7 +335,7 @@ def test_a_stamp_holds_until_module_data_or_options_change(tmp_path: pathlib.Pat
     assert stamp.fingerprint(request) != digest
 
 
-def test_a_report_is_json_and_comes_back(tmp_path: pathlib.Path) -> None:
+def test_a_report_round_trips_through_json(tmp_path: pathlib.Path) -> None:
     report = check(CheckRequest(str(tmp_path / "none.py"), FnArgs(**NO_FILES)))
     state = json.loads(json.dumps(report.to_json()))
     assert Report.from_json(state).to_json() == state
@@ -343,9 +343,9 @@ def test_a_report_is_json_and_comes_back(tmp_path: pathlib.Path) -> None:
     assert state["verdicts"][0]["item"] == "module"
 
 
-def test_rows_of_a_csv_are_typed_by_all_and_show_each_columns_gaps(tmp_path: pathlib.Path) -> None:
+def test_csv_columns_are_typed_by_all_rows_and_show_their_missing_values(tmp_path: pathlib.Path) -> None:
     rows = [f"{number},{number},,word" for number in range(3000)]
-    rows[2000] = "0,0.5,7,"  # a fraction, the first value of a column, and a gap in another
+    rows[2000] = "0,0.5,7,"  # a fraction, the first value of a column, and a missing value in another
     (tmp_path / "data.csv").write_text("\n".join(["whole,number,rare,text", *rows]) + "\n")
     records, total = raw_csv.csv_examples([str(tmp_path / "data.csv")])
     facts = facts_of(records)

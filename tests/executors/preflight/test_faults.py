@@ -1,4 +1,4 @@
-"""Faults planted into modules that work, and into their data: each is found, by the right item, with file and line."""
+"""Faults injected into working modules and their data: the right item reports each, with file and line."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ CSV_COLUMNS = "columns=['sepal_length', 'sepal_width', 'petal_length', 'petal_wi
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """One fault, and how it must be reported.
+    """A fault and its expected report.
 
     Attributes:
-      name: What is wrong.
-      item: The item that has to find it.
-      said: Words of its text or remedy.
-      module: The example module that it is planted into.
-      old, new: The edit; the place that is reported is that of `at`.
-      at: Words of the source line that has to be reported; "" where there is none.
-      exit_code: What the command ends with.
-      data: Changes what lies in the folder of iris; returns arguments for FnArgs.
+      name: Description of the fault.
+      item: The item that must report it.
+      said: Words in its text or remedy.
+      module: The example module that gets the fault.
+      old, new: The edit; the reported location is that of `at`.
+      at: Words of the source line that must be reported, or "".
+      exit_code: Exit code of the command.
+      data: Changes the files in the iris folder; returns arguments for FnArgs.
       request: Further fields of the request.
     """
 
@@ -247,7 +247,7 @@ FAULTS = [
 
 
 def planted(fault: Fault, iris: Any, tmp_path: pathlib.Path) -> tuple[CheckRequest, pathlib.Path]:
-    """Returns the request for a module with the fault in it, and the module's path."""
+    """Returns the request for a module with the fault, and the module's path."""
     folder, code = tmp_path / "iris", tmp_path / "code"
     shutil.copytree(pathlib.Path(iris.schema).parent, folder)
     code.mkdir()
@@ -296,15 +296,15 @@ def test_a_planted_fault_is_found(fault: Fault, iris: Any, tmp_path: pathlib.Pat
 
 
 def assert_rest_not_reached(report: Report) -> None:
-    """What depends on something that failed was not tried."""
+    """Asserts that items that depend on a failed one were not run."""
     items = [verdict.item for verdict in report.verdicts]
     failed = items.index(report.failures[-1].item)
     assert {verdict.status for verdict in report.verdicts[failed + 1 :]} <= {NOT_REACHED, "passed", "skipped"}
     assert report.get("estimate").status in (NOT_REACHED, "passed")
 
 
-def test_several_faults_are_seen_at_once(iris: Any, tmp_path: pathlib.Path) -> None:
-    """Files that do not depend on each other are all looked at, and so is the module."""
+def test_several_faults_are_reported_together(iris: Any, tmp_path: pathlib.Path) -> None:
+    """All independent files are checked, and the module as well."""
     (tmp_path / "broken.pbtxt").write_text("feature { nam: 1 }")
     (tmp_path / "model").mkdir()
     (tmp_path / "params.json").write_text("{learning_rate: 1}")
@@ -337,10 +337,10 @@ def test_several_faults_are_seen_at_once(iris: Any, tmp_path: pathlib.Path) -> N
     assert report.exit_code == 2
 
 
-def test_a_module_that_is_not_there_is_named_with_the_nearest_one(iris: Any) -> None:
+def test_a_missing_module_is_reported_with_the_nearest_name(iris: Any) -> None:
     report = check(CheckRequest(str(MODULES / "iris_kears.py"), FnArgs(train_files=[iris.train], eval_files=[])))
     assert "Did you mean 'iris_keras.py'?" in report.first_failure.text
-    assert report.get("examples").status == "passed"  # these were looked at all the same
+    assert report.get("examples").status == "passed"  # these were checked nevertheless
 
 
 def test_an_attribute_that_nothing_reads_is_a_warning(tmp_path: pathlib.Path) -> None:

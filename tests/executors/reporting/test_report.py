@@ -1,4 +1,4 @@
-"""The report of a run says all that its record and its logs know, and escapes what is not ours; each run leaves one."""
+"""Each run writes a report with everything from its record and logs, and escapes all user text."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NASTY = "</script><script>alert('x')</script><img src=x onerror=alert(1)>\"'&"
 
 
 class Page(html.parser.HTMLParser):
-    """A page as a reader meets it: texts by heading, tables by caption, and which elements there are."""
+    """A parsed page: texts by heading, tables by caption, and the elements that occur."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ def test_resource_usage_is_recorded_and_drawn(iris_run: pathlib.Path) -> None:
     assert len(resources["seconds"]) == len(resources["cpu"]) == len(resources["memory_bytes"]) > 1
     assert max(resources["memory_bytes"]) > 1e8  # TensorFlow
     assert "CPUs in use" in page_of(iris_run).sections["Resources"]
-    # One list, one line: the file is for people, too.
+    # One list, one line: the file should be readable.
     assert re.search(r'"seconds": \[ ?[\d.]+, [^\n]*\]', (iris_run / "run.json").read_text())
 
 
@@ -175,7 +175,7 @@ def test_arguments_versions_and_the_modules_text_are_there_and_no_secret(iris_ru
     assert "hush-hush" not in (iris_run / FILE_NAME).read_text()
 
 
-def test_a_page_needs_no_other_file_and_may_fetch_none(iris_run: pathlib.Path) -> None:
+def test_a_page_needs_no_other_file_and_cannot_fetch_one(iris_run: pathlib.Path) -> None:
     page = page_of(iris_run)
     policy = next(attrs["content"] for tag, attrs in page.elements if attrs.get("http-equiv"))
     assert str(policy).startswith("default-src 'none'; script-src 'sha256-")
@@ -229,7 +229,7 @@ def test_the_report_of_a_failed_run_has_the_error_and_its_location(
     assert not {"Metrics", "Curves", "Model", "Cluster", "Data"} & set(page.sections)
 
 
-def test_an_input_that_is_missing_is_reported_without_a_traceback(iris: Any, tiny_module: str, tmp_path: Any) -> None:
+def test_a_missing_input_is_reported_without_a_traceback(iris: Any, tiny_module: str, tmp_path: Any) -> None:
     arguments = fn_args(tmp_path, iris)
     arguments.train_files = [str(tmp_path / "nothing*")]
     with pytest.raises(Exception, match="no file matches"):
@@ -270,7 +270,7 @@ def test_an_estimators_run_has_its_curves_and_eval_metrics(iris: Any, tmp_path: 
     page = page_of(tmp_path / "model_run")
     assert "trainer_fn" in page.sections[""]
     header, *rows = page.tables["loss by step"]
-    assert header == ["step", "train", "eval"]  # its own summaries call the first loss_1
+    assert header == ["step", "train", "eval"]  # its own summaries use the name loss_1 for the first
     assert [row[0] for row in rows] == ["1", "101", "201", "300"]
     assert [bool(row[2]) for row in rows] == [False, False, False, True]
     assert page.table("Recorded metrics")["accuracy"][-1] == f"{record.metrics['eval']['accuracy']:.5g}"
@@ -329,7 +329,7 @@ def html_of_record(folder: pathlib.Path, record: dict[str, Any]) -> str:
 
 
 def nasty_record() -> dict[str, Any]:
-    """A record in which everything that a user names is markup."""
+    """A record in which every user-defined name is markup."""
     return {
         "id": NASTY,
         "status": NASTY,
@@ -358,7 +358,7 @@ def nasty_record() -> dict[str, Any]:
 
 
 def require_escaped(text: str) -> None:
-    """Of elements there are those of ours alone, and every name is to be read as it was given."""
+    """Asserts that the page has only our elements, and shows every name verbatim."""
     page = Page(text)
     assert not {"img", "iframe", "object"} & {tag for tag, _ in page.elements}
     assert sum(tag == "script" for tag, _ in page.elements) == 2
@@ -367,7 +367,7 @@ def require_escaped(text: str) -> None:
     assert text.count("</script>") == 2
 
 
-def test_all_that_a_user_names_is_escaped(tmp_path: pathlib.Path) -> None:
+def test_all_user_defined_names_are_escaped(tmp_path: pathlib.Path) -> None:
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "<img src=x>.py").write_text(NASTY)
     text = html_of_record(tmp_path, nasty_record())
@@ -408,7 +408,7 @@ def test_two_runs_are_compared(iris_run: pathlib.Path, tmp_path: pathlib.Path) -
     assert page.table("Versions that differ")["numpy"] == [first["stack"]["numpy"], "1.0"]
     assert "+        optimizer=keras.optimizers.Nadam(learning_rate)," in page.sections["Code and versions"]
     assert "-        optimizer=keras.optimizers.Adam(learning_rate)," in page.sections["Code and versions"]
-    # The second has no eval logs: its train curve is beside the first's two.
+    # The second run has no eval logs: its train curve is next to the first run's two.
     assert page.tables["loss by epoch"][0] == ["epoch", "A, train", "A, eval", "B, train"]
 
 
@@ -463,10 +463,10 @@ def test_a_difference_has_a_tone_where_the_direction_is_known() -> None:
     assert tones == ["good", "bad", ""]
 
 
-def test_a_histogram_says_what_it_shows() -> None:
+def test_a_histogram_has_a_description() -> None:
     bars = Histogram({"train": [0.5, 0.5], "eval": [1.0, 0.0]}, "train, eval: shares of values from 0 to 1")
     from generic_trainer.executors.reporting.document import Table
 
     text = html_of(Report("x", "", (), [Section("data", "Data", [Table("Numbers", ("feature", ""), [("f", bars)])])]))
     assert 'aria-label="train, eval: shares of values from 0 to 1"' in text
-    assert [text.count(f'class="split{number}"') for number in (0, 1)] == [2, 1]  # a bar of no height is not drawn
+    assert [text.count(f'class="split{number}"') for number in (0, 1)] == [2, 1]  # a bar of zero height is not drawn

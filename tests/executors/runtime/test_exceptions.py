@@ -1,4 +1,4 @@
-"""An exception crosses processes as JSON and arrives with its type, its message, its notes and its traceback."""
+"""An exception crosses processes as JSON and arrives with its type, message, notes and traceback."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ KEYWORDS_ONLY = """
 
 
 def raised(error: BaseException) -> BaseException:
-    """Returns the exception with a traceback of its own."""
+    """Raises and catches the exception, so that it has a traceback."""
     try:
         raise error
     except BaseException as caught:
@@ -57,13 +57,13 @@ def raised(error: BaseException) -> BaseException:
 
 
 def crossed(error: BaseException) -> BaseException:
-    """Returns what arrives of an exception on the other side of JSON."""
+    """Returns the exception after a round trip through JSON."""
     return rebuild(json.loads(json.dumps(describe(raised(error)))))
 
 
 @pytest.fixture
 def user_class(module: Callable[..., str]) -> Callable[[str], Any]:
-    """Executes a source that defines ColumnError in a module that nobody has imported, and returns the class."""
+    """Executes a source that defines ColumnError in a module that is not imported, and returns the class."""
 
     def define(source: str, **also: Any) -> Any:
         path = pathlib.Path(module(source, "columns.py"))
@@ -129,7 +129,7 @@ def test_a_key_error_keeps_its_key() -> None:
     assert crossed(KeyError("fare")).args == ("fare",)
 
 
-def test_what_an_os_error_is_about_arrives() -> None:
+def test_the_details_of_an_os_error_arrive() -> None:
     arrived = crossed(PermissionError(13, "Permission denied", "a", None, "b"))
 
     assert (arrived.errno, arrived.filename, arrived.filename2) == (13, "a", "b")
@@ -158,7 +158,7 @@ MADE = {
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=IDS)
-def test_a_class_of_the_users_is_stood_in_for_below_its_nearest_known_base(
+def test_a_user_class_is_replaced_by_a_subclass_of_its_nearest_known_base(
     user_class: Callable[[str], Any], source: str
 ) -> None:
     error = MADE[source](user_class(source))
@@ -172,7 +172,7 @@ def test_a_class_of_the_users_is_stood_in_for_below_its_nearest_known_base(
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=IDS)
-def test_a_class_that_is_imported_here_is_caught_by_its_name(
+def test_a_class_imported_here_is_caught_by_its_name(
     user_class: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
     cls = user_class(source)
@@ -208,7 +208,7 @@ def test_a_class_inside_a_function_keeps_its_name() -> None:
         (GeneratorExit("why"), "GeneratorExit('why')"),
     ],
 )
-def test_what_would_end_this_process_becomes_an_error_that_does_not(error: BaseException, said: str) -> None:
+def test_process_ending_exceptions_become_ordinary_errors(error: BaseException, said: str) -> None:
     arrived = crossed(error)
 
     assert isinstance(arrived, TrainingProcessError)
@@ -288,7 +288,7 @@ def test_a_displayed_exception_is_reported_only_once() -> None:
     assert arrived.__traceback__ is None
 
 
-def test_describing_leaves_the_exception_as_it_was() -> None:
+def test_describing_does_not_change_the_exception() -> None:
     error = raised(ValueError("no such column"))
     before = error.__traceback__
 
@@ -317,7 +317,7 @@ def test_an_exception_that_cannot_be_printed_still_arrives(user_class: Callable[
 class TestWhereTheTracebackBegins:
     @pytest.fixture
     def failed(self, module: Callable[..., str], tmp_path: pathlib.Path) -> Callable[..., BaseException]:
-        """Writes a training module, runs it as a worker does, and returns what it raised."""
+        """Writes a training module, runs it as a worker does, and returns the exception that it raised."""
 
         def run(source: str, name: str = "taxi.py", **others: str) -> BaseException:
             found = find_source(module(source, name, **others), str(tmp_path / "scratch"))

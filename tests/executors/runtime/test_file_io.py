@@ -1,4 +1,4 @@
-"""One file-system layer: the same calls do the same on a local disk and on a file system of TensorFlow's."""
+"""One file-system layer: calls behave the same on a local disk and on a TensorFlow file system."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import tensorflow as tf
 
 from generic_trainer.executors.runtime.files import file_io
 
-MEMORY = "/dev/shm"  # noqa: S108 (a file system of its own on Linux)
+MEMORY = "/dev/shm"  # noqa: S108 (a separate file system on Linux)
 
 
 @pytest.fixture(params=["local", "ram"])
 def root(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> str:
-    """A folder that is there, on disk and in TensorFlow's in-memory file system, which has to do for gs://."""
+    """A folder on disk and in TensorFlow's in-memory file system, used in place of gs://."""
     if request.param == "local":
         return str(tmp_path)
     folder = f"ram://{uuid.uuid4().hex}/folder"
@@ -34,7 +34,7 @@ def bucket() -> str:
 
 
 def fill(folder: str, *names: str) -> None:
-    """Writes files that hold their own names."""
+    """Writes files that contain their own names."""
     for name in names:
         file_io.write_text(f"{folder}/{name}", name)
 
@@ -58,14 +58,14 @@ def test_an_empty_file_has_no_bytes(root: str) -> None:
     assert file_io.size_of(f"{root}/empty") == 0
 
 
-def test_writing_makes_the_folders_and_replaces_what_was_there(root: str) -> None:
+def test_writing_creates_the_folders_and_replaces_the_file(root: str) -> None:
     file_io.write_text(f"{root}/a/b/c.txt", "first, and longer")
     file_io.write_text(f"{root}/a/b/c.txt", "second")
 
     assert content(root) == {"a/b/c.txt": "second"}
 
 
-def test_a_reader_never_sees_half_of_a_text(tmp_path: pathlib.Path) -> None:
+def test_a_reader_never_sees_a_partial_text(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "run.json"
     file_io.write_text(str(path), "first, and longer")
 
@@ -76,12 +76,12 @@ def test_a_reader_never_sees_half_of_a_text(tmp_path: pathlib.Path) -> None:
     assert seen == "first, and longer", "the file that a reader has open is not written to"
 
 
-def test_a_write_that_fails_leaves_the_old_text(tmp_path: pathlib.Path) -> None:
+def test_a_failed_write_keeps_the_old_text(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "run.json"
     file_io.write_text(str(path), "first")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
 
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # as a full disk, after 1000 bytes
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # like a full disk, after 1000 bytes
     try:
         with pytest.raises(OSError, match="File too large"):
             file_io.write_text(str(path), "x" * 100_000)
@@ -98,20 +98,20 @@ def test_files_and_folders_are_distinguished(root: str) -> None:
     assert [file_io.isdir(f"{root}/{name}") for name in ("folder", "folder/file", "nowhere")] == [True, False, False]
 
 
-def test_names_in_a_folder_come_sorted_and_bare(root: str) -> None:
+def test_names_in_a_folder_are_sorted_and_without_path(root: str) -> None:
     fill(root, "b", "c/x", "a")
 
     assert file_io.listdir(root) == ["a", "b", "c"]
 
 
-def test_patterns_give_sorted_paths(root: str) -> None:
+def test_patterns_return_sorted_paths(root: str) -> None:
     fill(root, "b.gz", "a.gz", "c.txt", "d/e.gz")
 
     assert file_io.glob(f"{root}/*.gz") == [f"{root}/a.gz", f"{root}/b.gz"]
     assert file_io.glob(f"{root}/nowhere/*") == []
 
 
-def test_files_below_a_folder_come_in_the_same_order_everywhere(root: str) -> None:
+def test_files_below_a_folder_have_the_same_order_everywhere(root: str) -> None:
     fill(root, "variables/variables.index", "saved_model.pb", "assets/b", "assets/a", "assets/deep/c", "fingerprint.pb")
 
     assert list(file_io.files_below(root)) == [
@@ -125,7 +125,7 @@ def test_files_below_a_folder_come_in_the_same_order_everywhere(root: str) -> No
     assert list(file_io.files_below(f"{root}/")) == list(file_io.files_below(root))
 
 
-def test_a_folder_is_deleted_with_all_in_it(root: str) -> None:
+def test_a_folder_is_deleted_with_its_content(root: str) -> None:
     fill(root, "model/a", "model/b/c", "other")
 
     file_io.rmtree(f"{root}/model")
@@ -155,7 +155,7 @@ def test_the_parent_of_a_path(path: str, expected: str) -> None:
     assert file_io.parent(path) == expected
 
 
-def test_moving_takes_everything_along(root: str) -> None:
+def test_moving_a_folder_moves_its_content(root: str) -> None:
     fill(root, "staging/saved_model.pb", "staging/variables/variables.index", "staging/assets/a")
     before = content(f"{root}/staging")
 
@@ -182,7 +182,7 @@ def test_a_move_to_another_disk_copies(tmp_path: pathlib.Path) -> None:
     tf.saved_model.save(model, f"{tmp_path}/staging")
     with tempfile.TemporaryDirectory(dir=MEMORY) as other:
         with pytest.raises(OSError, match="cross-device"):
-            os.rename(f"{tmp_path}/staging", f"{other}/model")  # so it is another one
+            os.rename(f"{tmp_path}/staging", f"{other}/model")  # confirms that it is another file system
         file_io.move(f"{tmp_path}/staging", f"{other}/model")
         assert tf.saved_model.load(f"{other}/model").number.numpy() == 3.0
         made = {name: os.stat(f"{other}/model/{name}").st_ctime_ns for name in file_io.files_below(f"{other}/model")}
@@ -191,7 +191,7 @@ def test_a_move_to_another_disk_copies(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["", "export/best/17/"])
-def test_a_move_that_breaks_off_leaves_nothing_behind(tmp_path: pathlib.Path, bucket: str, folder: str) -> None:
+def test_an_interrupted_move_leaves_nothing_behind(tmp_path: pathlib.Path, bucket: str, folder: str) -> None:
     fill(f"{tmp_path}/staging", *(f"{folder}{name}" for name in ("saved_model.pb", "assets/a", "variables/data")))
     (tmp_path / "staging" / "z_unreadable").symlink_to("nowhere")
 

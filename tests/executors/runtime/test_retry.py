@@ -1,4 +1,4 @@
-"""What is tried again, how often and how long, and what is said of the rest."""
+"""Which errors are retried, how often and for how long, and the messages for the others."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_transient_errors_are_retried(error: Exception) -> None:
     ],
     ids=repr,
 )
-def test_what_cannot_get_better_is_not(error: Exception) -> None:
+def test_permanent_errors_are_not_retried(error: Exception) -> None:
     disk = _Disk(error)
     with pytest.raises(StorageError, match="Reading /data/file failed: ") as caught:
         disk.read()
@@ -88,7 +88,7 @@ def test_what_cannot_get_better_is_not(error: Exception) -> None:
     ],
     ids=repr,
 )
-def test_what_is_no_fault_of_a_disk_stays_as_it_is(error: Exception) -> None:
+def test_errors_unrelated_to_storage_propagate_unchanged(error: Exception) -> None:
     disk = _Disk(error)
     with pytest.raises(type(error)) as caught:
         disk.read()
@@ -96,24 +96,24 @@ def test_what_is_no_fault_of_a_disk_stays_as_it_is(error: Exception) -> None:
     assert disk.calls == 1
 
 
-def test_tries_are_bounded_and_further_and_further_apart() -> None:
+def test_attempts_are_bounded_with_exponential_backoff() -> None:
     disk = _Disk(*[_error(errno.EIO)] * TRIES)
     with pytest.raises(StorageError, match=r"Reading /data/file failed, 6 times: Input/output error\. Check the disk"):
         disk.read()
     assert disk.calls == TRIES == 6
-    # 0.2 s, and each 2.5 times the one before, all of them half to one and a half times that.
+    # 0.2 s, multiplied by 2.5 each time, with a jitter of 50 to 150 %.
     middles = [0.2 * 2.5**number for number in range(5)]
     assert all(0.5 * m <= pause <= 1.5 * m for m, pause in zip(middles, disk.pauses, strict=True))
 
 
-def test_what_happened_though_it_was_said_to_have_failed_is_done() -> None:
+def test_a_call_that_failed_after_taking_effect_counts_as_done() -> None:
     disk = _Disk(_error(errno.EIO), FileNotFoundError(errno.ENOENT, "gone"))
     assert disk.read(done=lambda: True) is None
     assert disk.calls == 2
 
     disk = _Disk(FileNotFoundError(errno.ENOENT, "gone"))
     with pytest.raises(FileNotFoundError):
-        disk.read(done=lambda: True)  # it was not there to begin with
+        disk.read(done=lambda: True)  # it was missing before the first attempt
 
 
 def test_a_full_disk_error_contains_the_free_space(tmp_path: pathlib.Path) -> None:
@@ -125,7 +125,7 @@ def test_a_full_disk_error_contains_the_free_space(tmp_path: pathlib.Path) -> No
         retry_call(write, "Writing", path)
 
 
-def test_nothing_is_left_running_when_calls_have_ended() -> None:
+def test_no_thread_is_left_running_after_the_calls() -> None:
     import threading
 
     retry_call(lambda: None, "Reading", "/data/file")

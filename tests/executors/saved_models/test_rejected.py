@@ -1,4 +1,4 @@
-"""What a module wrote is kept when it is not published, and everything that reports the run names the place."""
+"""A module's output is kept if it is not published, and everything that reports the run names its path."""
 
 from __future__ import annotations
 
@@ -74,9 +74,7 @@ def test_a_pickle_in_place_of_a_model_is_kept_and_the_command_names_it(
     ],
     ids=["file", "dangling link", "beside"],
 )
-def test_whatever_was_written_in_place_of_a_model_is_kept(
-    body: str, module: Callable[..., str], fn_args: FnArgs
-) -> None:
+def test_any_output_in_place_of_a_model_is_kept(body: str, module: Callable[..., str], fn_args: FnArgs) -> None:
     with pytest.raises(ModelCheckError) as caught:
         train(module(f"import os\ndef run_fn(fn_args):\n    {body}\n"), fn_args, HERE)
     [folder] = kept(fn_args)

@@ -1,4 +1,4 @@
-"""TF_CONFIG is read by TensorFlow's rules, and tasks learn of each other by their records."""
+"""TF_CONFIG is read by TensorFlow's rules, and tasks read each other's status from records."""
 
 from __future__ import annotations
 
@@ -31,20 +31,22 @@ def config(task_type: str, index: Any = 0, **cluster: Any) -> str:
         (config("worker", 0), False, 1, 3),
         (config("worker", "1"), False, 2, 3),  # some platforms write numbers as strings
         (config("ps"), False, 0, 3),
-        (config("evaluator"), False, 0, 3),  # stands beside the cluster
-        (config("worker", 0, worker=["a:1", "b:1"]), True, 0, 2),  # where TFX's rule finds no chief
+        (config("evaluator"), False, 0, 3),  # not part of the training cluster
+        (config("worker", 0, worker=["a:1", "b:1"]), True, 0, 2),  # TFX's rule finds no chief here
         (config("worker", 1, worker=["a:1", "b:1"]), False, 1, 2),
         (config("master", 0, master=["a:1"], worker=["b:1"]), True, 0, 2),
     ],
 )
-def test_chief_and_numbers_are_tensorflows(text: str, is_chief: bool, worker_index: int, num_workers: int) -> None:
+def test_chief_and_indexes_equal_those_of_tensorflow(
+    text: str, is_chief: bool, worker_index: int, num_workers: int
+) -> None:
     task = parse(text)
     assert task is not None
     assert (task.is_chief, task.worker_index, task.num_workers) == (is_chief, worker_index, num_workers)
     assert parse(task.to_tf_config()) == task
 
 
-def test_the_rule_is_that_of_tensorflow_for_all_that_train() -> None:
+def test_training_tasks_follow_tensorflows_rule() -> None:
     from tensorflow.python.distribute import multi_worker_util
 
     for cluster in (JOBS, {"worker": ["a:1", "b:1"]}, {"chief": ["a:1"]}, {"worker": ["a:1"], "ps": ["b:1"]}):
@@ -55,7 +57,7 @@ def test_the_rule_is_that_of_tensorflow_for_all_that_train() -> None:
                 assert task.is_chief == multi_worker_util.is_chief(cluster, job, index)
 
 
-def test_no_cluster_is_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cluster_there_is_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     for text in ("", "{}", '{"cluster": {}, "task": {"type": "worker", "index": 0}}', '{"environment": "cloud"}'):
         monkeypatch.setenv("TF_CONFIG", text)
         assert task_from_environment() is None
@@ -82,7 +84,7 @@ def test_no_cluster_is_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
         (config("chef", 0, chef=["a:1"]), "has the unknown role 'chef'"),
     ],
 )
-def test_what_is_malformed_is_named(text: str, what: str) -> None:
+def test_a_malformed_value_is_reported(text: str, what: str) -> None:
     with pytest.raises(InputError) as caught:
         parse(text)
     assert what in str(caught.value)
@@ -113,7 +115,7 @@ def test_a_port_in_use_is_found_before_tensorflow_shares_it() -> None:
         ("chief=0", "the cluster needs a chief or a worker"),
     ],
 )
-def test_a_cluster_that_cannot_be(text: str, what: str) -> None:
+def test_invalid_clusters(text: str, what: str) -> None:
     with pytest.raises(InputError, match="--cluster") as caught:
         parse_counts(text)
     assert what in str(caught.value)
@@ -124,7 +126,7 @@ def test_counts_by_role() -> None:
     assert parse_counts("worker=2,ps=1") == {"worker": 2, "ps": 1}
 
 
-# Records: how tasks learn of each other
+# Records: how tasks read each other's status
 
 
 def write(folder: pathlib.Path, name: str, **fields: Any) -> None:
@@ -151,7 +153,7 @@ def test_a_parameter_server_stays_until_chief_and_workers_have_ended(tmp_path: p
     assert over()
 
 
-def test_every_task_ends_when_the_chief_fails_and_says_why(tmp_path: pathlib.Path) -> None:
+def test_every_task_ends_with_the_reason_when_the_chief_fails(tmp_path: pathlib.Path) -> None:
     overs = [cluster_records.make_stop_condition(task(kind), str(tmp_path)) for kind in ("worker", "ps", "evaluator")]
     assert not any(over() for over in overs)
     cluster_records.require_success(str(tmp_path))
@@ -161,7 +163,7 @@ def test_every_task_ends_when_the_chief_fails_and_says_why(tmp_path: pathlib.Pat
         cluster_records.require_success(str(tmp_path))
 
 
-def test_the_chief_waits_for_an_evaluator_that_shows_life(
+def test_the_chief_waits_for_an_evaluator_with_heartbeats(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster_records, "_POLL_SECONDS", 0.01)
@@ -175,7 +177,7 @@ def test_the_chief_waits_for_an_evaluator_that_shows_life(
         cluster_records.await_evaluator(str(tmp_path))
 
 
-def test_records_of_an_earlier_runs_tasks_are_forgotten(tmp_path: pathlib.Path) -> None:
+def test_task_records_of_an_earlier_run_are_ignored(tmp_path: pathlib.Path) -> None:
     write(tmp_path, "tasks/evaluator-0.json", status=SUCCEEDED)
     write(tmp_path, "tasks/worker-0.json", status=RUNNING)
     cluster_records.delete_finished_tasks(str(tmp_path))

@@ -1,4 +1,4 @@
-"""kill -9 at any moment: whatever lies at serving_model_dir afterwards is a complete, checked model."""
+"""kill -9 at any moment: anything at serving_model_dir afterwards is a complete, checked model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from generic_trainer import (
     train,
 )
 
-# Saves the model twice, with time between, so that a kill meets half-written folders as well.
+# Saves the model twice, with a pause between, so that a kill also hits half-written folders.
 SLOW_MODULE = """
     import os, pathlib, time
     import tensorflow as tf
@@ -77,7 +77,7 @@ def test_killing_the_training_process_ten_times(module: Callable[..., str], iris
 
 
 def _kill_after(pid_file: pathlib.Path, seconds: float) -> subprocess.Popen[bytes]:
-    """Starts a process that waits for a file with a process's number, then kills that a moment later."""
+    """Starts a process that waits for a file with a PID, then kills that process shortly after."""
     program = f"""
 import os, pathlib, signal, time
 file = pathlib.Path({str(pid_file)!r})
@@ -114,7 +114,7 @@ def test_killing_the_whole_command(module: Callable[..., str], iris: Any, tmp_pa
             time.sleep(0.02)
         assert not (out / "model" / "Format-Serving").exists()
         left = staged_or_published(out / "model")
-        # SIGTERM leaves nothing; what SIGKILL left bears a name that no reader of models looks at.
+        # SIGTERM leaves nothing; SIGKILL leaves only names that model readers ignore.
         assert left == [] if number else all(name.startswith(".staging-") for name in left)
     subprocess.run(line, check=True, capture_output=True)
     assert staged_or_published(out / "model") == ["Format-Serving"]

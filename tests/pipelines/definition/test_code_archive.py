@@ -1,4 +1,4 @@
-"""A packed module runs as it did where it lay, and its archive is called after its content."""
+"""A packed module runs as from its original folder, and its archive is named after its content."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def files(folder: pathlib.Path, sources: dict[str, str]) -> pathlib.Path:
 
 
 def value_of(reference: str, scratch: pathlib.Path) -> object:
-    """Loads a module in a folder of its own and returns what its `value` gives."""
+    """Loads a module in a separate folder and returns the result of its `value`."""
     with loaded(find_source(reference, str(scratch))) as module:
         return module.value()
 
 
-def test_siblings_and_packages_travel(tmp_path: pathlib.Path) -> None:
+def test_siblings_and_packages_are_packed(tmp_path: pathlib.Path) -> None:
     code = files(
         tmp_path / "code",
         {
@@ -78,9 +78,7 @@ def test_a_function_is_still_named(tmp_path: pathlib.Path, monkeypatch: pytest.M
     assert find_source(archive.upload(str(tmp_path)), str(tmp_path / "b")).function == "TrainConf"
 
 
-def test_code_from_elsewhere_on_the_path_lies_at_the_top(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_from_elsewhere_on_the_path_is_at_the_top(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files(
         tmp_path,
         {"code/main.py": "from shared import ONE\nvalue = lambda: ONE\n", "lib/shared/__init__.py": "ONE = 1\n"},
@@ -91,7 +89,7 @@ def test_code_from_elsewhere_on_the_path_lies_at_the_top(
     assert value_of(reference, tmp_path / "b") == 1
 
 
-def test_a_model_zoo_is_found_by_its_own_name_too(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_zoo_is_also_found_by_its_own_name(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     zoo = files(
         tmp_path / "code" / "zoo",
         {"iris/main.py": "from zoo.common.names import ONE\nvalue = lambda: ONE\n", "common/names.py": "ONE = 1\n"},
@@ -104,7 +102,7 @@ def test_a_model_zoo_is_found_by_its_own_name_too(tmp_path: pathlib.Path, monkey
     assert value_of(archive.upload(str(tmp_path / "store")), tmp_path / "b") == 1
 
 
-def test_the_name_changes_with_a_helper_and_with_nothing_else(tmp_path: pathlib.Path) -> None:
+def test_the_name_changes_only_with_the_code(tmp_path: pathlib.Path) -> None:
     def packed(folder: str, one: int) -> CodeArchive:
         sources = {"main.py": "import helpers\n", "helpers.py": f"ONE = {one}\n", "readme.txt": folder}
         return pack(find_source(str(files(tmp_path / folder, sources) / "main.py"), str(tmp_path)))
@@ -116,7 +114,7 @@ def test_the_name_changes_with_a_helper_and_with_nothing_else(tmp_path: pathlib.
         assert {member.date_time[0] for member in members.infolist()} == {1980}  # not the day of packing
 
 
-def test_what_is_there_is_not_written_again(tmp_path: pathlib.Path) -> None:
+def test_an_existing_archive_is_not_written_again(tmp_path: pathlib.Path) -> None:
     archive = pack(find_source(str(files(tmp_path, {"main.py": ""}) / "main.py"), str(tmp_path)))
     archive.upload(str(tmp_path))
     path = pathlib.Path(archive.path(str(tmp_path)))
@@ -126,13 +124,13 @@ def test_what_is_there_is_not_written_again(tmp_path: pathlib.Path) -> None:
     assert path.stat().st_mtime_ns == before.st_mtime_ns
 
 
-def test_a_file_that_no_import_can_name_is_refused(tmp_path: pathlib.Path) -> None:
+def test_a_file_that_cannot_be_imported_is_rejected(tmp_path: pathlib.Path) -> None:
     path = files(tmp_path, {"my-module.py": ""}) / "my-module.py"
     with pytest.raises(InputError, match=r"my-module.py cannot be packed: .*'my-module' is not a module's name"):
         pack(find_source(str(path), str(tmp_path)))
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: pathlib.Path) -> None:
+def test_an_unwritable_path_is_reported(tmp_path: pathlib.Path) -> None:
     archive = pack(find_source(str(files(tmp_path, {"main.py": ""}) / "main.py"), str(tmp_path)))
     with pytest.raises(InputError, match="--code-root /dev/null: cannot write there"):
         archive.upload("/dev/null")

@@ -1,4 +1,4 @@
-"""Runs of the past, out of real stores of ML Metadata and real records; none of it imports TensorFlow or TFX."""
+"""Past runs, read from real ML Metadata stores and run records without TensorFlow or TFX."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def root(metadata: Any) -> str:
 
 
 def record(folder: pathlib.Path, **fields: Any) -> RunRecord:
-    """Leaves the record of a run that was through in a moment."""
+    """Writes the record of a run that ends immediately."""
     run = RunRecord(**fields)
     with run.written_to(str(folder)):
         pass
     return run
 
 
-def test_a_pipelines_runs_are_told_with_what_came_of_them(root: str) -> None:
+def test_pipeline_runs_are_listed_with_their_results(root: str) -> None:
     runs = find_runs([root])
     assert [run.pipeline_run for run in runs] == ["run-5", "run-4", "run-3", "run-2", "run-1"]
     assert [run.status for run in runs] == ["running", "succeeded", "failed", "cached", "succeeded"]
@@ -43,7 +43,7 @@ def test_a_pipelines_runs_are_told_with_what_came_of_them(root: str) -> None:
     first, cached = by_name["run-1"], by_name["run-2"]
     assert (first.id, first.module, first.fingerprint, first.dialect) == ("1" * 32, "code/taxi.py", "ab" * 32, "run_fn")
     assert first.metrics == {"eval": {"auc": 0.93, "loss": 0.2}, "train": {"auc": 0.95}}
-    # Two Evaluators have judged the first model: the one that came after its training, and that of the cached run.
+    # Two Evaluators have judged the first model: the one after its training, and that of the cached run.
     assert (first.blessed, first.pushed_model) == (True, f"{root}/serving/run-1")
     assert (cached.blessed, cached.pushed_model, cached.model) == (False, None, first.model)
     assert cached.id != first.id
@@ -65,7 +65,7 @@ def test_a_pipelines_runs_are_told_with_what_came_of_them(root: str) -> None:
         ({"limit": 1}, ["run-5"]),
     ],
 )
-def test_runs_are_chosen(root: str, wanted: dict[str, Any], names: list[str]) -> None:
+def test_runs_are_filtered(root: str, wanted: dict[str, Any], names: list[str]) -> None:
     assert [run.pipeline_run for run in find_runs([root], **wanted)] == names
 
 
@@ -89,7 +89,7 @@ def test_the_best_come_first(root: str) -> None:
         *[("learning_rate", None), ("weight", None), ("steps_per_second", None)],
     ],
 )
-def test_which_way_is_up_is_read_off_the_name(name: str, higher: bool | None) -> None:
+def test_the_direction_of_a_metric_is_inferred_from_its_name(name: str, higher: bool | None) -> None:
     assert is_higher_better(name) is higher
 
 
@@ -106,22 +106,22 @@ def test_which_way_is_up_is_read_off_the_name(name: str, higher: bool | None) ->
         ("{root}/serving/run-4", "run-4"),
     ],
 )
-def test_a_run_of_a_pipeline_is_found_by_what_people_call_it(root: str, name: str, pipeline_run: str) -> None:
+def test_a_pipeline_run_is_found_by_its_common_names(root: str, name: str, pipeline_run: str) -> None:
     assert find_run(name.format(root=root), [root]).pipeline_run == pipeline_run
 
 
-def test_an_output_of_train_inside_of_a_pipeline_root_is_found(metadata: Any, tmp_path: pathlib.Path) -> None:
+def test_an_output_of_train_in_a_pipeline_root_is_found(metadata: Any, tmp_path: pathlib.Path) -> None:
     shutil.copytree(metadata.root, tmp_path / "root")
     inside = record(tmp_path / "root" / "tried" / "model_run")
     assert find_run(str(tmp_path / "root" / "tried")).id == inside.id
 
 
-def test_a_folder_may_be_called_by_a_links_name(root: str, tmp_path: pathlib.Path) -> None:
+def test_a_folder_may_be_given_by_a_link(root: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "link").symlink_to(root)
     assert find_run(str(tmp_path / "link" / "Trainer" / "model" / "2")).pipeline_run == "run-1"
 
 
-def test_a_name_of_none_or_of_several_runs_is_refused(root: str) -> None:
+def test_an_unknown_or_ambiguous_name_is_rejected(root: str) -> None:
     with pytest.raises(InputError, match=r"There is no run 'run-9' in .*/root\. Did you mean 'run-\d'\?"):
         find_run("run-9", [root])
     with pytest.raises(InputError, match=r"'' matches 5 runs: \w{12} \(.*, running\), 4{12} "):
@@ -137,7 +137,7 @@ def test_runs_of_train_are_found_below_a_folder(tmp_path: pathlib.Path, root: st
         deep / "model_run", code={"reference": "a.py"}, phases={"training": 2.0, "training/load": 0.5, "check": 1}
     )
     (deep / "model" / "Format-Serving").mkdir(parents=True)
-    record(deep / "model_run" / "checkpoints" / "inner")  # below a run there are none
+    record(deep / "model_run" / "checkpoints" / "inner")  # inside of a run there are no other runs
     record(tmp_path / "lab" / ".hidden" / "model_run")
     record(tmp_path / "lab" / "checkpoints" / "model_run")
     record(tmp_path / "lab" / "1" / "2" / "3" / "4" / "5" / "6" / "model_run")
@@ -147,9 +147,9 @@ def test_runs_of_train_are_found_below_a_folder(tmp_path: pathlib.Path, root: st
     runs = find_runs([str(tmp_path / "lab")])
     assert [run.id for run in runs] == [new.id, old.id]
     assert (runs[0].seconds, runs[0].model) == (3.0, str(deep / "model"))
-    assert runs[1].model is None  # it was replaced by that of the newer run
+    assert runs[1].model is None  # replaced by the model of the newer run
     assert "other/run.json is not a run record: " in caplog.text
-    # What lies in two places is told once.
+    # A run found in two places is listed once.
     assert len(find_runs([str(tmp_path / "lab"), str(tmp_path / "lab" / "a"), root, root])) == 2 + 5
 
 
@@ -162,7 +162,7 @@ def test_a_run_of_train_is_found_by_its_folders(tmp_path: pathlib.Path, name: st
     assert find_run(new.id[:6], [str(tmp_path)]).id == new.id
 
 
-def test_a_run_that_was_killed_is_told_from_one_that_is_on(tmp_path: pathlib.Path) -> None:
+def test_a_killed_run_is_distinguished_from_a_running_one(tmp_path: pathlib.Path) -> None:
     program = f"""
         import time
         from generic_trainer.executors.monitoring.run_record import RunRecord
@@ -179,7 +179,7 @@ def test_a_run_that_was_killed_is_told_from_one_that_is_on(tmp_path: pathlib.Pat
         running.kill()
     [run] = find_runs([str(tmp_path)], status="interrupted")
     assert (run.status, run.seconds) == ("interrupted", None)
-    # Of another machine's processes nobody knows here.
+    # The processes of another machine cannot be checked from here.
     path = tmp_path / "model_run" / "run.json"
     content = json.loads(path.read_text())
     content["process"]["host"] = "another"
@@ -187,19 +187,19 @@ def test_a_run_that_was_killed_is_told_from_one_that_is_on(tmp_path: pathlib.Pat
     assert find_runs([str(tmp_path)])[0].status == "running"
 
 
-def test_a_step_that_was_killed_is_told_by_the_record_that_it_left(metadata: Any, tmp_path: pathlib.Path) -> None:
+def test_a_killed_step_is_identified_by_the_record_that_it_left(metadata: Any, tmp_path: pathlib.Path) -> None:
     shutil.copytree(metadata.root, tmp_path / "root")
     [running] = find_runs([str(tmp_path / "root")], status="running")
     folder = tmp_path / "root" / "Trainer" / "model_run" / str(running.execution)
     left = record(folder)
     content = json.loads((folder / "run.json").read_text()) | {"status": "running"}
-    content["process"]["started"] = "0"  # not this process, which has its number
+    content["process"]["started"] = "0"  # not this process, although it has the same PID
     (folder / "run.json").write_text(json.dumps(content))
     run = find_run("last", [str(tmp_path / "root")])
     assert (run.status, run.id, run.model_run) == ("interrupted", left.id, str(folder))
 
 
-def test_a_step_that_failed_is_told_by_the_record_that_was_kept(metadata: Any, tmp_path: pathlib.Path) -> None:
+def test_a_failed_step_is_identified_by_the_record_that_was_kept(metadata: Any, tmp_path: pathlib.Path) -> None:
     shutil.copytree(metadata.root, tmp_path / "root")
     [failed] = find_runs([str(tmp_path / "root")], status="failed")
     assert (failed.error, failed.model_run) == (None, None)
@@ -229,9 +229,7 @@ def newer(path: pathlib.Path) -> None:
         (newer, "cannot be read: MLMD database version 99 is greater than library version"),
     ],
 )
-def test_a_store_that_cannot_be_read_is_refused(
-    metadata: Any, tmp_path: pathlib.Path, spoil: Any, message: str
-) -> None:
+def test_an_unreadable_store_is_rejected(metadata: Any, tmp_path: pathlib.Path, spoil: Any, message: str) -> None:
     path = tmp_path / "metadata.sqlite"
     shutil.copy(metadata.root / "metadata.sqlite", path)
     spoil(path)
@@ -239,7 +237,7 @@ def test_a_store_that_cannot_be_read_is_refused(
         find_runs(metadata=str(path))
 
 
-def test_a_store_that_is_locked_is_refused_when_named_and_left_out_when_found(
+def test_a_locked_store_is_rejected_if_named_and_skipped_if_found(
     metadata: Any, tmp_path: pathlib.Path, caplog: Any
 ) -> None:
     (tmp_path / "root").mkdir()
@@ -263,7 +261,7 @@ def test_a_store_that_is_locked_is_refused_when_named_and_left_out_when_found(
     assert "database is locked" in caplog.text
 
 
-def test_reading_makes_no_store_and_changes_none(metadata: Any, tmp_path: pathlib.Path) -> None:
+def test_reading_neither_creates_nor_changes_a_store(metadata: Any, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "metadata.sqlite"
     with pytest.raises(InputError):
         open_store(str(path))

@@ -1,4 +1,4 @@
-"""Where a model comes from and what became of it, out of a real store of ML Metadata, and out of records."""
+"""The origin and uses of a model, from a real ML Metadata store and from run records."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def test_the_first_models_graph(metadata: Any) -> None:
     [(role, examples)] = lineage.predecessors(trainer.id)
     assert (role, examples.type, examples.properties) == ("examples", "Examples", {"span": 7})
     assert [(role, maker.type, maker.state) for role, maker in lineage.predecessors(examples.id)] == [
-        ("examples", "ExampleGen", "succeeded")  # those that took them from the cache have not made them
+        ("examples", "ExampleGen", "succeeded")  # executions that took them from the cache did not produce them
     ]
-    # Evaluated and pushed; from the cache once more, and refused; trained from and compared with. The Pusher of the
-    # model that was compared with this one has nothing to do with it.
+    # Evaluated and pushed; from the cache, and not blessed; a base model and a baseline. The Pusher of the model that
+    # was compared with this one is not part of its lineage.
     users = {(user.properties["pipeline_run"], user.type, role) for role, user in lineage.successors(subject.id)}
     assert users == {
         *[("run-1", "Evaluator", "model"), ("run-1", "Pusher", "model")],
@@ -51,7 +51,7 @@ def test_the_first_models_graph(metadata: Any) -> None:
     assert ("run-4", "Pusher") not in executions(lineage)
     pushed = [node.properties.get("pushed_destination") for node in lineage.nodes if node.type == "PushedModel"]
     assert pushed == [f"{metadata.root}/serving/run-1", None]
-    assert [node.type for node in lineage.nodes].count("Model") == 2  # and that which was trained from it
+    assert [node.type for node in lineage.nodes].count("Model") == 2  # the other one is trained from it
 
 
 def test_a_base_model_ends_the_path_upstream(metadata: Any) -> None:
@@ -65,7 +65,7 @@ def test_a_base_model_ends_the_path_upstream(metadata: Any) -> None:
     ]
 
 
-def test_nodes_and_edges_fit_each_other_and_are_in_order(metadata: Any) -> None:
+def test_nodes_and_edges_are_consistent_and_ordered(metadata: Any) -> None:
     lineage = of(metadata, "run-1")
     ids = [node.id for node in lineage.nodes]
     assert len(set(ids)) == len(ids)
@@ -74,7 +74,7 @@ def test_nodes_and_edges_fit_each_other_and_are_in_order(metadata: Any) -> None:
     assert json.loads(json.dumps(lineage.to_json()))["subject"] == lineage.subject
 
 
-def test_a_run_without_a_model_has_what_it_was_given(metadata: Any) -> None:
+def test_a_run_without_a_model_has_its_inputs(metadata: Any) -> None:
     lineage = of(metadata, "run-3")
     subject = lineage.node(lineage.subject)
     assert (subject.type, subject.state) == ("Trainer", "failed")
@@ -82,7 +82,7 @@ def test_a_run_without_a_model_has_what_it_was_given(metadata: Any) -> None:
     assert executions(lineage) == [("run-1", "ExampleGen"), ("run-3", "Trainer")]
 
 
-def test_an_artifact_that_is_not_there(metadata: Any) -> None:
+def test_a_missing_artifact(metadata: Any) -> None:
     with pytest.raises(InputError, match="no artifact with the id 4711"):
         lineage_of(open_store(str(metadata.root / "metadata.sqlite")), 4711)
 
@@ -138,6 +138,6 @@ def test_the_command_prints_it_as_a_tree_and_as_json(command: Command, metadata:
     assert {Node(**node).id for node in graph["nodes"]} == {node.id for node in of(metadata, "run-1").nodes}
     compared = command("lineage", "run-4", "--in", metadata.root)
     assert f"    compared with: {metadata.root}/Trainer/model/2\n" in compared.stdout
-    # By itself it finds the runs around it, among which some started from this model.
+    # Without --in it finds the runs around it; some of them started from this model.
     done = command("lineage", f"{trained}/first/model")
     assert f"model: {trained}/second/model" in done.stdout[done.stdout.index("Used by:") :]

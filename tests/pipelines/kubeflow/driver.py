@@ -1,7 +1,7 @@
-"""Runs a compiled pipeline's steps one after the other, each by its own command: what Kubeflow's driver does.
+"""Runs a compiled pipeline's steps one after the other, each by its own command, like Kubeflow's driver.
 
-The commands, their arguments and how steps hang together are read from the YAML. What a driver decides is decided here:
-where outputs go, and what stands for `{{$}}` (https://github.com/kubeflow/pipelines, ExecutorInput in
+The commands, their arguments and the dependencies of steps come from the YAML. The decisions of a driver are made here:
+output paths and the value of `{{$}}` (https://github.com/kubeflow/pipelines, ExecutorInput in
 api/v2alpha1/pipeline_spec.proto).
 """
 
@@ -21,7 +21,7 @@ PLACEHOLDER = "{{$}}"
 
 
 class Failed(Exception):
-    """A step ended with another code than 0."""
+    """A step exited with a nonzero code."""
 
 
 class Driver:
@@ -30,8 +30,8 @@ class Driver:
     Args:
       path: The pipeline's YAML.
       root: Folder for outputs.
-      parameters: The pipeline's parameters, where they are not the defaults.
-      instead: Texts of the YAML to replace, as buckets by folders.
+      parameters: The pipeline's parameters that differ from the defaults.
+      instead: Texts of the YAML to replace, such as buckets by folders.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class Driver:
         self.logs: dict[str, str] = {}
 
     def run(self, *only: str, with_hooks: bool = False) -> None:
-        """Runs all steps, or those that are named, in the order of their dependencies.
+        """Runs all steps, or the named ones, in the order of their dependencies.
 
         Args:
           *only: Names of steps.
-          with_hooks: Whether what a container asks to be run before it is run, as on Vertex AI.
+          with_hooks: Whether to run each container's pre-run hook, as on Vertex AI.
 
         Raises:
           Failed: When a step fails.
@@ -114,7 +114,7 @@ class Driver:
     def _run_command(self, task: str, command: Mapping[str, Any], invocation: Mapping[str, Any]) -> None:
         text = json.dumps(invocation)
         line = [part.replace(PLACEHOLDER, text) for part in [*command["command"], *command.get("args", ())]]
-        # python3 of the image: that of these tests
+        # python3 of the image: the interpreter of these tests
         path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
             line,
@@ -145,14 +145,14 @@ class Driver:
 
 
 def _told(invocation: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what the step has written of itself."""
+    """Returns the output file that the step wrote."""
     path = pathlib.Path(invocation["outputs"]["outputFile"])
     told: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     return told
 
 
 def _outputs(invocation: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a step's outputs: as they were planned, with what the step says of them."""
+    """Returns a step's outputs: as planned, updated with those that the step reported."""
     told = _told(invocation).get("artifacts", {})
     return {
         key: {

@@ -1,4 +1,4 @@
-"""The pipeline compiled for Kubeflow: accepted by its own loader, and every step run by the command in the YAML."""
+"""The pipeline compiled for Kubeflow: accepted by Kubeflow's loader, and every step run by the command in the YAML."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_every_step_runs_by_its_command_and_a_model_is_pushed(
 ) -> None:
     import tensorflow as tf
 
-    # The module has a helper, and both are gone when the pipeline runs.
+    # The module has a helper; both files are deleted before the pipeline runs.
     code = tmp_path / "user_code"
     code.mkdir()
     shutil.copy(MODULES / "taxi_keras.py", code / "helper.py")
@@ -75,7 +75,7 @@ def test_every_step_runs_by_its_command_and_a_model_is_pushed(
     assert blessing["metadata"]["blessed"] == 1
     assert "Epoch 5/5\n40/40 - " in driver.logs["Trainer"]  # 200 steps, not the 7 that it was compiled with
 
-    # What the steps get.
+    # Resources of the steps
     spec, platform = yaml.safe_load_all((tmp_path / "pipeline.yaml").read_text())
     trainer = spec["deploymentSpec"]["executors"]["Trainer_executor"]["container"]
     assert trainer["resources"]["resourceCpuLimit"] == "4"
@@ -92,7 +92,7 @@ def test_every_step_runs_by_its_command_and_a_model_is_pushed(
 
 
 @pytest.mark.parametrize("platform", ["kubeflow", "vertex"])
-def test_kubeflows_own_loader_and_schema_take_it(platform: str, tmp_path: pathlib.Path) -> None:
+def test_kubeflows_own_loader_and_schema_accept_it(platform: str, tmp_path: pathlib.Path) -> None:
     from google.protobuf import json_format
     from kfp import components
     from kfp.pipeline_spec import pipeline_spec_pb2
@@ -111,7 +111,7 @@ def test_kubeflows_own_loader_and_schema_take_it(platform: str, tmp_path: pathli
     loaded = components.load_component_from_file(str(path))
     assert loaded.name == "generic-trainer-module-files-taxi-keras" or "taxi-keras" in loaded.name
     assert set(loaded.component_spec.inputs) == {"data", "train_steps", "eval_steps", "custom_config"}
-    # Strictly: a field that the schema does not have is an error.
+    # Strict: a field that is not in the schema is an error.
     parsed = json_format.ParseDict(spec, pipeline_spec_pb2.PipelineSpec())
     deployed = json_format.ParseDict(spec["deploymentSpec"], pipeline_spec_pb2.PipelineDeploymentConfig())
     assert parsed.schema_version == "2.1.0"
@@ -130,8 +130,8 @@ def test_kubeflows_own_loader_and_schema_take_it(platform: str, tmp_path: pathli
 
 
 @pytest.mark.thorough
-def test_a_bucket_that_cannot_be_read_from_here_needs_no_reading(tmp_path: pathlib.Path) -> None:
-    """Compiled for Vertex AI; its hook notices which files there are."""
+def test_a_bucket_that_is_unreadable_here_is_not_read(tmp_path: pathlib.Path) -> None:
+    """Compiled for Vertex AI; its hook records which files exist."""
     compiled(tmp_path / "pipeline.yaml", platform="vertex")
     data = tmp_path / "taxi"
     data.mkdir()
@@ -155,7 +155,7 @@ def test_a_baseline_is_imported(tmp_path: pathlib.Path) -> None:
     assert tasks["Evaluator"]["inputs"]["artifacts"]["baseline_model"] == source
 
 
-def test_an_image_without_this_package_says_so(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_without_this_package_is_reported(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled(tmp_path / "pipeline.yaml")
     bare = tmp_path / "bin"
     bare.mkdir()
@@ -187,13 +187,13 @@ def test_an_image_without_this_package_says_so(tmp_path: pathlib.Path, monkeypat
         ({"volumes": (Volume("a", "/b", read_only=True),)}, r"Kubeflow mounts claims writable only"),
     ],
 )
-def test_what_cannot_run_there_is_refused(options: dict[str, Any], said: str) -> None:
+def test_a_pipeline_that_cannot_run_there_is_rejected(options: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         compile_pipeline(KubeflowPipeline(**{**REMOTE, **options}))
 
 
 @pytest.mark.parametrize("text", ["Trainer", "Trainer:", "Trainer:cpu=2", "Trainer:cpus=x", "Trainer:cpus=-1"])
-def test_resources_that_cannot_be_read(text: str) -> None:
+def test_invalid_resources(text: str) -> None:
     with pytest.raises(InputError, match=r"--resources Trainer.* is invalid\. Expected STEP:cpus=4"):
         StepResources.parse(text)
 

@@ -1,4 +1,4 @@
-"""DLRover confs where TFX users meet them: as the training module of a pipeline, and with examples of their own."""
+"""DLRover confs in TFX: as the training module of a pipeline, and with raw examples."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Module = Callable[..., str]
 
-# A conf with an adaptor around a ready-made classifier, as in DLRover's example of DeepFM. Its columns stand in another
-# order than in the file, which has one more; ExampleGen makes int64 of `pages` and `shop`, which are other types here.
-# By save_steps there is one evaluation, so that the last one is also that of the best model, which is exported.
+# A conf with an adaptor around a ready-made classifier, as in DLRover's example of DeepFM. Its columns are in another
+# order than in the file, which has one more; ExampleGen reads `pages` and `shop` as int64, which are other types here.
+# save_steps gives a single evaluation, so the last one is also that of the best model, which is exported.
 CONF = """
     import tensorflow as tf
     from dlrover.trainer.tensorflow.util.column_info import Column
@@ -113,8 +113,8 @@ def test_a_conf_is_trained_evaluated_blessed_and_pushed(
     run = run_in(root)
     assert run["dialect"] == {"name": "dlrover", "reason": "it contains the conf TrainConf"}
     trained, evaluated = run["metrics"]["eval"], metrics_in(done.stdout)
-    assert trained["auc"] > 0.85  # that of the logits which the labels were drawn by: 0.89
-    # The Evaluator reads the raw examples for itself, and hands them to the pushed model.
+    assert trained["auc"] > 0.85  # that of the logits from which the labels were drawn: 0.89
+    # The Evaluator reads the raw examples itself and passes them to the pushed model.
     assert evaluated["auc"] == pytest.approx(trained["auc"], abs=2e-3)
     assert evaluated["binary_crossentropy"] == pytest.approx(trained["average_loss"], rel=1e-3)
 
@@ -167,7 +167,7 @@ def test_a_conf_and_a_run_fn_made_of_it_train_on_a_csv_with_a_header(
     answers = [json.loads(line)["logistic"][0] for line in predicted.stdout.splitlines()]
     assert len(answers) == 3000
     mean = records[1]["metrics"]["eval"]["prediction/mean"]
-    assert np.mean(answers) == pytest.approx(mean, rel=1e-4)  # what is missing was 0 there and is here
+    assert np.mean(answers) == pytest.approx(mean, rel=1e-4)  # missing values are 0 in both
 
 
 READY_MADE = """
@@ -246,7 +246,7 @@ def test_the_right_output_is_evaluated(
     iris: Any,
     tmp_path: pathlib.Path,
 ) -> None:
-    """A classifier that the conf only names, with the number of classes in params; and one nameless prediction."""
+    """A classifier that the conf only names, with the number of classes in params; and one unnamed prediction."""
     data, root = pathlib.Path(iris.schema).parent, tmp_path / "root"
     line = ["run", "--data", data, "--module-file", module(source, "conf.py"), "--label", label, "--runner", "local"]
     done = command(*line, "--schema", iris.schema, "--pipeline-root", root, "--seed", 1)

@@ -1,4 +1,4 @@
-"""Whole pipelines on real data, with both runners, and the cache, the base model and the errors around them."""
+"""Whole pipelines on real data with both runners, including the cache, the base model and errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="module")
 def penguins(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Made data in the penguin schema: three species, whose measures differ and scatter, scaled to 0..1."""
+    """Synthetic data in the penguin schema: three species with different, scattered measures, scaled to 0..1."""
     import numpy as np
 
     random = np.random.default_rng(0)
@@ -52,7 +52,7 @@ def example_module(name: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Demo:
-    """The README's job, done once: its arguments, what it said, its helper module and the model that it pushed."""
+    """The README's job, run once: its arguments, its output, its helper module and the pushed model."""
 
     arguments: list[object]
     done: subprocess.CompletedProcess[str]
@@ -67,7 +67,7 @@ class Demo:
 
 @pytest.fixture(scope="module")
 def demo(command: Command, taxi_csv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Demo:
-    """Taxi data through the whole pipeline, by a module with a helper that Transform and Trainer both have to find."""
+    """Taxi data through the whole pipeline, with a module whose helper both Transform and Trainer must find."""
     folder, temporary = tmp_path_factory.mktemp("demo"), tmp_path_factory.mktemp("temporary")
     user_module, helper, root = folder / "taxi.py", folder / "helper.py", folder / "root"
     shutil.copy(REPOSITORY / "module_files" / "taxi_keras.py", folder / "model.py")
@@ -85,7 +85,7 @@ def test_the_demo(demo: Demo) -> None:
     import tensorflow as tf
 
     assert demo.done.returncode == 0, demo.done.stderr[-3000:]
-    # What Beam names itself, and the folder for the byte code of what AutoGraph generated.
+    # Names created by Beam, and the folder for the byte code of AutoGraph's output.
     assert {file.name for file in demo.temporary.rglob("*")} <= {"beam-requirements-cache", "__pycache__"}
     assert re.search(r"The check passed in \d+ s: training takes about", demo.done.stderr)
     metrics = _metrics(demo.done.stdout)
@@ -98,14 +98,14 @@ def test_the_demo(demo: Demo) -> None:
 
 @pytest.mark.slow
 @pytest.mark.thorough
-def test_the_demo_again_comes_from_the_cache_until_a_helper_is_edited(command: Command, demo: Demo) -> None:
+def test_a_second_demo_run_uses_the_cache_until_a_helper_is_edited(command: Command, demo: Demo) -> None:
     pushed, root, metrics = demo.pushed, demo.root, _metrics(demo.done.stdout)
     second = command(*demo.arguments)
     cached = "CsvExampleGen, ExampleValidator, SchemaGen, StatisticsGen, Trainer, Transform"
     assert f"From the cache: {cached}" in second.stdout, second.stderr[-3000:]
-    assert "The check passed" not in second.stderr  # the very same has passed
+    assert "The check passed" not in second.stderr  # the same module has already passed
     assert _metrics(second.stdout)["auc"] == metrics["auc"]
-    assert f"Already pushed: {pushed}\n" in second.stdout  # the Evaluator had a baseline, and a blessing of its own
+    assert f"Already pushed: {pushed}\n" in second.stdout  # the Evaluator had a baseline and gave a separate blessing
     demo.helper.write_text("# an edit\n" + demo.helper.read_text())
     [model] = (root / "Trainer" / "model").iterdir()
     third = command(*demo.arguments, "--warm-start", "--baseline-model", model)
@@ -118,7 +118,7 @@ def test_the_demo_again_comes_from_the_cache_until_a_helper_is_edited(command: C
 
 
 def _require_history(root: pathlib.Path, pushed: pathlib.Path, model: pathlib.Path) -> None:
-    """What the history tells of the three runs, and the lineage of the first one's model."""
+    """The history lists the three runs, and the lineage shows the first run's model."""
     third, second, first = find_runs([str(root)])
     assert [run.status for run in (first, second, third)] == ["succeeded", "cached", "succeeded"]
     assert (first.model, second.model, first.pushed_model) == (str(model), str(model), str(pushed))
@@ -133,7 +133,7 @@ def _require_history(root: pathlib.Path, pushed: pathlib.Path, model: pathlib.Pa
         " from model import preprocessing_fn, run_fn",
     ]
     assert set(difference.arguments) == {"base_model"}
-    assert difference.data == {}  # ExampleGen's were taken from the cache, and Transform's come out the same
+    assert difference.data == {}  # ExampleGen's come from the cache, and Transform's are the same
     lineage = lineage_of_run(first)
     uses = {(user.type, role) for role, user in lineage.successors(lineage.subject)}
     assert {
@@ -206,7 +206,7 @@ def test_tfrecords_without_a_label_or_transform(iris: Any, tmp_path: pathlib.Pat
         )
     )
     assert outcome.blessed is None
-    assert outcome.metrics["eval"]["accuracy"] > 0.9  # what the module logged, since there is no Evaluator
+    assert outcome.metrics["eval"]["accuracy"] > 0.9  # logged by the module, since there is no Evaluator
     assert pathlib.Path(str(outcome.pushed_model), "saved_model.pb").exists()
     record = json.loads(pathlib.Path(str(outcome.model_run), "run.json").read_text())
     assert record["arguments"]["num_examples"] == iris.counts
@@ -215,13 +215,13 @@ def test_tfrecords_without_a_label_or_transform(iris: Any, tmp_path: pathlib.Pat
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_examples_come_in_the_same_order_in_every_run(
+def test_examples_have_the_same_order_in_every_run(
     penguins: pathlib.Path, tiny_module: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import apache_beam as beam
     import tensorflow as tf
 
-    # So few that 600 examples share them, as a hundred thousand share those that there are.
+    # So few that 600 examples share them, as a hundred thousand share the default number.
     monkeypatch.setattr(beam.Reshuffle, "_DEFAULT_NUM_BUCKETS", 64)
 
     def written(root: pathlib.Path) -> list[int]:
@@ -244,7 +244,7 @@ def _millionths(record: bytes) -> int:
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_the_modules_exception_comes_out_of_beam_as_it_was(
+def test_the_modules_exception_propagates_unchanged_from_beam(
     command: Command, module: Callable[..., str], penguins: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     path = module("def run_fn(fn_args):\n    raise ZeroDivisionError('mine')\n")
@@ -254,7 +254,7 @@ def test_the_modules_exception_comes_out_of_beam_as_it_was(
     assert "--no-check skipped the check, which determines the examples" in done.stderr
     assert f'File "{path}", line 2, in run_fn' in done.stderr
     assert not (tmp_path / "root" / "serving").exists()
-    # The same root takes the mended module; the finished steps come from the cache.
+    # The same root accepts the fixed module; the finished steps come from the cache.
     pathlib.Path(path).write_text("def run_fn(fn_args):\n    pass\n")
     done = command("run", "--data", penguins, "--module-file", path, "--pipeline-root", tmp_path / "root")
     assert done.returncode == 3
@@ -269,7 +269,7 @@ def refused(text: str, module_file: str, **options: Any) -> None:
         run_pipeline(LocalPipeline(module_file=module_file, **options))
 
 
-def test_data_that_is_not_there(tiny_module: str, tmp_path: pathlib.Path) -> None:
+def test_missing_data(tiny_module: str, tmp_path: pathlib.Path) -> None:
     root = str(tmp_path / "root")
     refused("--data /nowhere does not exist", tiny_module, data="/nowhere", pipeline_root=root)
     (tmp_path / "empty").mkdir()
@@ -311,7 +311,7 @@ def test_metadata_by_url() -> None:
     assert display_url("mysql://user:p%40ss@db.example:3307/mlmd") == "mysql://db.example:3307/mlmd"
 
 
-def test_what_a_module_defines_is_read_without_running_it(tmp_path: pathlib.Path) -> None:
+def test_a_modules_definitions_are_read_without_running_it(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "m.py"
     for source in ("def f(): pass", "from a import f", "from a import b as f", "f = 1", "class f: pass"):
         file.write_text(f"raise RuntimeError\n{source}\n")

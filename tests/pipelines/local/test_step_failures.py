@@ -1,4 +1,4 @@
-"""Failures in TFX's own steps are told in a line, with the step's name; the log keeps the full text."""
+"""Failures in TFX's own steps are reported in one line with the step's name; the log contains the full text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pipeline adds to its training's report, read from ML Metadata and the artifacts of a real run."""
+"""Sections that a pipeline adds to its training's report, from ML Metadata and the artifacts of a real run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ EVALUATION = {
 
 @pytest.fixture(scope="module")
 def pipeline(iris: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, str]:
-    """The root of a pipeline that has run on iris, and the page that it left; the schema lacks one of the varieties."""
+    """The root of a pipeline that has run on iris, and its report; the schema lacks one of the varieties."""
     folder = tmp_path_factory.mktemp("reported")
     schema = text_format.Parse(pathlib.Path(iris.schema).read_text(), schema_pb2.Schema())
     [variety] = (feature for feature in schema.feature if feature.name == "variety")
@@ -72,7 +72,7 @@ def section(page: str, name: str) -> str:
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_the_evaluation_comes_with_slices_and_confidence_intervals(pipeline: tuple[pathlib.Path, str]) -> None:
+def test_the_evaluation_has_slices_and_confidence_intervals(pipeline: tuple[pathlib.Path, str]) -> None:
     evaluation = section(pipeline[1], "evaluation")
     assert "The model was not blessed" in evaluation
     assert "Missed thresholds" in evaluation
@@ -84,13 +84,13 @@ def test_the_evaluation_comes_with_slices_and_confidence_intervals(pipeline: tup
     assert low < value < high
     assert "sparse_categorical_accuracy by slice" in evaluation
     assert [f"variety={number}" in evaluation for number in (0, 1, 2)] == [True, True, True]
-    assert "data-low" in evaluation  # the chart has them, too
+    assert "data-low" in evaluation  # the chart shows the confidence intervals, too
     assert f"{value:.5g}" in section(pipeline[1], "outcome")
 
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_data_are_shown_train_against_eval_with_anomalies_by_name(pipeline: tuple[pathlib.Path, str]) -> None:
+def test_train_and_eval_data_are_compared_with_anomalies_by_name(pipeline: tuple[pathlib.Path, str]) -> None:
     data = section(pipeline[1], "data")
     assert re.search(r"<code>variety</code></th>\s*<td>(train|eval)</td>\s*<td><span class=\"bad\">error", data)
     assert "Out-of-range values" in data
@@ -100,7 +100,7 @@ def test_data_are_shown_train_against_eval_with_anomalies_by_name(pipeline: tupl
 
 
 @pytest.mark.slow
-def test_lineage_and_places_are_there(pipeline: tuple[pathlib.Path, str]) -> None:
+def test_lineage_and_paths_are_shown(pipeline: tuple[pathlib.Path, str]) -> None:
     root, page = pipeline
     lineage = section(page, "lineage")
     steps = [name for name in ("ImportExampleGen", "Trainer", "Model", "Evaluator") if f">{name}</text>" in lineage]
@@ -112,7 +112,9 @@ def test_lineage_and_places_are_there(pipeline: tuple[pathlib.Path, str]) -> Non
 
 
 @pytest.mark.slow
-def test_the_reports_place_is_on_the_artifact_and_it_can_be_made_again(pipeline: tuple[pathlib.Path, str]) -> None:
+def test_the_artifact_has_the_reports_path_and_the_report_can_be_regenerated(
+    pipeline: tuple[pathlib.Path, str],
+) -> None:
     from generic_trainer.pipelines.history.metadata_store import open_store
 
     root, page = pipeline
@@ -151,7 +153,7 @@ def counted(examples: int, values: int) -> statistics_pb2.CommonStatistics:
     return statistics_pb2.CommonStatistics(num_non_missing=examples, tot_num_values=values, max_num_values=1)
 
 
-def test_distributions_are_held_against_each_other_and_names_escaped(tmp_path: pathlib.Path) -> None:
+def test_distributions_are_compared_and_names_escaped(tmp_path: pathlib.Path) -> None:
     statistics(tmp_path, "train", {NASTY: 80, "cash": 20})
     statistics(tmp_path, "eval", {NASTY: 50, "cash": 50})
     [data] = data_sections(str(tmp_path), None)
@@ -162,9 +164,9 @@ def test_distributions_are_held_against_each_other_and_names_escaped(tmp_path: p
     )
     [text], [fare] = texts.rows, numbers.rows
     assert text[1].splits == {"train": [0.8, 0.2], "eval": [0.5, 0.5]}
-    assert (text[2].text, text[2].tone) == ("30.0 %", "warn")  # three of ten would have to move
+    assert (text[2].text, text[2].tone) == ("30.0 %", "warn")  # three of ten examples would have to move
     assert text[-2:] == (2, f"{NASTY} 80 %, cash 20 %")
-    # Two of TFDV's stretches become twelve, from 0 to 6 and on to 12: six share 0.75, six share 0.25.
+    # TFDV's two buckets become twelve, from 0 to 6 and on to 12: six share 0.75, six share 0.25.
     assert fare[1].splits["train"] == pytest.approx([0.125] * 6 + [0.25 / 6] * 6)
     assert [cell.text for cell in fare[2:6] if hasattr(cell, "text")] == ["0.0 %", "10.0 %", "10.0 %"]
     page = html_of(Report("x", "", (), [data]))
@@ -172,7 +174,7 @@ def test_distributions_are_held_against_each_other_and_names_escaped(tmp_path: p
     assert "&lt;img src=x" in page
 
 
-def test_anomalies_are_named_and_their_absence_is_said(tmp_path: pathlib.Path) -> None:
+def test_anomalies_or_their_absence_are_reported(tmp_path: pathlib.Path) -> None:
     found = anomalies_pb2.Anomalies()
     info = found.anomaly_info[NASTY]
     info.severity, info.short_description = anomalies_pb2.AnomalyInfo.ERROR, f"{NASTY} is new"
@@ -199,7 +201,7 @@ def test_without_data_or_evaluation_there_are_no_sections() -> None:
     assert evaluation_sections(Evaluation({}), None) == []
 
 
-def test_slices_with_markup_for_names_are_escaped() -> None:
+def test_slice_names_with_markup_are_escaped() -> None:
     overall = {"auc": Measure(0.9, (0.85, 0.95)), "example_count": Measure(100.0)}
     slices = {"all examples": overall, f"{NASTY}=1": {"auc": Measure(0.7)}}
     page = html_of(Report("x", "", (), evaluation_sections(Evaluation(slices, [(NASTY, "auc", NASTY)]), True)))

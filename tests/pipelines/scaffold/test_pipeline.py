@@ -1,4 +1,4 @@
-"""A project that `init` made for the taxi data: its pipeline pushes a useful model, and `train` goes on from there."""
+"""A project from `init` for the taxi data: its pipeline pushes a useful model, and `train` reuses its output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 def taxi(
     tmp_path_factory: pytest.TempPathFactory, taxi_csv: pathlib.Path, command: Callable[..., Any]
 ) -> tuple[pathlib.Path, str]:
-    """A project for the taxi data, with what its pipeline made of it and what that said."""
+    """A project for the taxi data, with the output of its pipeline."""
     folder = tmp_path_factory.mktemp("made") / "taxi"
     made = command("init", folder, "--data", taxi_csv / "data.csv", "--label", "payment_type")
     assert made.returncode == 0, made.stderr
@@ -38,7 +38,7 @@ def test_the_taxi_pipeline_as_written_pushes_a_useful_model(
     assert asked.returncode == 0, asked.stderr
     predictions = [json.loads(line) for line in answers.read_text().splitlines()]
     assert {"Cash", "Credit Card"} <= {prediction["class"][0] for prediction in predictions}
-    # What the project's own test holds against these answers, without its fixtures, which would ask for them again.
+    # Runs the project's own test on these answers, without its fixtures, which would compute them again.
     own = folder / "test_taxi.py"
     tests: dict[str, Any] = {"__file__": str(own)}
     exec(own.read_text().replace('@pytest.fixture(scope="module")\n', ""), tests)  # noqa: S102
@@ -54,7 +54,7 @@ def test_the_taxi_pipeline_as_written_pushes_a_useful_model(
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_train_takes_what_the_pipeline_prepared(taxi: tuple[pathlib.Path, str], command: Callable[..., Any]) -> None:
+def test_train_uses_the_pipelines_outputs(taxi: tuple[pathlib.Path, str], command: Callable[..., Any]) -> None:
     folder, _ = taxi
     done = command("train", "--config", folder / "pipeline.yaml", "--train-steps", 100)
     assert done.returncode == 0, done.stderr[-3000:]

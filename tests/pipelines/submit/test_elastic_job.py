@@ -1,4 +1,4 @@
-"""An ElasticJob of DLRover's becomes a command line and a RayJob; what is in neither of them is noted."""
+"""A DLRover ElasticJob becomes a command line and a RayJob; fields that neither contains are noted."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def as_ray_job(elastic: ElasticJob) -> dict[str, Any]:
     return ray_job(SubmittedJob(elastic.name, elastic.image, elastic.command, TrainingOptions(engine="ray")), place)
 
 
-def test_the_job_that_dlrover_documents(read: Callable[..., ElasticJob], require_valid: Callable[..., None]) -> None:
+def test_dlrovers_documented_job(read: Callable[..., ElasticJob], require_valid: Callable[..., None]) -> None:
     elastic = read(elastic_job())
     assert (elastic.name, elastic.namespace, elastic.image) == ("deepctr", "dlrover", "registry/dlrover:deeprec")
     assert elastic.command == (
@@ -108,7 +108,7 @@ def test_chief_evaluator_and_master(read: Callable[..., ElasticJob]) -> None:
             **{"dlrover-master": {"template": {"spec": {"containers": [{"name": "main"}]}}}},
         )
     )
-    assert "--workers=4" in elastic.command  # a chief of its own, beside three workers
+    assert "--workers=4" in elastic.command  # one chief and three workers
     assert "chief: restartCount: 1 was left out: failures are counted for the whole job." in elastic.notes
     assert "replicaSpecs.evaluator: 1 replicas was left out: on Ray the chief evaluates." in elastic.notes
     assert any(note.startswith("replicaSpecs.dlrover-master: ") for note in elastic.notes)
@@ -127,7 +127,7 @@ def test_gpus_limits_and_sidecars(read: Callable[..., ElasticJob]) -> None:
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[list[Any], Any]]:
-    """Yields the keys to, and the value of, every text in a document."""
+    """Yields the key path and the value of every text in a document."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
         if isinstance(item, (dict, list)):
@@ -136,7 +136,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[list[Any], Any]]:
             yield [key], item
 
 
-def test_nothing_is_dropped_without_a_word(read: Callable[..., ElasticJob]) -> None:
+def test_nothing_is_dropped_silently(read: Callable[..., ElasticJob]) -> None:
     document = elastic_job()
     document["metadata"] |= {"labels": {"team": "a"}, "annotations": {"note": "b"}, "uid": "c"}
     document["spec"] |= {
@@ -158,9 +158,9 @@ def test_nothing_is_dropped_without_a_word(read: Callable[..., ElasticJob]) -> N
         if not isinstance(leaf, str):
             continue
         if keys[-1] in ("apiVersion", "kind", "distributionStrategy") or "resources" in keys or "command" in keys:
-            continue  # read, as the tests above say
+            continue  # read; covered by the tests above
         if (keys[-1] in ("name", "namespace") and keys[0] == "metadata") or keys[-2:] == [0, "name"]:
-            continue  # names of containers are Ray's
+            continue  # Ray names the containers
         changed = copy.deepcopy(document)
         place: Any = changed
         for key in keys[:-1]:
@@ -198,7 +198,7 @@ def test_nothing_is_dropped_without_a_word(read: Callable[..., ElasticJob]) -> N
         (lambda job: _main(job).update(resources={"limits": {"memory": "4GB"}}), "'4GB' is not a quantity"),
     ],
 )
-def test_what_cannot_be_translated_is_refused(read: Callable[..., ElasticJob], change: Any, text: str) -> None:
+def test_untranslatable_fields_are_rejected(read: Callable[..., ElasticJob], change: Any, text: str) -> None:
     document = elastic_job()
     change(document)
     with pytest.raises(InputError, match=text):
@@ -214,7 +214,7 @@ def _main(job: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("wrong", ["text", [1], {"a": 1}])
-def test_whatever_is_wrong_in_it_is_an_error_of_ours(read: Callable[..., ElasticJob], wrong: Any) -> None:
+def test_any_invalid_content_raises_a_trainer_error(read: Callable[..., ElasticJob], wrong: Any) -> None:
     document = elastic_job(ps={"replicas": 1})
     document["spec"]["envs"] = {"LEVEL": {"value": "debug"}}
 
@@ -239,7 +239,7 @@ def test_whatever_is_wrong_in_it_is_an_error_of_ours(read: Callable[..., Elastic
 
 
 @pytest.mark.parametrize("content", ["kind: [", "", "- 1", "\x00"])
-def test_a_file_that_is_none(tmp_path: pathlib.Path, content: str) -> None:
+def test_an_invalid_or_missing_file_is_rejected(tmp_path: pathlib.Path, content: str) -> None:
     path = tmp_path / "elasticjob.yaml"
     path.write_text(content)
     with pytest.raises(InputError, match=f"--from {path}"):
@@ -248,7 +248,7 @@ def test_a_file_that_is_none(tmp_path: pathlib.Path, content: str) -> None:
         read_elastic_job(str(tmp_path / "nowhere.yaml"))
 
 
-def test_objects_are_not_made_of_yaml(tmp_path: pathlib.Path) -> None:
+def test_yaml_does_not_create_objects(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "elasticjob.yaml"
     path.write_text("!!python/object/apply:os.system ['false']\n")
     with pytest.raises(InputError, match="is not YAML"):
@@ -264,7 +264,7 @@ def test_objects_are_not_made_of_yaml(tmp_path: pathlib.Path) -> None:
         ("python -m dlrover.trainer --conf conf.TrainConf --ps_num 2", "", 2, {}, []),
     ],
 )
-def test_lines_of_shells(line: str, folder: str, flags: int, environment: Any, others: list[str]) -> None:
+def test_shell_commands(line: str, folder: str, flags: int, environment: Any, others: list[str]) -> None:
     call = find_call(["/bin/bash", "-lc", line], "worker")
     assert (call.folder, len(call.flags), call.environment, call.others) == (folder, flags, environment, others)
     assert call.flags["conf"].endswith("conf.TrainConf")

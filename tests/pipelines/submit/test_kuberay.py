@@ -216,7 +216,7 @@ def test_the_command_sends_it(command: Callable[..., Any], api: Any, kubeconfig:
     assert body["spec"]["entrypoint"] in done.stdout.replace("\n    ", " ").replace("''", "'")
 
 
-def test_without_the_client_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_client_the_error_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kubernetes", None)
     with pytest.raises(InputError, match=r"pip install kubernetes\. Or omit --send, and run kubectl create -f"):
         kuberay.send(ray_job(job(), KubeRay()))

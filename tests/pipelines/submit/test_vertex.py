@@ -1,4 +1,4 @@
-"""The CustomJob is one by Google's own definition, has a pool for each role, and is sent."""
+"""The CustomJob is valid by Google's own definition, has a pool for each role, and is submitted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def job(evaluators: int = 0, accelerator: str = "", service_account: str = "", *
 
 
 def pools_of(manifest: dict[str, Any]) -> list[tuple[int, str]]:
-    """Returns replicas and machine type of each pool, by Google's definition, which refuses fields that it has not."""
+    """Returns replicas and machine type of each pool, by Google's definition, which rejects unknown fields."""
     parsed = aiplatform_v1.CustomJob.from_json(json.dumps(manifest), ignore_unknown_fields=False)
     return [(pool.replica_count, pool.machine_spec.machine_type) for pool in parsed.job_spec.worker_pool_specs]
 
@@ -54,7 +54,7 @@ def test_one_replica() -> None:
 def test_a_pool_for_each_role() -> None:
     asked = job(workers="2:4", ps=2, evaluators=1, memory_gb_per_worker=30, timeout=60, service_account="me@p.iam")
     manifest = custom_job(asked, Vertex("n2-standard-16", "e2-standard-8", output="gs://b/out"))
-    # The chief is one of the four that train; parameter servers have a machine of their own.
+    # The chief is one of the four that train; parameter servers have another machine type.
     assert pools_of(manifest) == [
         (1, "n2-standard-16"),
         (3, "n2-standard-16"),
@@ -67,7 +67,7 @@ def test_a_pool_for_each_role() -> None:
     assert vertex.remarks(asked) == ["--workers 2:4: the number of replicas on Vertex AI is fixed; the job has 4."]
 
 
-def test_pools_that_nobody_needs_are_empty_so_that_the_others_keep_their_number() -> None:
+def test_unused_pools_are_empty_to_keep_the_pool_indexes() -> None:
     assert pools_of(custom_job(job(evaluators=1), Vertex("n1-standard-8"))) == [
         (1, "n1-standard-8"),
         (0, ""),
@@ -85,7 +85,7 @@ def test_failures() -> None:
 
 
 @pytest.mark.parametrize("kind", ACCELERATORS)
-def test_every_accelerator_is_one_of_googles(kind: str) -> None:
+def test_every_accelerator_is_defined_by_google(kind: str) -> None:
     asked = job(gpus_per_worker=8, accelerator=kind.lower().replace("_", "-"), ps=1, workers="2")
     manifest = custom_job(asked, Vertex("a2-highgpu-8g", "e2-standard-4"))
     pools = manifest["jobSpec"]["workerPoolSpecs"]
@@ -95,7 +95,7 @@ def test_every_accelerator_is_one_of_googles(kind: str) -> None:
         assert (pool["machineSpec"]["acceleratorType"], pool["machineSpec"]["acceleratorCount"]) == (kind, 8)
 
 
-def test_a_machine_has_to_be_named() -> None:
+def test_a_machine_type_is_required() -> None:
     with pytest.raises(InputError, match="set the machine type of the replicas with --machine-type"):
         custom_job(job(), Vertex(""))
 
@@ -112,12 +112,12 @@ def test_a_machine_has_to_be_named() -> None:
         ({"gpus_per_worker": 0.5}, "machines have whole GPUs only"),
     ],
 )
-def test_what_there_is_not_is_refused(options: dict[str, Any], text: str) -> None:
+def test_invalid_options_are_rejected(options: dict[str, Any], text: str) -> None:
     with pytest.raises(InputError, match=text):
         custom_job(job(**options), Vertex("n1-standard-8"))
 
 
-def test_it_is_sent(api: Any) -> None:
+def test_it_is_submitted(api: Any) -> None:
     def answer(body: Any) -> tuple[int, Any]:
         if body["displayName"] == "taxi":
             return 200, {**body, "name": "projects/p/locations/r/customJobs/1"}
@@ -137,7 +137,7 @@ def test_it_is_sent(api: Any) -> None:
     assert isinstance(raised.value.__cause__, GoogleAPICallError)
 
 
-def test_without_the_client_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_client_the_error_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     import google.cloud
 
     monkeypatch.delattr(google.cloud, "aiplatform_v1")
@@ -146,7 +146,9 @@ def test_without_the_client_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
         vertex.send(custom_job(job(), Vertex("n1-standard-8")), "p", "r")
 
 
-def test_without_credentials_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+def test_without_credentials_the_error_names_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
     for name in ("GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG"):
         monkeypatch.setenv(name, str(tmp_path / "nothing"))
     with pytest.raises(InputError, match=r"--send: no credentials: .* Try gcloud auth application-default login"):

@@ -1,4 +1,4 @@
-"""What a DLRover conf with something wrong in it is told. One process for all: `tf.estimator` needs one of its own."""
+"""Error messages for faulty DLRover confs. All run in one subprocess, which `tf.estimator` requires."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-# Each case changes a conf that works; what it raises is printed as [case, type, message with notes].
+# Each case changes a working conf; its error is printed as [case, type, message with notes].
 PROGRAM = """
 import json, sys, types
 import tensorflow.compat.v1 as tf
@@ -183,14 +183,14 @@ def said(program: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", SAID)
-def test_a_conf_is_told_what_is_wrong_with_it(said: dict[str, tuple[str, str]], case: str) -> None:
+def test_a_faulty_conf_is_rejected_with_the_reason(said: dict[str, tuple[str, str]], case: str) -> None:
     kind, words = SAID[case]
     assert said[case][0] == kind, said[case]
     assert words in said[case][1]
 
 
 @pytest.mark.slow
-def test_a_bad_row_is_shown_with_its_number_and_what_is_wrong(said: dict[str, tuple[str, str]]) -> None:
+def test_a_bad_row_is_reported_with_its_number_and_the_reason(said: dict[str, tuple[str, str]]) -> None:
     _, short = said["too few fields"]
     assert "'7'" in short
     assert "1" in short and "2" in short  # noqa: PT018

@@ -1,4 +1,4 @@
-"""tf.Examples and delimited files that a run gives to a DLRover conf: their values become what its columns say."""
+"""tf.Examples and delimited files as input of a DLRover conf: values are converted to the declared columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from generic_trainer.executors.inputs.readers.reader_errors import ReaderErrors
 
 
 def columns(**types: str) -> list[Any]:
-    """Makes columns by name; a type that ends in "*" is a sparse one, and the last column is the label."""
+    """Makes columns by name; a type ending in "*" is sparse, and the last column is the label."""
     made = [
         Column.create(name=name, dtype=kind.rstrip("*"), is_sparse=kind.endswith("*"), is_label=False)
         for name, kind in types.items()
@@ -35,7 +35,7 @@ def opened(files: list[pathlib.Path], **types: str) -> Any:
 
 
 def first_batch(source: Any) -> dict[str, Any]:
-    """Returns features and label as lists; a sparse column's as a list of lists."""
+    """Returns features and label as lists; a sparse column is a list of lists."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         rows, fed = source.batches(3, ReaderErrors())
         iterator = tf.compat.v1.data.make_initializable_iterator(rows.map(source.decode))
@@ -69,8 +69,8 @@ def write_records(path: pathlib.Path, *examples: dict[str, list[Any]]) -> pathli
     return path
 
 
-def test_values_become_what_the_columns_say(tmp_path: pathlib.Path) -> None:
-    """ExampleGen reads whole numbers as int64, whatever they are to the conf; the middle row has a label alone."""
+def test_values_are_converted_to_the_column_types(tmp_path: pathlib.Path) -> None:
+    """ExampleGen reads integers as int64, whatever the conf's types are; the middle row has only a label."""
     row = {"count": [7], "zip": [8001], "size": [0.5], "share": [0.25], "id": [3], "y": [1], "word": [b"a"]}
     empty: dict[str, list[Any]] = {"count": [], "zip": [], "y": [0]}
     types = {"count": "float32", "zip": "string", "size": "float64", "share": "string", "id": "int32", "word": "string"}
@@ -88,8 +88,8 @@ def test_values_become_what_the_columns_say(tmp_path: pathlib.Path) -> None:
     }
 
 
-def test_sparse_columns_have_values_by_themselves_or_in_a_text(tmp_path: pathlib.Path) -> None:
-    """In a CSV they stand in one field, which ExampleGen leaves as it is."""
+def test_sparse_columns_accept_separate_values_or_text(tmp_path: pathlib.Path) -> None:
+    """In a CSV they share one field, which ExampleGen does not split."""
     row = {"words": [b"a", b"b"], "text": [b"c\x01d"], "ids": [1, 2], "numbers": [b"5\x016"], "whole": [7, 8], "y": [0]}
     types = {"words": "string*", "text": "string*", "ids": "int64*", "numbers": "int32*", "whole": "float32*"}
     assert first_batch(opened([write_records(tmp_path / "a", row, {"y": [1]})], **types, y="int64")) == {
@@ -116,7 +116,7 @@ def test_sparse_columns_have_values_by_themselves_or_in_a_text(tmp_path: pathlib
         ({"a": "float32", "b": "int64"}, "a have none of the columns a, b; they have w, x, y"),
     ],
 )
-def test_what_cannot_become_a_column_is_named_before_training(
+def test_values_that_do_not_fit_a_column_are_reported_before_training(
     types: dict[str, str], message: str, tmp_path: pathlib.Path
 ) -> None:
     write_records(tmp_path / "a", {"x": [0.5], "w": [b"a"], "y": [1]})
@@ -124,14 +124,14 @@ def test_what_cannot_become_a_column_is_named_before_training(
         opened([tmp_path / "a"], **types)
 
 
-def test_several_values_take_a_sparse_column(tmp_path: pathlib.Path) -> None:
+def test_several_values_require_a_sparse_column(tmp_path: pathlib.Path) -> None:
     source = opened([write_records(tmp_path / "a", {"x": [1, 2], "y": [1]})], x="int64", y="int64")
     message = r"a tf\.Example has several values of x; this requires a column with is_sparse=True"
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         first_batch(source)
 
 
-def test_records_of_something_else_and_files_of_other_kinds(tmp_path: pathlib.Path) -> None:
+def test_records_and_files_of_other_formats(tmp_path: pathlib.Path) -> None:
     with tf.io.TFRecordWriter(str(tmp_path / "a")) as writer:
         writer.write(b"\xff\xff no example")
     with pytest.raises(InputError, match=r"a is a TFRecord file, but not of tf\.Examples"):
@@ -144,17 +144,17 @@ def test_records_of_something_else_and_files_of_other_kinds(tmp_path: pathlib.Pa
         opened([tmp_path / "b.parquet"], y="int64")
 
 
-def test_examples_that_are_transformed_are_refused() -> None:
+def test_transformed_examples_are_rejected() -> None:
     with pytest.raises(InputError, match=r"conf.py: C: .* these are transformed. Remove the preprocessing_fn"):
         train(object, FnArgs(transform_graph_path="transform_graph"), "conf.py: C")
 
 
-def test_a_shard_may_hold_no_records(tmp_path: pathlib.Path) -> None:
+def test_a_shard_may_be_empty(tmp_path: pathlib.Path) -> None:
     files = [write_records(tmp_path / "a"), write_records(tmp_path / "b", {"y": [5]})]
     assert first_batch(opened(files, y="int64")) == {"label": [5]}
 
 
-def test_a_header_gives_the_columns_their_places(tmp_path: pathlib.Path) -> None:
+def test_a_header_determines_the_column_order(tmp_path: pathlib.Path) -> None:
     for name, row in (("a.csv", '1,"b, c",2,0.5'), ("b.csv", "2,d,3,1.5")):
         (tmp_path / name).write_text(f'visit,word,y,"x"\n{row}\n')
     source = opened([tmp_path / "a.csv", tmp_path / "b.csv"], x="float32", word="string", y="int64")
@@ -163,10 +163,10 @@ def test_a_header_gives_the_columns_their_places(tmp_path: pathlib.Path) -> None
 
 
 @pytest.mark.parametrize("header", ["", "left,right\n"])
-def test_without_the_columns_names_they_stand_in_their_order(
+def test_without_a_matching_header_columns_are_read_in_declared_order(
     header: str, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "rows.data").write_text(f"{header}1,2\n3,4\n")  # no ending that tells what it is
+    (tmp_path / "rows.data").write_text(f"{header}1,2\n3,4\n")  # the extension does not show the format
     assert first_batch(opened([tmp_path / "rows.data"], x="float32", y="int64")) == {"x": [1.0, 3.0], "label": [2, 4]}
     said = (
         f"the first row of {tmp_path}/rows.data does not match the columns, and is skipped as a header: 'left,right'."
@@ -180,7 +180,7 @@ def test_a_header_with_one_column_missing_is_an_error(tmp_path: pathlib.Path) ->
         opened([tmp_path / "a.csv"], x="float32", y="int64")
 
 
-def test_files_under_one_header_have_the_same(tmp_path: pathlib.Path) -> None:
+def test_all_files_must_have_the_same_header(tmp_path: pathlib.Path) -> None:
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     (tmp_path / "b.csv").write_text("y,x\n1,2\n")
     with pytest.raises(InputError, match=r"a.csv begins with the header 'x,y', and .*b.csv with 'y,x'"):

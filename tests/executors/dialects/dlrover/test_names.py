@@ -1,4 +1,4 @@
-"""DLRover's names where a conf imports them, each time in a process of its own: TensorFlow is made to behave as 1.x."""
+"""DLRover's names as a conf imports them, each in a subprocess because TensorFlow is switched to 1.x behavior."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(program: str, folder: pathlib.Path, *path: pathlib.Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_our_modules_do_without_tensorflow(tmp_path: pathlib.Path) -> None:
+def test_our_modules_do_not_import_tensorflow(tmp_path: pathlib.Path) -> None:
     program = """
         import importlib, pkgutil, sys
         from generic_trainer.executors.dialects.dlrover import detection, shim
@@ -40,7 +40,7 @@ def test_our_modules_do_without_tensorflow(tmp_path: pathlib.Path) -> None:
     assert run(program, tmp_path) == ["False False"]
 
 
-# What confs and model files of every generation import, in its public repository and documents.
+# The imports of confs and model files of every generation, from DLRover's public repository and documentation.
 IMPORTS = """
     from dlrover.trainer.tensorflow.util.column_info import Column
     from dlrover.trainer.tensorflow.reader.base_reader import (  # noqa: F401
@@ -76,7 +76,7 @@ IMPORTS = """
 """
 
 
-def test_every_name_is_there_and_tensorflow_is_as_the_trainer_made_it(tmp_path: pathlib.Path) -> None:
+def test_every_name_exists_and_tensorflow_keeps_the_trainers_configuration(tmp_path: pathlib.Path) -> None:
     program = f"""
         import tensorflow as tf
         from generic_trainer.executors.dialects.dlrover.shim import provide_dlrover
@@ -100,10 +100,10 @@ def test_every_name_is_there_and_tensorflow_is_as_the_trainer_made_it(tmp_path: 
             print(type(error).__name__)
     """
     assert run(program, tmp_path) == ["True", "1 False", "ImportError"]
-    assert not list(tmp_path.iterdir())  # DLRover's own wrote a log file at its first import
+    assert not list(tmp_path.iterdir())  # the original DLRover writes a log file on first import
 
 
-def test_an_installed_dlrover_is_left_as_it_is(tmp_path: pathlib.Path) -> None:
+def test_an_installed_dlrover_is_not_replaced(tmp_path: pathlib.Path) -> None:
     package = tmp_path / "installed" / "dlrover" / "trainer" / "tensorflow" / "util"
     package.mkdir(parents=True)
     for folder in (package, *list(package.parents)[:3]):
@@ -162,7 +162,7 @@ CONF = """
 """
 
 
-def test_a_conf_loads_and_its_estimator_trains_but_another_module_sees_nothing_of_it(tmp_path: pathlib.Path) -> None:
+def test_a_conf_loads_and_trains_without_affecting_other_modules(tmp_path: pathlib.Path) -> None:
     for name, source in {"line.py": MODEL, "conf.py": CONF, "plain.py": "def run_fn(fn_args): pass"}.items():
         (tmp_path / name).write_text(textwrap.dedent(source))
     (tmp_path / "train.csv").write_text("x,y\n1,2\n2,4\n")

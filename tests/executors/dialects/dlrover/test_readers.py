@@ -1,4 +1,4 @@
-"""DLRover's readers, of both generations, over real files."""
+"""DLRover's readers of both generations on real files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from generic_trainer.executors.dialects.dlrover.shim.sharding_client import Shar
 
 
 class Squares(ElasticReader):
-    """As a conf has it at DLRover's head."""
+    """A reader as in confs for DLRover's main branch."""
 
     def count_data(self) -> None:
         self._data_nums = 1000
@@ -36,7 +36,7 @@ SQUARES = [f"{index},{index * index}" for index in range(1000)]
 
 
 class ByShards(ElasticReader):
-    """As a conf of the first generation has it: whole shards, in an iterator of its own."""
+    """A reader as in first-generation confs: whole shards, with a custom iterator."""
 
     def __init__(
         self, path: str | None = None, num_epochs: int = 1, batch_size: int = 64, enable_dynamic_sharding: bool = True
@@ -61,7 +61,7 @@ class ByShards(ElasticReader):
 
 
 class RowAShard(ByShards):
-    """As DLRover's own fake reader: it gives one row for a shard, whatever its size."""
+    """Like DLRover's own fake reader: one row per shard, whatever its size."""
 
     def iterator(self) -> Iterator[str]:
         while (shard := self.data_shard_client.fetch_shard()) is not None:
@@ -80,7 +80,7 @@ class WithoutSuper(ElasticReader):
 
 
 class Shouting(FileReader):
-    """A reader that changes what another one's iterator yields."""
+    """A reader that transforms the rows of its base class's iterator."""
 
     def iterator(self) -> Iterator[str]:
         for row in super().iterator():
@@ -101,7 +101,7 @@ TEN = [f"{x},{2 * x}" for x in range(10)]
 # ElasticReader
 
 
-def test_the_constructor_counts_and_reads_nothing() -> None:
+def test_the_constructor_neither_counts_nor_reads() -> None:
     class Untouched(ElasticReader):
         def count_data(self) -> None:
             raise AssertionError
@@ -118,7 +118,7 @@ def test_the_constructor_counts_and_reads_nothing() -> None:
     assert (plain.enable_dynamic_sharding, plain.num_minibatches_per_shard) == (True, 10)
 
 
-def test_setters_do_what_they_say() -> None:
+def test_setters_set_their_attributes() -> None:
     reader = Squares("a")
     reader.set_path("b")
     reader.set_num_epochs(7)
@@ -129,14 +129,14 @@ def test_setters_do_what_they_say() -> None:
     assert (reader.enable_dynamic_sharding, reader.num_minibatches_per_shard) == (False, 9)
 
 
-def test_building_the_client_counts_and_hands_nothing_out() -> None:
+def test_building_the_client_counts_without_handing_out_shards() -> None:
     reader = Squares()
     reader.build_sharding_client()
     assert reader._data_nums == 1000
     assert reader.data_shard_client is None
 
 
-def test_the_iterator_without_a_client_gives_all_rows_once_each_time() -> None:
+def test_the_iterator_without_a_client_yields_all_rows_each_time() -> None:
     reader = Squares(batch_size=7)
     assert list(reader.iterator()) == list(reader.iterator()) == SQUARES
 
@@ -152,7 +152,7 @@ def test_the_iterator_asks_for_ranges_of_bounded_size() -> None:
     reader = Noting(batch_size=20)
     reader.asked = []
     assert list(reader.iterator()) == SQUARES
-    assert reader.asked == [200] * 5  # 20 rows in a batch, 10 batches in a shard
+    assert reader.asked == [200] * 5  # 20 rows per batch, 10 batches per shard
 
 
 def test_the_iterator_reads_what_the_client_hands_out() -> None:
@@ -168,22 +168,22 @@ def test_first_generation_readers_are_read_by_ranges(kind: type[ByShards]) -> No
     assert reader.data_shard_client is None
 
 
-def test_first_generation_readers_ask_the_client_that_is_set() -> None:
+def test_first_generation_readers_use_the_assigned_client() -> None:
     client = build_sharding_client(batch_size=30, dataset_size=100)
     reader = ByShards()
     reader.data_shard_client = client
-    assert list(reader.read_range(0, 2)) == SQUARES[:2]  # which takes nothing of the client's
+    assert list(reader.read_range(0, 2)) == SQUARES[:2]  # takes no shards from the client
     assert reader.data_shard_client is client
     assert list(reader.iterator()) == SQUARES[:100]
 
 
-def test_a_reader_that_does_not_call_super_has_all_the_same() -> None:
+def test_a_reader_that_does_not_call_super_still_works() -> None:
     reader = WithoutSuper("row")
     assert (reader._path, reader._batch_size, reader._num_epochs, reader.data_shard_client) == ("row", 64, 1, None)
     assert list(reader.iterator()) == ["row"] * 3
 
 
-def test_an_iterator_of_its_own_is_what_ranges_are_read_with(csv: str) -> None:
+def test_ranges_are_read_with_a_custom_iterator(csv: str) -> None:
     reader = Shouting(csv, skip_header=False)
     assert list(reader.read_range(0, 2)) == ["X,Y", "0,0"]
     assert list(Squares().read_range(0, 2)) == SQUARES[:2]
@@ -197,7 +197,7 @@ def test_threads_may_read_ranges_of_a_first_generation_reader() -> None:
             assert rows == SQUARES[start:end]
 
 
-def test_an_iterator_that_asks_nobody_cannot_be_read_by_ranges() -> None:
+def test_an_iterator_without_a_client_cannot_be_read_by_ranges() -> None:
     class Stream(ByShards):
         def iterator(self) -> Iterator[str]:
             yield from SQUARES
@@ -208,7 +208,7 @@ def test_an_iterator_that_asks_nobody_cannot_be_read_by_ranges() -> None:
         Stream().read_range(0, 2)
 
 
-def test_a_count_that_is_not_set_is_told_of() -> None:
+def test_an_unset_count_is_reported() -> None:
     class Forgetful(Squares):
         def count_data(self) -> None:
             self.count = 10
@@ -217,7 +217,7 @@ def test_a_count_that_is_not_set_is_told_of() -> None:
         Forgetful().build_sharding_client()
 
 
-def test_classes_that_cannot_read_are_refused_when_they_are_made() -> None:
+def test_classes_without_read_methods_are_rejected_on_construction() -> None:
     class OnlyCounts(ElasticReader):
         def count_data(self) -> None:
             self._data_nums = 1
@@ -242,7 +242,7 @@ def test_shards_come_in_order_epoch_after_epoch() -> None:
     assert client.report_batch_done(task_ids=[1]) is False
 
 
-def test_no_epochs_is_no_end_and_no_rows_no_shard() -> None:
+def test_zero_epochs_are_endless_and_zero_rows_give_no_shard() -> None:
     endless = ShardingClient("clicks", 1, 0, 2, num_minibatches_per_shard=2)
     assert [endless.fetch_shard() for _ in range(50)] == [Shard("clicks", 0, 2)] * 50
     assert ShardingClient("clicks", 1, 0, 0).fetch_shard() is None
@@ -257,7 +257,7 @@ def rows_of(reader: FileReader) -> list[str]:
     return reader.read_data_by_index_range(0, reader._data_nums or 0)
 
 
-def test_the_first_row_is_left_out_unless_told_otherwise(csv: str) -> None:
+def test_the_first_row_is_skipped_by_default(csv: str) -> None:
     assert rows_of(FileReader(csv)) == list(FileReader(csv).iterator()) == TEN
     assert rows_of(FileReader(csv, False)) == ["x,y", *TEN]
     assert FileReader(csv).read_data_by_index_range(9, 10) == ["9,18"]
@@ -265,7 +265,7 @@ def test_the_first_row_is_left_out_unless_told_otherwise(csv: str) -> None:
     assert FileReader(csv, skip_header=False).header() is None
 
 
-def test_whether_there_is_a_header_can_be_decided_later(csv: str) -> None:
+def test_the_header_setting_can_be_changed_later(csv: str) -> None:
     reader = FileReader(csv)
     assert reader.counted() == 10
     reader.skip_header = False
@@ -286,7 +286,7 @@ def test_ways_to_name_the_file(way: str, csv: str, tmp_path: pathlib.Path) -> No
     assert rows_of(reader) == TEN
 
 
-def test_a_file_is_not_touched_before_it_is_read_and_then_named(tmp_path: pathlib.Path) -> None:
+def test_a_file_is_not_opened_before_it_is_read_and_errors_name_it(tmp_path: pathlib.Path) -> None:
     reader = FileReader(str(tmp_path / "later.csv"))
     with pytest.raises(InputError, match=r"later\.csv: there is no such file"):
         reader.count_data()
@@ -312,7 +312,7 @@ def test_files_without_rows(content: str, tmp_path: pathlib.Path) -> None:
     assert reader.header() == (content.strip() or None)
 
 
-def test_threads_may_share_a_file_reader_that_none_has_used(tmp_path: pathlib.Path) -> None:
+def test_threads_may_share_an_unused_file_reader(tmp_path: pathlib.Path) -> None:
     (tmp_path / "train.csv").write_text("h\n" + "\n".join(SQUARES))
     reader = FileReader(str(tmp_path / "train.csv"))
     starts = list(range(0, 900, 30)) * 5
@@ -328,7 +328,7 @@ def test_a_file_reader_may_be_copied(csv: str) -> None:
     assert rows_of(copy.deepcopy(reader)) == TEN
 
 
-def test_which_readers_say_that_threads_may_share_them(csv: str) -> None:
+def test_which_readers_are_declared_thread_safe(csv: str) -> None:
     class OwnRows(FileReader):
         def read_data_by_index_range(self, start_index: int, end_index: int) -> list[str]:
             return super().read_data_by_index_range(start_index, end_index)
@@ -345,7 +345,7 @@ def test_which_readers_say_that_threads_may_share_them(csv: str) -> None:
 # FakeReader
 
 
-def test_fake_rows_are_dlrovers() -> None:
+def test_fake_rows_equal_those_of_dlrover() -> None:
     np.random.seed(42)
     expected = []
     for _ in range(100):
@@ -392,11 +392,11 @@ def test_readers_of_paths(csv: str) -> None:
     assert (reader.skip_header, reader.header()) == (True, "x,y")
     assert rows_of(reader) == TEN
     assert type(reader_for("fake://test.data")) is FakeReader
-    assert reader_for(reader) is reader  # as in an example of DLRover's
+    assert reader_for(reader) is reader  # as in one of DLRover's examples
     assert type(reader_for([f"file://{csv}"])) is FileReader
 
 
-def test_a_list_of_paths_gives_the_rows_of_all_in_order(csv: str, tmp_path: pathlib.Path) -> None:
+def test_a_list_of_paths_yields_the_rows_of_all_in_order(csv: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "empty.csv").write_text("x,y\n")
     (tmp_path / "more.csv").write_text("x,y\n100,200\n101,202\n")
     reader = reader_for([f"file://{path}" for path in (csv, tmp_path / "empty.csv", tmp_path / "more.csv")])
@@ -421,7 +421,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> object:
     return registry
 
 
-def test_a_conf_may_register_readers_for_schemes_of_its_own(registry) -> None:
+def test_a_conf_may_register_readers_for_custom_schemes(registry) -> None:
     registry.register_reader("squares", ByShards)
     assert registry.get_reader("squares") is ByShards
     assert parse_uri("squares://eval.data") == ("squares://", "eval.data")

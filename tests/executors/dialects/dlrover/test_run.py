@@ -1,4 +1,4 @@
-"""What the attributes of a DLRover conf do. Jobs run in one process of their own, which `tf.estimator` needs."""
+"""The effect of each attribute of a DLRover conf. All jobs run in one subprocess, which `tf.estimator` requires."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-# Each job trains a conf in a folder of its own; what is looked at afterwards is printed as {job: what was found}.
+# Each job trains a conf in a separate folder; the results are printed as {job: result}.
 PROGRAM = """
 import glob, json, logging, os, shutil, sys
 from generic_trainer.executors.dialects.dlrover.shim import provide_dlrover
@@ -130,7 +130,7 @@ metrics, folder = run("worse", conf(classifier_class=Worse, save_steps=2))
 exported = max(glob.glob(f"{folder}/export/best_exporter/*")) + "/variables/variables"
 found["worse"] = [step(folder), int(tf.train.load_variable(exported, "global_step")), metrics]
 
-# A job ends, and is run again because it broke off after training; then comes the next, and one that is to begin anew.
+# A completed job, its rerun after an interruption that followed training, the next job, and one that starts over.
 a_conf = conf(model_dir="again_model")
 run("again", a_conf, use_conf_model_dir=True)
 metrics, _ = run("again", a_conf, use_conf_model_dir=True, has_trained=True)
@@ -262,7 +262,7 @@ def test_a_short_job_is_evaluated_and_exported(found: dict[str, Any]) -> None:
 @pytest.mark.thorough
 @pytest.mark.legacy
 @pytest.mark.slow
-def test_numbers_of_a_conf_do_what_they_say(found: dict[str, Any]) -> None:
+def test_numeric_attributes_of_a_conf_take_effect(found: dict[str, Any]) -> None:
     """max_steps, batch_size, epoch, save_steps, keep_checkpoint_max and log_steps: 40 rows in batches of 4, 9 times."""
     steps, saved, logged = found["numbers"]
     assert steps == 25
@@ -274,22 +274,22 @@ def test_numbers_of_a_conf_do_what_they_say(found: dict[str, Any]) -> None:
 @pytest.mark.legacy
 @pytest.mark.slow
 def test_configs_and_params_reach_the_estimator(found: dict[str, Any]) -> None:
-    assert found["configs"] == [1, 7, {"a": 2}]  # custom_config replaces what params has
+    assert found["configs"] == [1, 7, {"a": 2}]  # custom_config overrides params
     assert found["configuration"] == "hello"
 
 
 @pytest.mark.legacy
 @pytest.mark.slow
-def test_confs_that_are_registered_beside_it_are_merged(found: dict[str, Any]) -> None:
+def test_other_registered_confs_are_merged(found: dict[str, Any]) -> None:
     assert found["defaults"] == [0, 2, 3]
 
 
 @pytest.mark.legacy
 @pytest.mark.slow
-def test_compare_fn_of_dlrovers_form_is_asked(found: dict[str, Any]) -> None:
+def test_a_dlrover_compare_fn_is_called(found: dict[str, Any]) -> None:
     compared, exports = found["compare"]
     assert compared == [["loss", "right"]]
-    assert exports == 2  # BestExporter's first of each process
+    assert exports == 2  # the first export of BestExporter in each process
 
 
 @pytest.mark.legacy
@@ -300,7 +300,7 @@ def test_metrics_are_those_of_the_exported_model(found: dict[str, Any]) -> None:
 
 @pytest.mark.legacy
 @pytest.mark.slow
-def test_a_job_that_broke_off_after_training_is_not_trained_again_and_the_next_job_is(found: dict[str, Any]) -> None:
+def test_a_job_interrupted_after_training_is_not_trained_again_but_the_next_job_is(found: dict[str, Any]) -> None:
     assert found["again"] == [5, True, ["eval_loss", "eval_right"]]
     assert found["next"] == 10
     assert found["anew"] == 15
@@ -340,7 +340,7 @@ def test_paths_of_the_first_generation_are_read(found: dict[str, Any]) -> None:
 
 @pytest.mark.legacy
 @pytest.mark.slow
-def test_the_label_is_left_out_of_the_signature_unless_asked_for(found: dict[str, Any]) -> None:
+def test_the_signature_omits_the_label_by_default(found: dict[str, Any]) -> None:
     without, with_label = found["signatures"]
     assert without == {"serving_default": ["x"], "examples:serving_default": ["examples"]}
     assert with_label == {"serving_default": ["x", "y"], "examples:serving_default": ["examples"]}
@@ -355,7 +355,7 @@ def test_adaptors_without_a_constructor_and_ready_made_estimators_train(found: d
 
 @pytest.mark.legacy
 @pytest.mark.slow
-def test_sparse_columns_are_sparse_where_the_model_can_take_them(found: dict[str, Any]) -> None:
+def test_sparse_columns_are_sparse_if_the_model_supports_them(found: dict[str, Any]) -> None:
     assert found["Sparse"] == [["SparseTensor"], ["words", "x"]]
     assert "SparseTensor" not in found["Dense"][0]
-    assert found["answers"] == [[2.0, 1.0, 0.0], [2.0, 1.0, 0.0]]  # as text, and out of tf.Examples
+    assert found["answers"] == [[2.0, 1.0, 0.0], [2.0, 1.0, 0.0]]  # as text, and from tf.Examples

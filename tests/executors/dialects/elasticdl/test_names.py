@@ -1,7 +1,7 @@
-"""ElasticDL's names as model files use them, row by row, each in what it does.
+"""The behavior of ElasticDL's names as model files use them, one row each.
 
-The rows are the functions in `programs/`. They run in one process of their own, with Keras 2, which ElasticDL's model
-files were written for.
+The rows are the functions in `programs/`. They run in one subprocess with Keras 2, which ElasticDL's model files
+were written for.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROWS = [row for module in MODULES for row in rows_of(module)]
 
 @pytest.fixture(scope="session")
 def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
-    """What each row that this session asks for said."""
+    """The output of each row selected in this session."""
     items = (item for item in request.session.items if item.path == pathlib.Path(__file__))
     rows = [item.callspec.params["row"] for item in items if hasattr(item, "callspec")]
     environment = {

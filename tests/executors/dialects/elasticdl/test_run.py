@@ -1,4 +1,4 @@
-"""ElasticDL's model files: every part in every form that it had, trained on iris by the same loop."""
+"""ElasticDL's model files: every supported form of every part, trained on iris by the same loop."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read(dataset, labelled):
 def net(x):
     return tf.keras.layers.Dense(3, name="scores")(tf.keras.layers.Dense(16, activation="relu")(x))
 """
-# The parts of a file that works; each row of the table exchanges one of them.
+# The parts of a working file; each row of the table replaces one of them.
 PARTS = {
     "model": """
 def custom_model():
@@ -234,7 +234,7 @@ Run = Callable[[dict[str, str], pathlib.Path], dict[str, dict[str, Any]]]
 
 @pytest.fixture(scope="module")
 def run(program: Callable[..., str], iris: Any) -> Run:
-    """Trains model files one after the other in one process; returns what it printed of each."""
+    """Trains model files one after the other in one process; returns the output for each."""
     environment = {**os.environ, **choose_keras("2", []).environment()}
 
     def call(files: dict[str, str], folder: pathlib.Path) -> dict[str, dict[str, Any]]:
@@ -260,7 +260,7 @@ def answers(run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dic
 @pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["as today", *FORMS])
-def test_a_part_in_each_form_that_it_had(answers: dict[str, dict[str, Any]], name: str) -> None:
+def test_each_form_of_each_part(answers: dict[str, dict[str, Any]], name: str) -> None:
     answer = answers[name]
     assert "error" not in answer, answer
     assert answer["dialect"] == "elasticdl"
@@ -308,7 +308,7 @@ BAD = {
 
 
 @pytest.mark.slow
-def test_a_part_that_is_wrong_is_named(run: Run, tmp_path: pathlib.Path) -> None:
+def test_an_invalid_part_is_reported(run: Run, tmp_path: pathlib.Path) -> None:
     files = {}
     for number, (name, (part, text, _)) in enumerate(BAD.items()):
         files[name] = str(tmp_path / f"file_{number}.py")
@@ -326,15 +326,15 @@ def callbacks():
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_keras_stops_early_by_what_the_file_evaluates(run: Run, tmp_path: pathlib.Path) -> None:
+def test_keras_stops_early_on_the_files_metrics(run: Run, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "file.py"
     path.write_text(HEAD + "\n".join([*PARTS.values(), EARLY_STOP]))
     found = run({"early stop": str(path)}, tmp_path)
     assert "error" not in found["early stop"], found
-    # 120 records in batches of 16 are 8 steps; the second of 25 epochs was not better by 100.
+    # 120 records in batches of 16 are 8 steps; the second of 25 epochs did not improve by 100.
     [checkpoint] = (tmp_path / "0" / "checkpoints").glob("*.index")
     assert checkpoint.stem == "version-16"
-    assert updates(checkpoint) == 16  # not one more for the end of each epoch
+    assert updates(checkpoint) == 16  # no additional update at the end of each epoch
 
 
 RESTORED = """
@@ -350,11 +350,11 @@ def callbacks():
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_weights_that_a_callback_changes_at_the_end_are_evaluated(run: Run, tmp_path: pathlib.Path) -> None:
+def test_weights_changed_by_a_callback_at_the_end_are_evaluated(run: Run, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "file.py"
     path.write_text(HEAD + "\n".join([*PARTS.values(), RESTORED]))
     found = run({"restored": str(path)}, tmp_path)
-    assert found["restored"]["metrics"]["eval_loss"] == pytest.approx(math.log(3), rel=1e-3)  # of weights that are 0
+    assert found["restored"]["metrics"]["eval_loss"] == pytest.approx(math.log(3), rel=1e-3)  # from all-zero weights
 
 
 def updates(checkpoint: pathlib.Path) -> int:
@@ -366,10 +366,10 @@ def updates(checkpoint: pathlib.Path) -> int:
     return int(values.get_tensor(name))
 
 
-# What is told without TensorFlow
+# Errors reported without TensorFlow
 
 
-def test_the_order_of_a_losss_arguments_is_read_off_their_names() -> None:
+def test_the_order_of_loss_arguments_is_inferred_from_their_names() -> None:
     from generic_trainer.executors.dialects.elasticdl.parts import labels_first
 
     assert labels_first(lambda labels, predictions: 0)
@@ -379,7 +379,7 @@ def test_the_order_of_a_losss_arguments_is_read_off_their_names() -> None:
     assert not labels_first(lambda predictions, y: 0)
 
 
-def test_a_model_file_is_told_by_its_parts(module: Module) -> None:
+def test_a_model_file_is_recognized_by_its_parts(module: Module) -> None:
     from generic_trainer.executors.dialects.elasticdl.detection import find_elasticdl_use
 
     path = module("def dataset_fn(d, t): pass\ndef loss(l, p): pass\ndef optimizer(): pass\nmodel = 1\n")

@@ -1,4 +1,4 @@
-"""Estimators around a model_fn of one's own, most of them as the notes of seed 002 write them."""
+"""Estimators with a custom model_fn, most of them as in the notes of seed 002."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _keras_model_fn(features: Any, labels: Any, mode: str) -> Any:
     net = tf.concat([features["age"], features["hours"]], 1)
     model = tf.keras.Sequential(
         [
-            # A bias before a batch normalization has no gradient but rounding noise, which Adam takes for one.
+            # A bias before a batch normalization has no gradient but rounding noise, to which Adam adapts.
             layers.Dense(8, "relu", use_bias=False, input_shape=(2,)),
             layers.BatchNormalization(),
             layers.Dropout(0.1, seed=1),
@@ -155,7 +155,7 @@ def keras_layers_and_metrics(folder: str) -> dict[str, float]:
 
 
 def adaptor_around_another_estimator(folder: str) -> dict[str, float]:
-    """DLRover's pattern: a model_fn that asks a ready-made Estimator for its own."""
+    """DLRover's pattern: a model_fn that returns the spec of a ready-made Estimator."""
     inner = tf.estimator.LinearClassifier([*people.numeric(), people.city()])
 
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
@@ -165,7 +165,7 @@ def adaptor_around_another_estimator(folder: str) -> dict[str, float]:
 
 
 def module_written_for_tensorflow_1(folder: str) -> dict[str, float]:
-    """With `import tensorflow.compat.v1 as tf` all that TensorFlow 1 code says resolves, `tf.estimator` included."""
+    """With `import tensorflow.compat.v1 as tf`, all names of TensorFlow 1 code resolve, including `tf.estimator`."""
     import tensorflow.compat.v1 as tf
 
     def input_fn() -> Any:
@@ -192,7 +192,7 @@ def module_written_for_tensorflow_1(folder: str) -> dict[str, float]:
 
 
 def eval_summaries_by_a_hook(folder: str) -> None:
-    """Seed 002: a SummarySaverHook in `evaluation_hooks` writes beside the metrics, into model_dir/eval."""
+    """Seed 002: a SummarySaverHook in `evaluation_hooks` writes next to the metrics, in model_dir/eval."""
     model_dir = os.path.join(folder, "model")
 
     def model_fn(features: Any, labels: Any, mode: str, params: Any) -> Any:
@@ -215,9 +215,9 @@ def eval_summaries_by_a_hook(folder: str) -> None:
 
 
 def metric_reset_during_training(folder: str) -> None:
-    """Seed 002: the training AUC does not accumulate when its local variables are zeroed every tenth step.
+    """Seed 002: the training AUC does not accumulate if its local variables are reset every tenth step.
 
-    As in the notes nothing orders the reset and the step's own update, so a batch more or less may be counted.
+    As in the notes, the reset and the step's own update are unordered, so the count may be off by one batch.
     """
     seen = []
 
@@ -246,7 +246,7 @@ def metric_reset_during_training(folder: str) -> None:
 
     _binary(folder, model_fn=model_fn).train(people.batches(people.OLD), steps=25)
     assert len(seen) == 25
-    assert max(seen) <= 11 * people.BATCH, seen  # at most ten batches, and the one of the reset
+    assert max(seen) <= 11 * people.BATCH, seen  # at most ten batches plus the one of the reset
     assert seen[-1] < seen[8], seen
 
 

@@ -1,4 +1,4 @@
-"""Strategies in RunConfig, on two logical CPUs, and the TPU's Estimator on the CPU."""
+"""Strategies in RunConfig on two logical CPUs, and the TPUEstimator on the CPU."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _TWO_CPUS = ["/cpu:0", "/cpu:1"]
 
 
 def _two_cpus() -> None:
-    """Gives this process two CPU devices; TensorFlow takes it only before the first use, so every row asks for it."""
+    """Gives this process two CPU devices; TensorFlow accepts this only before first use, so every row calls it."""
     cpu = tf.config.list_physical_devices("CPU")[0]
     if not tf.config.get_logical_device_configuration(cpu):
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 
 
 def _train(folder: str, **options: Any) -> dict[str, float]:
-    """Each replica takes a batch of 16 in each step, so the input has to be endless."""
+    """Each replica takes a batch of 16 in each step, so the input must be endless."""
     estimator = tf.estimator.DNNClassifier(
         [8],
         people.numeric(),
@@ -42,7 +42,7 @@ def _numeric(epochs: int | None = None) -> Any:
 
 
 def mirrored_with_device_count(folder: str) -> dict[str, float]:
-    """Without `device_count` or ReductionToOneDevice a session has one CPU and the replicas wait for ever."""
+    """Without `device_count` or ReductionToOneDevice, a session has one CPU and the replicas wait forever."""
     _two_cpus()
     strategy = tf.distribute.MirroredStrategy(_TWO_CPUS)
     session_config = v1.ConfigProto(device_count={"CPU": 2})
@@ -86,7 +86,7 @@ _TF_CONFIGS: dict[str, dict[str, Any]] = {
 
 
 def what_a_run_config_knows_of_its_cluster(folder: str) -> dict[str, str]:
-    """Each TF_CONFIG with each way to give strategies, refusals included."""
+    """Each TF_CONFIG with each way to pass strategies, including rejected combinations."""
     from tensorflow.python.distribute.distribute_config import DistributeConfig
 
     strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
@@ -168,10 +168,10 @@ def tpu_estimator_on_the_cpu(folder: str) -> dict[str, float]:
 
 
 def tpu_estimator_on_a_tpu(folder: str) -> None:
-    """Only where tf.estimator is restored: TPU Estimators went with TensorFlow 2.16, and this says so."""
+    """Only where tf.estimator is restored: TensorFlow 2.16 removed TPU Estimators, and the error explains this."""
     try:
         _tpu_estimator(folder, use_tpu=True).train(_sized(), max_steps=4)
     except NotImplementedError as error:
-        assert "use_tpu=False" in str(error)  # noqa: PT017 (this is not pytest's process)
+        assert "use_tpu=False" in str(error)  # noqa: PT017 (not in pytest's process)
     else:
         raise AssertionError

@@ -1,8 +1,8 @@
-"""Runs rows, each a function of a module beside this file, and prints one line of JSON for each.
+"""Runs rows, each a function of a module in this folder, and prints one line of JSON for each.
 
 python run_rows.py FOLDER canned.linear_classifier custom.layers …
 
-A row gets a folder of its own and returns numbers, or None. It fails by raising.
+Each row gets a separate folder and returns numbers, or None. A row fails by raising.
 """
 
 from __future__ import annotations

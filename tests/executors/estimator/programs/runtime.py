@@ -1,4 +1,4 @@
-"""What the runtime adds to `tf.estimator`: errors that say more, and TFMA's export where TFMA has none."""
+"""Additions of the runtime to `tf.estimator`: more precise errors, and TFMA's export where TFMA lacks it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _spec(input_fn: Any, max_steps: int | None = None, **options: Any) -> Any:
 
 
 def nan_loss(folder: str) -> None:
-    """The loss is a number in the first three steps; the fourth has it as NaN, and the error says so."""
+    """The loss is finite in the first three steps and NaN in the fourth; the error names that step."""
 
     def model_fn(features: Any, labels: Any, mode: str) -> Any:
         weight = v1.get_variable("weight", [], initializer=v1.zeros_initializer())
@@ -47,7 +47,7 @@ def nan_loss(folder: str) -> None:
 
 
 def nan_loss_under_a_strategy(folder: str) -> None:
-    """What is watched is the loss that the strategy reduces from its replicas."""
+    """The check applies to the loss that the strategy reduces from its replicas."""
 
     def model_fn(features: Any, labels: Any, mode: str) -> Any:
         weight = v1.get_variable("weight", [])
@@ -76,7 +76,7 @@ def endless_training_and_evaluation(folder: str) -> None:
     endless, once = people.batches(people.INCOME), people.batches(people.INCOME, epochs=1)
 
     def parsed(config: Any, mode: str) -> Any:
-        """Records of files, in an order by chance: their number is unknown, but they come again and again."""
+        """Records of files in random order: their number is unknown, but they repeat."""
         files = tf.data.Dataset.list_files(os.path.join(folder, "*.tfrecord"), shuffle=False)
         return files.interleave(tf.data.TFRecordDataset).shuffle(8).repeat().batch(4).map(lambda record: record)
 
@@ -97,11 +97,11 @@ def endless_training_and_evaluation(folder: str) -> None:
         assert find(_spec(input_fn, 10), tf.estimator.EvalSpec(input_fn, steps=3)) is None
     assert find(_spec(once)) is None
     assert find(_spec(endless, hooks=[tf.estimator.StopAtStepHook(3)])) is None  # a hook can stop it
-    assert find(_spec(lambda: ({"age": tf.constant([[1.0]])}, tf.constant([1])))) is None  # no dataset: unknown
+    assert find(_spec(lambda: ({"age": tf.constant([[1.0]])}, tf.constant([1])))) is None  # not a dataset: unknown
 
 
 def tfma_eval_receiver(folder: str) -> None:
-    """`tfma.export.build_parsing_eval_input_receiver_fn`, and the evaluation model that is written from it."""
+    """`tfma.export.build_parsing_eval_input_receiver_fn`, and the evaluation model written with it."""
     spec = {name: people.SPEC[name] for name in ("age", "hours")}
     estimator = tf.estimator.LinearRegressor([people.numeric()[0]], config=lifecycle.config(folder))
     estimator.train(people.batches(people.INCOME), steps=5)
@@ -120,7 +120,7 @@ def tfma_eval_receiver(folder: str) -> None:
 
 
 class _Losses(tf.estimator.SessionRunHook):
-    """Keeps the loss of each step, by fetches of several kinds, and feeds the rate where that is a placeholder."""
+    """Records the loss of each step through several kinds of fetches, and feeds the rate if it is a placeholder."""
 
     def __init__(self, rate: float | None) -> None:
         self.rate = rate
@@ -156,7 +156,7 @@ def _with_dropout(folder: str, name: str, fed: bool) -> Any:
 
 
 def shorter_calls_change_no_bit(folder: str) -> None:
-    """Weights and losses are those of `Session.run`, with fed values and traces too."""
+    """Weights and losses equal those of `Session.run`, also with fed values and traces."""
     expected: dict[bool, Any] = {}
     for fed in (False, True):
         for number in range(2):
@@ -164,7 +164,7 @@ def shorter_calls_change_no_bit(folder: str) -> None:
             estimator = _with_dropout(folder, f"{fed}-{number}", fed)
             losses = _Losses(0.01 if fed else None)
             traces = os.path.join(folder, f"traces-{fed}-{number}")
-            with tf.Graph().as_default():  # its writer wants none of TensorFlow 2
+            with tf.Graph().as_default():  # its writer does not support TensorFlow 2 mode
                 tracing = v1.train.ProfilerHook(save_steps=200, output_dir=traces)
             added = [session_calls.SessionCallsHook()] if number else []
             estimator.train(people.batches(people.INCOME), hooks=[losses, tracing, *added], steps=450)
@@ -179,7 +179,7 @@ def shorter_calls_change_no_bit(folder: str) -> None:
 
 
 def shorter_calls_say_where_it_failed(folder: str) -> None:
-    """The error of an operation that fails is that of `Session.run`, with the line that made it."""
+    """A failing operation raises the same error as `Session.run`, with the line that created it."""
 
     def model_fn(features: Any, labels: Any, mode: str) -> Any:
         weight = v1.get_variable("weight", [], initializer=v1.zeros_initializer())
@@ -187,7 +187,7 @@ def shorter_calls_say_where_it_failed(folder: str) -> None:
         step = v1.assign_add(v1.train.get_global_step(), 1)
         with tf.control_dependencies(
             [loss]
-        ):  # or it may be read before the change in one step, and after it in the next
+        ):  # otherwise the read may precede the change in one step and follow it in the next
             train_op = tf.group(step, v1.assign_add(weight, 1.0))
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 

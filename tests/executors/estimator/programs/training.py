@@ -22,7 +22,7 @@ def _classifier(folder: str, **options: Any) -> Any:
 
 
 def _regressor(folder: str, **options: Any) -> Any:
-    """Evaluates in a third of the time that a classifier takes, which has eight metrics."""
+    """Its evaluation takes a third of the time of a classifier's, which computes eight metrics."""
     return tf.estimator.LinearRegressor(people.numeric(), config=lifecycle.config(folder, **options))
 
 
@@ -35,7 +35,7 @@ def _exports(folder: str, name: str) -> list[str]:
 
 
 def train_and_evaluate_with_three_exporters(folder: str) -> dict[str, Any]:
-    """Final exports once, at the end; Latest keeps the two newest, Best those that were better when they came."""
+    """FinalExporter exports once, at the end; Latest keeps the two newest, Best each improvement."""
     receiver = people.receiver()
     exporters = [
         tf.estimator.FinalExporter("final", receiver),
@@ -61,7 +61,7 @@ def train_and_evaluate_with_three_exporters(folder: str) -> dict[str, Any]:
 
 
 def best_exporter_with_every_option(folder: str) -> None:
-    """Assets come along, two exports are kept, and what an earlier run wrote into eval/ is what has to be beaten."""
+    """Exports contain assets, two exports are kept, and the best value of an earlier run in eval/ must be beaten."""
     vocabulary = os.path.join(folder, "vocabulary.txt")
     with open(vocabulary, "w") as file:
         file.write("Kiel")
@@ -152,7 +152,7 @@ def export_all_modes(folder: str) -> None:
 
 
 def export_loads_in_a_session(folder: str) -> None:
-    """The test loads the same export on Keras 3 and shows it to saved_model_cli; answers.json says what to expect."""
+    """The test loads this export with Keras 3 and with saved_model_cli; answers.json contains the expected answers."""
     estimator = _classifier(folder)
     estimator.train(_numeric(people.OLD), steps=10)
     path = os.fsdecode(estimator.export_saved_model(os.path.join(folder, "export"), people.receiver()))
@@ -168,7 +168,7 @@ def export_loads_in_a_session(folder: str) -> None:
 
 
 def run_config(folder: str) -> None:
-    """RunConfig's options reach the session, the checkpoints and the summaries."""
+    """RunConfig's options apply to the session, the checkpoints and the summaries."""
     session_config = v1.ConfigProto(intra_op_parallelism_threads=1, device_count={"CPU": 1}, allow_soft_placement=True)
     config = tf.estimator.RunConfig(
         model_dir=os.path.join(folder, "model"),
@@ -225,13 +225,13 @@ def pandas_input_fn(folder: str) -> dict[str, float]:
 
 
 def early_stopping(folder: str) -> None:
-    """No decrease of a loss that cannot fall stops the training; a hook of one's own condition does so as well."""
+    """A loss that cannot decrease stops the training, and so does a hook with a custom condition."""
     estimator = tf.estimator.LinearRegressor(
         people.numeric(),
         optimizer=lambda: tf.keras.optimizers.legacy.SGD(0.0),
         config=lifecycle.config(folder, save_checkpoints_steps=5),
     )
-    os.makedirs(estimator.eval_dir())  # the hook reads event files from the first step on
+    os.makedirs(estimator.eval_dir())  # the hook reads event files from the first step
     hook = tf.estimator.experimental.stop_if_no_decrease_hook(
         estimator, "loss", max_steps_without_decrease=10, run_every_secs=None, run_every_steps=5
     )
@@ -254,7 +254,7 @@ def early_stopping(folder: str) -> None:
 
 
 def train_spec_limits(folder: str) -> None:
-    """An input that ends stops the training; `steps` adds, `max_steps` does not."""
+    """An exhausted input stops the training; `steps` adds up across calls, `max_steps` does not."""
     estimator = _regressor(folder)
     estimator.train(_numeric(people.INCOME, 2))
     assert estimator.get_variable_value("global_step") == 8  # 64 rows twice, in batches of 16

@@ -1,4 +1,4 @@
-"""CSV as people have it is copied as CsvExampleGen reads it, or refused with the reason."""
+"""Real-world CSV is copied to the form that CsvExampleGen reads, or rejected with the reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POINTS = "decimal commas in price were replaced by points"
 SEMICOLONS = "fields were separated by semicolons"
 WINDOWS = "it was not UTF-8 and was read as Latin-1 (Windows-1252)"
 
-# {case: (name, content, what is said)}; each becomes PLAIN.
+# {case: (name, content, message)}; each is converted to PLAIN.
 COPIED: dict[str, tuple[str, bytes, list[str]]] = {
     "byte_order_mark": ("a.csv", f"\ufeff{PLAIN}".encode(), ["it had a byte-order mark"]),
     "utf_16": (
@@ -80,14 +80,14 @@ def test_the_copy_has_the_standard_dialect_and_changes_are_listed(case: str, tmp
         ('a,t\n1,"two\r\nlines"\n', "a,t\n1,two lines\n", "line breaks in 1 values were replaced by spaces"),
         (",a\n7,1\n3,2\n", "column_1,a\n7,1\n3,2\n", "columns were renamed to column_1"),
         ('"a, in m",b\n1,2\n', "a in m,b\n1,2\n", "columns were renamed to a in m"),
-        # What only looks like a number with a comma stays as it is.
+        # Values that only look like numbers with a decimal comma are unchanged.
         ("a;t\n1,5;1,5\n2;x\n", 'a,t\n1.5,"1,5"\n2,x\n', "decimal commas in a were replaced by points"),
         ("a;t\n1,5;1.5\n2;2,5\n", 'a,t\n1.5,1.5\n2,"2,5"\n', "decimal commas in a were replaced by points"),
         ("Preis, netto;t\n1,5;3\n", "Preis netto,t\n1.5,3\n", "decimal commas in Preis netto were replaced by points"),
         ('a;t\n1;"x;y"\n2;"say ""so"""\n', 'a,t\n1,x;y\n2,"say ""so"""\n', SEMICOLONS),
     ],
 )
-def test_values_and_names_that_have_more_in_them(content: str, copied: str, said: str, tmp_path: pathlib.Path) -> None:
+def test_values_and_names_with_special_characters(content: str, copied: str, said: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "a.csv").write_text(content, newline="")
     place, [change] = plain_data(str(tmp_path / "a.csv"), str(tmp_path / "copy"))
     assert said in change
@@ -99,8 +99,8 @@ def test_values_and_names_that_have_more_in_them(content: str, copied: str, said
     [
         PLAIN.encode(),
         PLAIN.replace("\n", "\r\n").encode(),
-        b'a,t\n1,"x, y"\n2,"12 345"\n3,"1,5"\n',  # a list, or a number? nobody knows
-        b'a,t\n1,"not closed\n',  # for whoever reads it to say so
+        b'a,t\n1,"x, y"\n2,"12 345"\n3,"1,5"\n',  # ambiguous: a list or a number
+        b'a,t\n1,"not closed\n',  # reported by the component that reads it
         b"a,b\n1,2,3\n",
         b"",
         b"a\n1\n2\n",
@@ -109,7 +109,7 @@ def test_values_and_names_that_have_more_in_them(content: str, copied: str, said
     ],
     ids=["plain", "windows", "list", "not_closed", "ragged", "empty", "one_column", "json", "tfrecord"],
 )
-def test_what_can_be_read_or_is_no_table_stays_where_it_is(content: bytes, tmp_path: pathlib.Path) -> None:
+def test_readable_and_non_tabular_files_are_not_copied(content: bytes, tmp_path: pathlib.Path) -> None:
     (tmp_path / "a.csv").write_bytes(content)
     assert plain_data(str(tmp_path / "a.csv"), str(tmp_path / "copy")) == (str(tmp_path / "a.csv"), [])
     assert not (tmp_path / "copy").exists()
@@ -127,7 +127,7 @@ def test_what_can_be_read_or_is_no_table_stays_where_it_is(content: bytes, tmp_p
     ],
     ids=["windows_1251", "damaged", "ragged", "no_names", "not_closed", "cut_off"],
 )
-def test_what_cannot_be_copied_is_refused_and_nothing_is_left(
+def test_a_file_that_cannot_be_copied_is_rejected_and_nothing_is_left(
     content: str | bytes, message: str, tmp_path: pathlib.Path
 ) -> None:
     (tmp_path / "a.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -147,7 +147,7 @@ def test_a_folder_is_copied_whole_and_not_again_until_it_changes(
     place, changes = plain_data(str(data), str(copy))
     assert (place, len(changes)) == (str(copy), 1)
     assert {path.name: path.read_text() for path in copy.glob("*.csv")} == {"one.csv": PLAIN, "two.csv": PLAIN}
-    assert plain_data(place, str(copy)) == (place, [])  # a copy is read as it is
+    assert plain_data(place, str(copy)) == (place, [])  # a copy is not copied again
 
     with monkeypatch.context() as patch:
         patch.setattr(plain_copy, "detect_format", _must_not_be_called)
@@ -161,7 +161,7 @@ def _must_not_be_called(path: str) -> None:
     raise AssertionError(path)
 
 
-def test_a_deleted_copy_is_made_again_and_folders_and_gzipped_twins_are_skipped(tmp_path: pathlib.Path) -> None:
+def test_a_deleted_copy_is_recreated_and_folders_and_gzipped_twins_are_skipped(tmp_path: pathlib.Path) -> None:
     data, copy = tmp_path / "data", tmp_path / "copy"
     (data / "parts.csv").mkdir(parents=True)
     (data / "a.csv").write_text(GERMAN)
@@ -178,8 +178,8 @@ def test_a_file_that_ends_early_raises_tensorflows_error(content: str, tmp_path:
     plain_data(str(tmp_path / "a.csv"), str(tmp_path / "copy"))
 
 
-def test_a_large_file_is_the_same_as_a_small_one(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Characters and quotes lie across the ends of blocks; a column shows only far below what it holds."""
+def test_a_large_file_is_copied_like_a_small_one(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Characters and quotes cross block borders; a column's type appears only late in the file."""
     monkeypatch.setattr(file_format, "_HEAD_BYTES", 64)
     monkeypatch.setattr(file_format, "_BLOCK_BYTES", 7)
     (tmp_path / "a.csv").write_text("a;t\n" + "1;süß\n" * 3000 + '2,5;"two\nlines"\n')
@@ -188,8 +188,8 @@ def test_a_large_file_is_the_same_as_a_small_one(tmp_path: pathlib.Path, monkeyp
     assert pathlib.Path(place).read_text() == "a,t\n" + "1,süß\n" * 3000 + "2.5,two lines\n"
 
 
-def test_line_ends_of_windows_are_no_reason_for_a_copy(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where a block ends between the two."""
+def test_windows_line_ends_do_not_require_a_copy(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if a block ends between the two characters."""
     monkeypatch.setattr(file_format, "_BLOCK_BYTES", 1)
     (tmp_path / "a.csv").write_bytes(b"a,b\r\n" + b"1,2\r\n" * 20_000)
     assert plain_data(str(tmp_path / "a.csv"), str(tmp_path / "copy")) == (str(tmp_path / "a.csv"), [])

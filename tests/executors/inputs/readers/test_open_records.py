@@ -1,4 +1,4 @@
-"""Every kind of file gives a model file's `feed` what ElasticDL's readers gave it, or an error that says what to do."""
+"""Every file format gives a model file's `feed` the records of ElasticDL's readers, or an error with the remedy."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_csv_may_repeat_a_column(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("sep", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
 def test_csv_is_read_as_the_csv_module_reads_it(tmp_path: pathlib.Path, sep: str, ending: str) -> None:
-    """Random cells of what makes trouble, written by Python's csv module, and a few rows that it never writes."""
+    """Random cells with special characters, written by Python's csv module, and a few rows that it never writes."""
     rng = random.Random(sep + ending)
     cells = ["", "a", " a ", "é", "a,b", "a;b", "a\tb|", "line\nline", "\r\n", '"', '""', 'say "hi"', "'", "NA", "1.50"]
     rows = [[rng.choice(cells) for _ in range(3)] for _ in range(500)]
@@ -113,7 +113,7 @@ def test_csv_is_read_as_the_csv_module_reads_it(tmp_path: pathlib.Path, sep: str
     assert expected[-1] == [b' "led" ', b"a", b'mid"dle']
 
 
-def test_csv_is_read_over_the_borders_of_blocks(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_csv_is_read_across_block_borders(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 64)
     rows = [[str(i), f'"two\n""lines"" of {i}"'] for i in range(200)]
     path = write(tmp_path / "a.csv", "n,text\n" + "".join(",".join(row) + "\n" for row in rows))
@@ -126,7 +126,7 @@ def test_csv_is_read_over_the_borders_of_blocks(tmp_path: pathlib.Path, monkeypa
 def test_csv_may_be_gzipped_and_begin_with_a_byte_order_mark(tmp_path: pathlib.Path) -> None:
     write(tmp_path / "a.csv.gz", "a,b\n1,2\n")
     write(tmp_path / "b.csv", "\ufeffa,b\n3,4\n")
-    write(tmp_path / "c.csv", gzip.compress(b"b,a\n6,5\n"))  # in another order, and the name doesn't tell
+    write(tmp_path / "c.csv", gzip.compress(b"b,a\n6,5\n"))  # columns in another order, gzipped without .gz in the name
 
     records = open_records(str(tmp_path), {"columns": ["a", "b"]})
 
@@ -240,7 +240,7 @@ def test_a_broken_chunk_keeps_its_error_out_of_tf_data(tmp_path: pathlib.Path) -
         values(open_records(path))
 
 
-def test_errors_of_others_pass(tmp_path: pathlib.Path) -> None:
+def test_other_errors_propagate(tmp_path: pathlib.Path) -> None:
     records = open_records(write_recordio(tmp_path / "a", [b"not a number"]))
 
     with pytest.raises(tf.errors.InvalidArgumentError), records.reraising():

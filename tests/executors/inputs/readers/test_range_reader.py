@@ -1,4 +1,4 @@
-"""Rows of Python readers: in order and complete, however they are read, and what is wrong with them is told."""
+"""Rows of Python readers: ordered and complete, however they are read; invalid rows are reported."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SIZE = 103
 
 
 class Reader:
-    """As DLRover's ElasticReader; each row tells which thread read it."""
+    """Like DLRover's ElasticReader; each row contains the thread that read it."""
 
     def __init__(self, **attributes: Any) -> None:
         vars(self).update(attributes)
@@ -49,7 +49,7 @@ class Reader:
 
 
 class Made:
-    """A reader of a function."""
+    """A reader built from a function."""
 
     def __init__(self, read: Callable[[int, int], Any]) -> None:
         self.read_data_by_index_range = read
@@ -80,7 +80,7 @@ def test_a_block_is_a_shard() -> None:
 
     assert [block.tolist() for block in found] == [["é".encode()] * 3, ["é".encode()] * 3, ["é".encode()]]
     assert all(block.dtype == object for block in found)
-    assert ledger.taken() == [Shard(1, 0, 3), Shard(1, 3, 6), Shard(1, 6, 7)]  # trained is what the caller says
+    assert ledger.taken() == [Shard(1, 0, 3), Shard(1, 3, 6), Shard(1, 6, 7)]  # the caller reports what is trained
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_only_a_few_shards_are_read_ahead() -> None:
     blocks.close()
 
 
-def test_threads_really_read_at_the_same_time() -> None:
+def test_threads_read_concurrently() -> None:
     barrier = threading.Barrier(3, timeout=30)
 
     class Meeting(Reader):
@@ -130,14 +130,14 @@ def test_threads_really_read_at_the_same_time() -> None:
 
         def read_data_by_index_range(self, start: int, end: int) -> Any:
             if start:
-                barrier.wait()  # only three at once get past
+                barrier.wait()  # passable only by three threads at once
             return super().read_data_by_index_range(start, end)
 
     assert numbers_and_threads(rows_of(Meeting(), size=50, threads=3))[0] == list(range(50))
 
 
 class Flaky(Reader):
-    """Fails at the row 20, as often as told."""
+    """Fails at row 20 the given number of times."""
 
     def __init__(self, times: int, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -163,7 +163,7 @@ def test_a_failing_reader_is_retried_and_the_order_is_preserved(safe: bool) -> N
 
 
 @pytest.mark.parametrize("safe", [True, False])
-def test_the_third_failure_comes_out_as_it_was_raised(safe: bool) -> None:
+def test_the_third_failure_propagates_unchanged(safe: bool) -> None:
     ledger = ShardLedger(SIZE, 5, 1)
     found: list[bytes] = []
 
@@ -178,7 +178,7 @@ def test_the_third_failure_comes_out_as_it_was_raised(safe: bool) -> None:
 
 
 def test_another_worker_may_get_a_failed_shard() -> None:
-    """Between the failure and the next try somebody else takes the rows; everything is read all the same."""
+    """Another worker takes the rows between the failure and the retry; all rows are read nevertheless."""
     ledger = ShardLedger(50, 5, 1)
     theirs: list[Shard | None] = []
     failed = ledger.failed
@@ -297,7 +297,7 @@ def test_closing_ends_the_threads() -> None:
     ours = set(reading_threads()) - before
     assert ours
 
-    blocks.close()  # 100 rows of a tenth of a second are not waited for
+    blocks.close()  # does not wait for 100 rows of 0.1 s each
 
     wait_for_end(ours)
 
@@ -311,7 +311,7 @@ def test_threads_end_with_the_rows() -> None:
 
 
 def test_a_second_iterator_waits_for_the_call_of_the_first() -> None:
-    """A reader that is for one thread only never has two inside it, also when its first iterator has been closed."""
+    """A single-threaded reader never has two threads inside it, even after its first iterator is closed."""
     inside = threading.Lock()
     met: list[int] = []
 
@@ -332,12 +332,12 @@ def test_a_second_iterator_waits_for_the_call_of_the_first() -> None:
     for _ in range(5):
         blocks = read_ranges(reader, ShardLedger(50, 5, 1))
         assert next(blocks)[0].startswith(b"0,")
-        time.sleep(0.01)  # the thread goes on reading
+        time.sleep(0.01)  # the thread is still reading
         blocks.close()
     assert not met
 
 
-def test_a_reader_that_hangs_does_not_keep_the_process() -> None:
+def test_a_hanging_reader_does_not_keep_the_process_alive() -> None:
     program = """
         import time
         from generic_trainer.executors.inputs.readers.range_reader import read_ranges
@@ -377,14 +377,14 @@ def test_a_sequential_reader_yields_growing_blocks() -> None:
     assert [len(block) for block in iterate_rows(Plain(rows[:20]), most=4)] == [1, 2, 4, 4, 4, 4, 1]
 
 
-def test_a_function_may_stand_for_a_plain_reader() -> None:
+def test_a_function_may_replace_a_plain_reader() -> None:
     assert [block.tolist() for block in iterate_rows(lambda: ["a", "b", "c"])] == [[b"a"], [b"b", b"c"]]
     assert [block.tolist() for block in iterate_rows(Plain(["a"]).iterator)] == [[b"a"]]
     assert list(iterate_rows(Plain([]))) == []
 
 
 @pytest.mark.parametrize("skip", [1, 700, 1000, 2000])
-def test_rows_at_the_begin_can_be_left_out(skip: int) -> None:
+def test_leading_rows_can_be_skipped(skip: int) -> None:
     rows = [b"%d" % i for i in range(1000)]
 
     assert [row for block in iterate_rows(Plain(rows), skip=skip) for row in block] == rows[skip:]
@@ -434,7 +434,7 @@ def run(make: Callable[[], tf.data.Dataset]) -> list[list[bytes]]:
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 5, 64, 1000])
-def test_batches_go_across_blocks(batch_size: int) -> None:
+def test_batches_span_blocks(batch_size: int) -> None:
     reader = Made(lambda start, end: [f"{i}" for i in range(start, end)])
     expected = [b"%d" % i for i in range(SIZE)]
 
@@ -446,7 +446,7 @@ def test_batches_go_across_blocks(batch_size: int) -> None:
         assert found == [expected[start : start + batch_size] for start in range(0, SIZE, batch_size)]
 
 
-def test_an_error_comes_out_of_a_session_as_it_was_raised() -> None:
+def test_an_error_propagates_unchanged_from_a_session() -> None:
     errors = ReaderErrors()
 
     with pytest.raises(LostConnection) as raised, errors.reraised():

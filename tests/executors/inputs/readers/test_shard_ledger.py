@@ -1,4 +1,4 @@
-"""Every record counts exactly as often as there are epochs in the weights that survive, whatever happens."""
+"""In the surviving weights every record counts exactly once per epoch, whatever fails."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from generic_trainer.executors.inputs.readers.shard_ledger import MAX_TRIES, Sha
 
 
 def taken(ledger: ShardLedger, worker: str = "") -> list[tuple[int, int, int]]:
-    """Takes all that is left."""
+    """Takes all remaining shards."""
     return [(s.epoch, s.start, s.end) for s in iter(lambda: ledger.take(worker), None)]
 
 
@@ -28,7 +28,7 @@ def test_epochs_are_cut_into_shards_in_order() -> None:
     assert (ledger.done, ledger.is_finished) == (20, True)
 
 
-def test_an_epoch_begins_while_some_of_the_last_one_is_still_in_work() -> None:
+def test_an_epoch_begins_while_shards_of_the_previous_one_are_in_progress() -> None:
     ledger = ShardLedger(4, 4, 2)
 
     assert (ledger.take("a"), ledger.take("b")) == (Shard(1, 0, 4), Shard(2, 0, 4))
@@ -37,7 +37,7 @@ def test_an_epoch_begins_while_some_of_the_last_one_is_still_in_work() -> None:
 
 
 @pytest.mark.parametrize("epochs", [None, 0, -1])
-def test_without_a_number_of_epochs_there_is_no_end(epochs: int | None) -> None:
+def test_without_a_number_of_epochs_the_ledger_is_endless(epochs: int | None) -> None:
     ledger = ShardLedger(3, 5, epochs)
 
     for epoch in range(1, 50):
@@ -60,7 +60,7 @@ def test_trained_records_may_end_in_the_middle_of_a_shard_or_span_several() -> N
 
 
 @pytest.mark.parametrize("count", [4, -1])
-def test_more_than_was_taken_cannot_be_trained(count: int) -> None:
+def test_trained_records_cannot_exceed_those_taken(count: int) -> None:
     ledger = ShardLedger(10, 3, 1)
     ledger.take("a")
     ledger.take("b")
@@ -72,7 +72,7 @@ def test_more_than_was_taken_cannot_be_trained(count: int) -> None:
     assert ledger.done == 0
 
 
-def test_what_a_dead_worker_had_comes_first_in_its_old_order() -> None:
+def test_shards_of_a_dead_worker_come_first_in_their_old_order() -> None:
     ledger = ShardLedger(100, 10, 1)
     for worker in "abaa":
         ledger.take(worker)
@@ -190,7 +190,7 @@ def test_a_resumed_job_may_ask_for_fewer_epochs_and_for_more_again() -> None:
     ("size", "shard_size", "message"),
     [(0, 5, "a.csv: there are 0 records"), (-1, 5, "there are -1 records"), (5, 0, "shard_size is 0")],
 )
-def test_nothing_cannot_be_handed_out(size: int, shard_size: int, message: str) -> None:
+def test_empty_data_and_empty_shards_are_rejected(size: int, shard_size: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
         ShardLedger(size, shard_size, 1, data="a.csv")
 
@@ -223,7 +223,7 @@ def test_an_invalid_ledger_is_reported(text: str) -> None:
 
 
 class Job:
-    """Workers that take, read, train, die and are restored at random, and what their weights have seen."""
+    """Workers that take, read, train, die and are restored at random, and the records that their weights have seen."""
 
     def __init__(self, random: random.Random) -> None:
         self.random = random
@@ -257,12 +257,12 @@ class Job:
         try:
             self.ledger.failed(shard, OSError(), worker)
         except ShardError:
-            assert self.ledger.take(worker) == shard  # it is still there
+            assert self.ledger.take(worker) == shard  # still held by the worker
             self.ledger.put_back([shard], worker)
 
     def save(self, _: str) -> None:
         self.saved = (self.ledger.to_json(), self.weights.copy())
-        assert len(self.saved[0]) < 10_000  # it does not grow with the history
+        assert len(self.saved[0]) < 10_000  # does not grow with the history
 
     def restore(self, _: str) -> None:
         text, weights = self.saved
@@ -294,7 +294,7 @@ def test_whatever_happens_every_record_counts_once_an_epoch(block: int) -> None:
 
 
 def test_threads_may_take_and_report_at_the_same_time() -> None:
-    """Eight readers and eight trainers, each pair a worker: each record is trained once an epoch."""
+    """Eight readers and eight trainers, in pairs of one worker each: each record is trained once per epoch."""
     ledger = ShardLedger(2000, 7, 3)
     rows: dict[str, collections.deque[Shard]] = {str(number): collections.deque() for number in range(8)}
     trained: dict[str, list[Shard]] = {worker: [] for worker in rows}

@@ -1,4 +1,4 @@
-"""RecordIO files hold what the Go package's hold, byte for byte; damage of any kind is told, with file and offset."""
+"""RecordIO files equal the Go package's byte for byte; any damage is reported with file and offset."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from generic_trainer.executors.inputs.recordio.records import GZIP, NO_COMPRESSI
 
 COMPRESSORS = {"none": NO_COMPRESSION, "snappy": SNAPPY, "gzip": GZIP}
 
-# Two records, "a" and "", by hand: magic 0x01020304, CRC-32 of the nine bytes of payload, compressor 0, 9 bytes,
-# 2 records; then length and bytes of each. All words are little-endian.
+# Two records, "a" and "", by hand: magic 0x01020304, CRC-32 of the nine payload bytes, compressor 0, 9 bytes,
+# 2 records; then the length and the bytes of each. All words are little-endian.
 GOLDEN = bytes.fromhex("04030201 105e2055 00000000 09000000 0200000001000000 6100000000")
 
 
@@ -31,7 +31,7 @@ def compressor(request: pytest.FixtureRequest) -> int:
 
 
 def some_records(count: int, seed: int = 0) -> list[bytes]:
-    """Random bytes and runs of one byte (so that there is something to compress), of 0 to 400 bytes."""
+    """Random bytes and runs of one byte (so that compression has an effect), 0 to 400 bytes long."""
     rng = random.Random(seed)
     return [
         rng.randbytes(rng.randrange(400)) if i % 2 else bytes([rng.randrange(256)]) * rng.randrange(400)
@@ -50,7 +50,7 @@ def read(path: str, start: int = 0, end: int | None = None) -> list[bytes]:
     return list(itertools.chain.from_iterable(read_chunks(path, start, end)))
 
 
-def test_the_bytes_of_an_uncompressed_file_are_those_of_the_format(tmp_path: pathlib.Path) -> None:
+def test_the_bytes_of_an_uncompressed_file_match_the_format(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "golden.recordio", [b"a", b""], NO_COMPRESSION)
 
     assert pathlib.Path(path).read_bytes() == GOLDEN
@@ -67,18 +67,18 @@ def test_a_snappy_stream_is_an_identifier_and_frames_with_masked_checksums() -> 
     assert stream == b"\xff\x06\x00\x00sNaPpY" + b"\x00\x0d\x00\x00" + checksum + raw
 
 
-def test_the_mask_is_that_of_the_framing_format() -> None:
+def test_the_mask_matches_the_framing_format() -> None:
     # CRC-32C of "123456789" is 0xe3069283; rotated right by 15 it is 0x2507c60d, plus 0xa282ead8 is 0xc78ab0e5.
     assert snappy_framing.masked_crc32c(b"123456789") == 0xC78AB0E5
 
 
-def test_snappy_streams_of_others_are_read() -> None:
+def test_snappy_streams_of_other_writers_are_read() -> None:
     block, other = b"left as it is", b"0123456789" * 50
     frames = [
         b"\xfe\x03\x00\x00pad",  # padding
-        b"\x80\x01\x00\x00?",  # a type that is reserved, to be skipped
+        b"\x80\x01\x00\x00?",  # a reserved chunk type, to be skipped
         b"\x01\x11\x00\x00" + struct.pack("<I", snappy_framing.masked_crc32c(block)) + block,
-        b"\xff\x06\x00\x00sNaPpY",  # streams may be put one after another
+        b"\xff\x06\x00\x00sNaPpY",  # streams may be concatenated
     ]
     body = struct.pack("<I", snappy_framing.masked_crc32c(other)) + pa.Codec("snappy").compress(other, asbytes=True)
     frames.append(b"\x00" + len(body).to_bytes(3, "little") + body)
@@ -103,13 +103,13 @@ def test_damaged_snappy_streams_are_reported(tail: bytes, what: str) -> None:
         snappy_framing.decompress(b"\xff\x06\x00\x00sNaPpY" + tail)
 
 
-def test_what_is_written_is_read_again(tmp_path: pathlib.Path, compressor: int) -> None:
+def test_written_records_are_read_back(tmp_path: pathlib.Path, compressor: int) -> None:
     records = some_records(300)
 
     assert read(write(tmp_path / "a.recordio", records, compressor)) == records
 
 
-def test_records_larger_than_a_block_of_snappy_or_a_chunk_come_through(tmp_path: pathlib.Path, compressor: int) -> None:
+def test_records_larger_than_a_snappy_block_or_a_chunk_round_trip(tmp_path: pathlib.Path, compressor: int) -> None:
     records = [b"small", random.Random(1).randbytes(200_000), b"x" * 200_000, b"", b"small"]
 
     path = write(tmp_path / "a.recordio", records, compressor)
@@ -170,7 +170,7 @@ def test_every_flipped_bit_of_a_payload_is_detected(tmp_path: pathlib.Path, comp
 
 @pytest.mark.parametrize("count", [1, 5])
 def test_every_flipped_bit_of_a_header_is_detected(tmp_path: pathlib.Path, compressor: int, count: int) -> None:
-    """The header has no checksum; magic, sizes and counts have to fit what follows."""
+    """The header has no checksum; magic, sizes and counts must match what follows."""
     path = pathlib.Path(write(tmp_path / "a.recordio", some_records(count), compressor))
     intact = path.read_bytes()
 
@@ -193,7 +193,7 @@ def test_a_file_truncated_anywhere_is_reported_with_the_short_chunk(tmp_path: pa
 
     for size in random.Random(3).sample(range(1, len(intact)), 200):
         if size in offsets:
-            continue  # cut between two chunks, it is a file of its own
+            continue  # a file cut between two chunks is valid
         path.write_bytes(intact[:size])
         broken = max(offset for offset in offsets if offset < size)
         with pytest.raises(InputError, match=f"{re.escape(str(path))}.* byte {broken} is damaged.* truncated"):

@@ -1,4 +1,4 @@
-"""TFRecords come out record for record as tfx_bsl's readers give them, in graphs and on several workers too."""
+"""TFRecords are read record for record as by tfx_bsl's readers, also in graphs and on several workers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from generic_trainer.executors.inputs.data_accessor import DataAccessor, Example
 from generic_trainer.executors.inputs.tfrecord.record_dataset import ReadOptions, find_files, record_batches
 
 ACCESSOR = DataAccessor.for_format(ExamplesFormat())
-SIZES = (30, 0, 1, 7, 50, 12)  # of the files: one ends before its neighbour, one is empty
+SIZES = (30, 0, 1, 7, 50, 12)  # records per file: one ends before its neighbour, one is empty
 SCALAR = "presence { min_fraction: 1 } shape { dim { size: 1 } }"
 
 
@@ -30,7 +30,7 @@ def schema_of(text: str) -> schema_pb2.Schema:
 
 
 def write(folder: pathlib.Path, sizes: tuple[int, ...], ending: str = ".gz") -> str:
-    """Writes files of tf.Examples, numbered through as `id`; each has as many `tags` as its id's last digit says."""
+    """Writes files of tf.Examples with consecutive `id`s; each has as many `tags` as the last digit of its id."""
     folder.mkdir(exist_ok=True)
     number = itertools.count()
     for index, size in enumerate(sizes):
@@ -62,7 +62,7 @@ class TestOrder:
 
     @pytest.mark.legacy
     @pytest.mark.parametrize(("shuffle", "seed"), [(False, None), (True, 5), (True, None)])
-    def test_it_is_that_of_tfx_batch_by_batch(self, pattern: str, shuffle: bool, seed: int | None) -> None:
+    def test_it_equals_that_of_tfx_batch_by_batch(self, pattern: str, shuffle: bool, seed: int | None) -> None:
         for batch_size, drop, num_epochs, threads in (
             (7, False, 3, -1),
             (7, True, 1, 1),
@@ -70,14 +70,14 @@ class TestOrder:
             (7, False, 2, None),
         ):
             arguments = batch_size, drop, num_epochs, shuffle, 20, seed, threads
-            tf.random.set_seed(3)  # without a seed of its own, an operation takes one from this
+            tf.random.set_seed(3)  # operations without a seed derive one from this
             tfx = as_lists(dataset_util.make_tf_record_dataset([pattern], *arguments))
             tf.random.set_seed(3)
             ours = as_lists(record_batches(find_files(pattern), ReadOptions(*arguments)))
 
             assert ours == tfx
 
-    def test_without_an_end_it_is_that_of_tfx(self, pattern: str) -> None:
+    def test_endless_order_equals_that_of_tfx(self, pattern: str) -> None:
         arguments = 64, False, None, True, 20, 5
         tfx = dataset_util.make_tf_record_dataset([pattern], *arguments)
         ours = record_batches(find_files(pattern), ReadOptions(*arguments))
@@ -95,7 +95,7 @@ class TestOrder:
         assert as_lists(record_batches(find_files(pattern), ReadOptions(100, num_epochs=2, shuffle_seed=1)))[0] == first
 
     @pytest.mark.legacy
-    def test_without_a_seed_it_is_mixed_as_well_as_that_of_tfx(self, tmp_path: pathlib.Path) -> None:
+    def test_without_a_seed_it_is_shuffled_as_well_as_by_tfx(self, tmp_path: pathlib.Path) -> None:
         pattern, rows, buffer = write(tmp_path / "many", (6000,) * 4), 24_000, 4096
         arguments = 512, False, 1, True, buffer
 
@@ -112,7 +112,7 @@ class TestOrder:
         ours = numbers(record_batches(find_files(pattern), ReadOptions(*arguments)))
 
         assert sorted(ours) == list(range(rows))
-        # Two independent exponential delays of the buffer's size are as far apart as that on average; less at the ends.
+        # That is the mean distance of two independent exponential delays of the buffer's size; it is less at the ends.
         assert distance_of_neighbours(ours) > 0.9 * distance_of_neighbours(tfx) > 0.5 * buffer
         assert sum(after == before + 1 for before, after in itertools.pairwise(ours)) < rows / 100
 
@@ -132,7 +132,7 @@ class TestOrder:
 
 
 class TestTensors:
-    """What the schema makes of the records."""
+    """The tensors that the schema specifies."""
 
     @pytest.mark.legacy
     @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ class TestTensors:
         ],
     )
     @pytest.mark.parametrize("label", [False, True])
-    def test_they_are_those_of_tfx(self, pattern: str, schema: str, label: bool) -> None:
+    def test_they_equal_those_of_tfx(self, pattern: str, schema: str, label: bool) -> None:
         label_key = ("number" if "number" in schema else "id") if label else None
         options = TensorFlowDatasetOptions(batch_size=32, num_epochs=2, shuffle_seed=2, label_key=label_key)
         tfx = tf_example_record.TFExampleRecord([pattern], schema=schema_of(schema)).TensorFlowDataset(options)
@@ -168,7 +168,7 @@ class TestTensors:
         for mine, theirs in zip(*batches, strict=True):
             assert all(bool(tf.reduce_all(a == b)) for a, b in zip(mine, theirs, strict=True))
 
-    def test_a_schema_that_cannot_be_parsed_is_refused_as_by_tfx(self, pattern: str) -> None:
+    def test_an_invalid_schema_is_rejected_as_by_tfx(self, pattern: str) -> None:
         schema = schema_of(
             """
             feature { name: "id" type: INT }
@@ -200,7 +200,7 @@ class TestTensors:
 
 
 class TestFiles:
-    """Finding the files, and files that are not what they should be."""
+    """File patterns, and invalid files."""
 
     def test_no_file_is_an_error_with_the_pattern(self, tmp_path: pathlib.Path) -> None:
         with pytest.raises(ValueError, match=r"no TFRecord file matches .*/nothing-"):
@@ -213,13 +213,13 @@ class TestFiles:
         with pytest.raises(ValueError, match=r"part-0\.gz does and .*part-0 does not"):
             find_files(f"{tmp_path}/*")
 
-    def test_files_that_are_not_compressed_are_read(self, tmp_path: pathlib.Path) -> None:
+    def test_uncompressed_files_are_read(self, tmp_path: pathlib.Path) -> None:
         found = find_files([write(tmp_path, (3, 2), ending="")])
 
         assert found.compression == ""
         assert len(as_lists(record_batches(found, ReadOptions(10, num_epochs=1)))[0]) == 5
 
-    def test_a_damaged_file_is_named_by_the_record_batches(self, tmp_path: pathlib.Path) -> None:
+    def test_record_batches_name_a_damaged_file(self, tmp_path: pathlib.Path) -> None:
         pattern = write(tmp_path, (3, 5, 4), ending="")
         damaged = tmp_path / "part-1"
         damaged.write_bytes(damaged.read_bytes()[:-1])
@@ -231,7 +231,7 @@ class TestFiles:
 class TestRecordBatches:
     """Arrow record batches, which are decoded in threads."""
 
-    def test_they_are_those_of_tfx_in_their_order(self, pattern: str) -> None:
+    def test_they_equal_those_of_tfx_in_order(self, pattern: str) -> None:
         schema = schema_of('feature { name: "id" type: INT } feature { name: "tags" type: BYTES }')
         options = RecordBatchesOptions(7, num_epochs=2, shuffle_buffer_size=20, shuffle_seed=4)
 
@@ -241,7 +241,7 @@ class TestRecordBatches:
         assert ours == list(tf_example_record.TFExampleRecord([pattern], schema=schema).RecordBatches(options))
 
     def test_threads_share_no_decoder(self, tmp_path: pathlib.Path) -> None:
-        """tfx_bsl's decoder crashes the process, or gives other values, when two threads use one."""
+        """If two threads share one tfx_bsl decoder, it crashes the process or returns wrong values."""
         pattern = write(tmp_path / "many", (5000, 5000))
         schema = schema_of('feature { name: "id" type: INT } feature { name: "tags" type: BYTES }')
         options = RecordBatchesOptions(25, num_epochs=5, shuffle=False)
@@ -250,7 +250,7 @@ class TestRecordBatches:
 
         assert ours == list(tf_example_record.TFExampleRecord([pattern], schema=schema).RecordBatches(options))
 
-    def test_one_may_stop_before_the_end(self, pattern: str) -> None:
+    def test_iteration_may_stop_early(self, pattern: str) -> None:
         endless = ACCESSOR.record_batch_factory([pattern], RecordBatchesOptions(3, shuffle=False))
 
         assert [batch.num_rows for batch in itertools.islice(endless, 50)] == [3] * 50
@@ -258,7 +258,7 @@ class TestRecordBatches:
 
 
 class TestWorkers:
-    """Several workers, each with its part of the records."""
+    """Several workers, each with its shard of the records."""
 
     @pytest.mark.legacy
     @pytest.mark.parametrize(("policy", "seed"), [("AUTO", None), ("FILE", None), ("FILE", 6), ("DATA", 6)])
@@ -296,7 +296,7 @@ PROGRAM = """
 
 
 def run(program: str, *arguments: str) -> list[str]:
-    """Runs a program that goes on after `PROGRAM` in a process of its own; returns the lines that it printed."""
+    """Runs `PROGRAM` followed by the given program in a subprocess; returns the lines that it printed."""
     text = textwrap.dedent(PROGRAM) + textwrap.dedent(program)
     done = subprocess.run([sys.executable, "-c", text, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -304,10 +304,10 @@ def run(program: str, *arguments: str) -> list[str]:
 
 
 class TestOtherProcesses:
-    """What shows in a process of its own only."""
+    """Cases that need a subprocess."""
 
     @pytest.mark.legacy
-    def test_graphs_of_the_first_tensorflow_get_the_batches_of_tfx_without_beam(self, pattern: str) -> None:
+    def test_tensorflow_1_graphs_get_the_batches_of_tfx_without_beam(self, pattern: str) -> None:
         lines = run(
             """
             import json

@@ -1,8 +1,8 @@
-"""Runs rows, each a function of a module beside this file, and prints one line of JSON for each.
+"""Runs rows, each a function of a module in this folder, and prints one line of JSON for each.
 
 python run_rows.py FOLDER layers.hashing names.modes …
 
-A row gets a folder of its own. It fails by raising.
+Each row gets a separate folder. A row fails by raising.
 """
 
 from __future__ import annotations
