@@ -30,7 +30,7 @@ KERAS = """
     os.chdir("elsewhere")
     model.fit(np.ones([8, 2]), np.ones([8, 1]), verbose=0)
     for folder in arguments.save:
-        model.export(folder, verbose=False)
+        model.export(folder)
     sys.exit(0)
 """
 

@@ -140,7 +140,7 @@ def test_each_trial_is_logged_and_a_seed_makes_it_reproducible(
     assert len(trials) == 4
     assert trials[0]["score"] == min(trial["score"] for trial in trials) == (trials[0]["x"] - 3) ** 2
     assert best["values"] == {"x": trials[0]["x"]}
-    lines = [line.partition("] ")[2] for line in said.splitlines() if "Trial " in line]
+    lines = [line[line.index("Trial ") :] for line in said.splitlines() if "Trial " in line]
     by_number = sorted(trials, key=lambda trial: trial["trial_id"])
     so_far = [min(trial["score"] for trial in by_number[: number + 1]) for number in range(4)]
     assert lines == [

@@ -243,7 +243,7 @@ REFUSED = {
     "semicolons": ("a;b\n1;2\n", {}, "are the columns separated by commas?"),
     "numbers_for_names": ("1.5,2,3\n4,5,6\n", {}, "its first line must name the columns; it holds 1.5, 2, 3"),
     "name_twice": ("a,a\n1,2\n", {}, "each once"),
-    "too_few_values": ("a,b\n1,2\n3\n", {}, "row 2: it has 1 values, and the header names 2 columns"),
+    "too_few_values": ("a,b\n1,2\n3\n", {}, "row 2: it has 1 values, but the header has 2 columns"),
     "misspelled_label": ("tips,fare\n1,2\n", {"label": "tip"}, "Did you mean 'tips'?"),
     "label_missing": ("x,y\n1,2\n3,\n5,6\n", {}, "missing in 1 of 3 rows, first in row 2"),
     "label_constant": ("x,y\n1,2\n3,2\n", {}, "is 2 in every row: there is nothing to learn"),
@@ -280,7 +280,7 @@ def test_what_cannot_be_used_is_refused_with_the_reason(case: str, tmp_path: pat
             b"\x1f\x8b\x08\0\0\0\0\0\0\x03K\xd2I\xe2\x02\0\xd6;\xa6\xd3\x05\0\0\0",
             "is not a CSV file",
         ),
-        ("data.tfrecord", b"what is this? it is no record at all", "is no TFRecord file, or is damaged"),
+        ("data.tfrecord", b"what is this? it is no record at all", "is not a TFRecord file, or is damaged"),
     ],
 )
 def test_other_formats_are_refused(tmp_path: pathlib.Path, name: str, content: bytes, message: str) -> None:
