@@ -186,17 +186,26 @@ def input_fn(mode: str) -> Any:
 
 
 def model_fn(features: Any, labels: Any, mode: str) -> Any:
-    """Returns the EstimatorSpec for training."""
+    """Returns the EstimatorSpec for training, or for the dry run of the export before it."""
     import tensorflow.compat.v1 as tf
 
     logits = custom_model()(features)
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return tf.estimator.EstimatorSpec(mode, predictions={"logits": logits})
     value = loss(labels, logits)
     train_op = tf.train.AdamOptimizer(0.001).minimize(value, tf.train.get_global_step())
     return tf.estimator.EstimatorSpec(mode, loss=value, train_op=train_op)
 
 
 def serving_input_receiver_fn() -> Any:
-    """Required by the dialect, but never called because nothing is exported."""
+    """Returns placeholders for the features, for the dry run of the export."""
+    import tensorflow.compat.v1 as tf
+
+    features = {
+        "numbers": tf.placeholder(tf.float32, [None, 3]),
+        "ids": tf.placeholder(tf.int32, [None, len(SIZES)]),
+    }
+    return tf.estimator.export.ServingInputReceiver(features, features)
 
 
 def hooks() -> list[Any]:

@@ -29,7 +29,8 @@ from .runtime import restore_estimator, tensorflow_modules
 _NAME = "estimator"
 _MODULES = ("tensorflow.estimator", "tensorflow.compat.v1.estimator", "tensorflow.compat.v2.estimator")
 _PACKAGES = ("tensorflow_estimator", "tensorflow.python.estimator")
-_LIBRARIES = ("tensorflow", "importlib", "_frozen_importlib", "keras", "tf_keras")  # not the place of a use
+# Their frames are not the place of a use.
+_LIBRARIES = ("tensorflow", "importlib", "_frozen_importlib", "keras", "tf_keras", __name__.partition(".")[0])
 
 
 @dataclasses.dataclass
@@ -134,7 +135,7 @@ def _place(frame: FrameType | None) -> str:
     """Returns the file and line of the innermost frame outside of TensorFlow, Keras and the import system."""
     while frame is not None:
         package = frame.f_globals.get("__name__", "").partition(".")[0]
-        if package not in _LIBRARIES and frame.f_globals is not globals():
+        if package not in _LIBRARIES:
             return f"{os.path.basename(frame.f_code.co_filename)}, line {frame.f_lineno}"
         frame = frame.f_back
     return ""

@@ -22,6 +22,7 @@ from ..compat import tensorflow_estimator as compat
 from ..dialects.loading import uses_estimators
 from ..estimator.interception import EstimatorCall, EstimatorObserver
 from ..keras.weight_fingerprints import of_checkpoint, of_saved_model
+from ..modules.keras_version import has_keras_3
 from ..monitoring.metrics import Metrics, finite, numbers_in
 from ..runtime.observers import observed_by
 
@@ -36,7 +37,7 @@ _STEP = "global_step"
 @contextlib.contextmanager
 def observed(files: Sequence[str]) -> Iterator[EstimatorEvaluations]:
     """Observes Estimator trainings and evaluations for the duration of a block; no-op if no Estimator is used."""
-    if uses_estimators(files):
+    if uses_estimators(files) and not has_keras_3():  # later releases restore the class, and patch it then
         compat.import_estimator_class()
     with observed_by(EstimatorEvaluations()) as seen:
         yield seen
