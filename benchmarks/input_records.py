@@ -1,8 +1,8 @@
 """Measures the throughput of `data_accessor.tf_dataset_factory`, compared with TFX's factory and with plain reading.
 
 Also measures reading from a written `input_cache`, compared with reading and parsing, and with a written
-`Dataset.snapshot`. The snapshot only shuffles the order of whole batches, and the cache shuffles examples in each epoch;
-a snapshot of single examples took minutes for the same data.
+`Dataset.snapshot`. The snapshot only shuffles the order of whole batches, and the cache shuffles examples in each
+epoch; a snapshot of single examples took minutes for the same data.
 
     python benchmarks/input_records.py
     python benchmarks/input_records.py --quick
