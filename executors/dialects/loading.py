@@ -88,11 +88,12 @@ def loaded(source: ModuleSource, dialect: str = "auto") -> Iterator[ModuleType]:
       KerasVersionError: When the module failed after it used `tf.estimator` in a process with Keras 3.
       Exception: Any exception that the module raises on import, with its original type and traceback.
     """
+    known = installed()  # reads the metadata of all installed packages
+    imports = dialect not in known or known[dialect].imports_module
     with restored_on_use():
         try:
-            for one in installed().values():
+            for one in known.values():
                 call_dialect(one, "prepare", source.files)
-            imports = dialect not in installed() or installed()[dialect].imports_module
             with loader.loaded(source, executed=imports) as module:
                 yield module
         except Exception as error:
