@@ -53,7 +53,7 @@ def script(file: str, arguments: tuple[str, ...], output: str, needs_model: bool
     keep_finished_run(fn_args.model_run_dir)
     keep_logs_in(fn_args.model_run_dir, (file,))
     with live_display():
-        record = train_module(file, fn_args, options, needs_model=needs_model)
+        record = train_module(file, fn_args, options)
     if task is not None and not task.is_chief:
         click.echo(f"The {task} has finished.")
         return

@@ -286,7 +286,7 @@ class TrainingOptions:
         for option in options:
             option.check(getattr(self, option.name))
         if self.timeout is not None and not self.isolate:
-            raise InputError("timeout needs isolate=True: only a process of its own can be ended in time.")
+            raise InputError("timeout needs isolate=True: only a subprocess can be ended in time.")
         if self.engine == LOCAL:
             for option in options:
                 value = getattr(self, option.name)

@@ -98,6 +98,10 @@ class Dialect:
         """
         raise NotImplementedError(f"{type(self).__name__}.run_fn")
 
+    def needs_model(self, fn_args: FnArgs) -> bool:
+        """Whether a run without a SavedModel fails. Otherwise it succeeds, and publishes nothing."""
+        return True
+
     def convertible(self, definitions: Mapping[str, ast.stmt], function: str | None) -> list[str]:
         """Returns the names of definitions for which `convert` can write a `run_fn` that calls `run_as`.
 

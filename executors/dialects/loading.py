@@ -21,6 +21,7 @@ from ..modules.keras_version import KerasChoice, KerasSign
 from ..modules.pipeline_modules import PipelineModules
 from ..modules.source import ModuleSource
 from ..options import TrainingOptions
+from ..runtime.logs.exceptions import chain
 from .registry import call_dialect, installed
 
 
@@ -103,13 +104,13 @@ def loaded(source: ModuleSource, dialect: str = "auto") -> Iterator[ModuleType]:
 
 
 def keras_version_error(error: Exception) -> KerasVersionError | None:
-    """Returns a KerasVersionError if an exception follows a use of `tf.estimator` in a process with Keras 3.
+    """Returns a KerasVersionError if an exception was caused by a use of `tf.estimator` in a process with Keras 3.
 
     Args:
       error: An exception of the module that `loaded` has imported, raised in the block of `loaded`.
     """
     use = run_context.part(EstimatorUse) or EstimatorUse()
-    if not use.is_refused and not _is_missing_in_keras(error):
+    if not any(_is_missing_estimator(one, use) for one in chain(error)):
         return None
     return KerasVersionError(
         f"{use.place or 'The module'} uses tf.estimator, which needs Keras 2, but tf.keras is Keras 3 in this process. "
@@ -117,12 +118,9 @@ def keras_version_error(error: Exception) -> KerasVersionError | None:
     )
 
 
-def _is_missing_in_keras(error: Exception) -> bool:
-    """Returns whether an exception was raised by `tf.keras.estimator`, which Keras 3 does not have."""
+def _is_missing_estimator(error: BaseException, use: EstimatorUse) -> bool:
+    """Returns whether `tf.estimator` is missing, or `tf.keras.estimator`, which Keras 3 does not have."""
+    if not isinstance(error, (AttributeError, ImportError)) or "estimator" not in str(error):
+        return False
     owner = getattr(error, "obj", None)
-    return (
-        isinstance(error, AttributeError)
-        and error.name == "estimator"
-        and isinstance(owner, ModuleType)
-        and owner.__name__.startswith("keras.")
-    )
+    return use.is_refused or (isinstance(owner, ModuleType) and owner.__name__.startswith("keras."))

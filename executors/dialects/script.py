@@ -51,6 +51,14 @@ class ScriptDialect(Dialect):
             raise InputError(f"{module.__file__}: a script is run as a whole; leave out the function {function!r}.")
         return lambda fn_args: run_script(str(module.__file__), fn_args)
 
+    def needs_model(self, fn_args: FnArgs) -> bool:
+        """Whether `custom_config["script_needs_model"]` is not False."""
+        return _needs_model(fn_args)
+
+
+def _needs_model(fn_args: FnArgs) -> bool:
+    return bool((fn_args.custom_config or {}).get(NEEDS_MODEL, True))
+
 
 def run_script(path: str, fn_args: FnArgs) -> None:
     """Executes a script and copies the SavedModels that it wrote.
@@ -67,8 +75,7 @@ def run_script(path: str, fn_args: FnArgs) -> None:
       ModelCheckError: When it wrote no SavedModel.
       Exception: Any exception that the script raises.
     """
-    config = fn_args.custom_config or {}
-    arguments = config.get(ARGUMENTS, [])
+    arguments = (fn_args.custom_config or {}).get(ARGUMENTS, [])
     if not isinstance(arguments, list) or not all(isinstance(one, str) for one in arguments):
         raise InputError(f"custom_config: {ARGUMENTS}={arguments!r}: give the script's arguments as a list of strings.")
     before, folder = sys.argv, os.getcwd()
@@ -79,15 +86,16 @@ def run_script(path: str, fn_args: FnArgs) -> None:
     finally:
         sys.argv = before
         os.chdir(folder)
-    if not models.existing() and not config.get(NEEDS_MODEL, True):
+    written = models.existing()
+    if not written and not _needs_model(fn_args):
         logging.info("The script wrote no SavedModel.")
         return
-    if not models.existing():
+    if not written:
         raise ModelCheckError(
             f"{path} wrote no SavedModel. Export the model in the script: with model.export(folder) of Keras, for "
             "example, or export_saved_model of an Estimator. A script that writes none needs --no-model."
         )
-    *others, last = models.existing()
+    *others, last = written
     logging.info("The script's last SavedModel is the model of the run: %s", last)
     file_io.copytree(last, fn_args.serving_model_dir)
     folder = os.path.join(file_io.parent(fn_args.serving_model_dir), OTHER_MODELS)

@@ -88,7 +88,7 @@ class _Restorer(importlib.abc.MetaPathFinder):
         del path, target
         if self._is_restoring or not (name in _MODULES or name.startswith(_PACKAGES)):
             return None
-        self._restore()  # where that is impossible, Python's own finders go on, and the import fails
+        self._restore()  # if that is impossible, the other finders continue, and the import fails
         return importlib.machinery.ModuleSpec(name, _Restored()) if name in sys.modules else None
 
     def _restore(self) -> str:

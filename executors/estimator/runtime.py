@@ -23,10 +23,10 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from .. import run_context
+from ..modules.keras_version import VARIABLE, version_in_use
 
 _WHEEL = "tensorflow_estimator.python.estimator"
 _OLD_NAME = "tensorflow.python.estimator"
-_KERAS_VARIABLE = "TF_USE_LEGACY_KERAS"
 _COMPAT_MODULE = re.compile(r"^tensorflow(\._api\.v2)?(\.compat\.v[12]){1,2}$")
 
 
@@ -49,7 +49,7 @@ def restore_estimator() -> None:
     if hasattr(tf, "estimator"):
         return
     _require_packages()
-    _require_keras_2(tf)
+    _require_keras_2()
     from .compat import api_names, distribute, tpu
 
     tensorflow_modules()  # before tensorflow-estimator imports `tensorflow.compat.v1`
@@ -90,15 +90,13 @@ def tensorflow_modules() -> list[tuple[ModuleType, str]]:
     return [(tf, "v2"), *found]
 
 
-def _require_keras_2(tf: ModuleType) -> None:
-    keras = vars(tf).get("keras")
-    name = vars(keras).get("__name__", "") if keras is not None else ""
-    if name.startswith("keras."):
+def _require_keras_2() -> None:
+    if version_in_use() == "3":
         raise RuntimeError(
             "tf.estimator needs Keras 2, but tf.keras is already Keras 3 in this process. Set "
-            f"{_KERAS_VARIABLE}=1 before TensorFlow is imported, or train in a subprocess (isolate=True)."
+            f"{VARIABLE}=1 before TensorFlow is imported, or train in a subprocess (isolate=True)."
         )
-    os.environ[_KERAS_VARIABLE] = "1"  # read when tf.keras is first accessed, which has not happened yet
+    os.environ[VARIABLE] = "1"  # read when tf.keras is first accessed, which has not happened yet
 
 
 def _require_packages() -> None:

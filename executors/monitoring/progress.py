@@ -44,10 +44,6 @@ _LIMITER_SECONDS = 1.0  # default interval of `RateLimiter`
 _METRICS_SECONDS = 0.4  # minimum interval between two reports of metrics
 
 
-class _LastMetrics(dict[str, SupportsFloat]):
-    """The last reported value of each metric."""
-
-
 @dataclasses.dataclass(frozen=True)
 class _Reader:
     """A function of this process that gets the reports."""
@@ -120,12 +116,9 @@ def report_progress(
     Raises:
       FloatingPointError: When a loss is NaN or infinite, inside `stop_on_nan(True)`.
     """
-    kept = run_context.part(_LastMetrics)
-    if kept is not None and metrics is not None:
-        kept.update(metrics)
     reader = run_context.part(_Reader)
     if reader is not None:
-        reader.read(int(step), metrics or {})  # modules may pass a NumPy number or a variable
+        reader.read(step, metrics or {})
     reporter = _reporter(os.environ.get(VARIABLE))
     if reporter is not None:
         reporter.report_step(step, examples, steps)
@@ -172,8 +165,8 @@ def report_checkpoint(step: int) -> None:
 @contextlib.contextmanager
 def collect_metrics() -> Iterator[Mapping[str, SupportsFloat]]:
     """Collects the last value of each metric that is passed to `report_progress`, even without a progress file."""
-    kept = _LastMetrics()
-    with run_context.extended(kept):
+    kept: dict[str, SupportsFloat] = {}
+    with reported_to(lambda _, metrics: kept.update(metrics)):
         yield kept
 
 

@@ -142,8 +142,7 @@ def _input_alternatives(
 
 def _needs_keras_2(failed: Verdict) -> bool:
     """Returns whether the failure is a KerasVersionError, after which a training is restarted with Keras 2."""
-    classes = (failed.error or {}).get("classes") or [["", ""]]
-    return bool(classes[0][1] == KerasVersionError.__name__)
+    return any(name == KerasVersionError.__name__ for _, name in (failed.error or {}).get("classes", ()))
 
 
 def reason_for_other_keras(traceback: str, version: str) -> str:

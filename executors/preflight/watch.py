@@ -183,6 +183,7 @@ class Watch:
         self.enter(TRAINING)
         if is_first:
             self._last = last  # the time since the block began belongs to the first step
+        step = int(step)  # modules may pass a NumPy number or a variable
         steps, self._reported = step - (self._reported or 0), step
         if steps > 0:
             losses = [float(value) for name, value in metrics.items() if "loss" in name]

@@ -2,7 +2,7 @@
 
     with written_models() as models:
         run_code()
-    models.existing()         # ["/work/export/1", "/work/final"]: folders in the order of the writes, the last one last
+    models.existing()         # ["/models/export/1", "/models/final"]: in the order of the writes
 
 A folder that was written and then moved or deleted, such as the temporary one of an Estimator's export, is left out.
 """

@@ -29,6 +29,7 @@ from ..checkpoints.data_fingerprint import data_of
 from ..checkpoints.directory import CheckpointFolder
 from ..checkpoints.fingerprint import Identity, compute_identity
 from ..dialects.loading import choose_keras, keras_for_restart, uses_estimators
+from ..dialects.registry import installed
 from ..distributed.tf_config import (
     CHIEF,
     EVALUATOR,
@@ -82,7 +83,6 @@ def train(
     *,
     function: str | None = None,
     checkpoint_root: str | None = None,
-    needs_model: bool = True,
 ) -> RunRecord:
     """Trains a module and publishes its model.
 
@@ -94,7 +94,6 @@ def train(
       function: Name of the function to run; by default the dialect chooses it.
       checkpoint_root: Folder in which retries of a pipeline step, each with its own model run, find the checkpoints
         of the previous attempt (see `checkpoints.directory`). By default checkpoints are in the model run.
-      needs_model: Whether the module must write a model. Otherwise a run without one succeeds, and publishes nothing.
 
     Returns:
       The run record, as written to `model_run_dir/run.json`; for a task other than the chief, that task's record.
@@ -147,7 +146,7 @@ def train(
             record.save()  # so that a killed run leaves a record
             with _checkpoints(fn_args, identity, checkpoint_root, source, task) as checkpoints:
                 unpublished_folder = kept_folder(fn_args.model_run_dir) if checkpoint_root else fn_args.model_run_dir
-                run = _Run(source, keras, function, options, record, task, checkpoints, unpublished_folder, needs_model)
+                run = _Run(source, function, options, record, task, checkpoints, unpublished_folder)
                 if is_over is not None:
                     run.run_auxiliary_task(fn_args, is_over)
                 else:
@@ -206,14 +205,12 @@ class _Run:
     """A run's configuration, which stays constant, and the steps of the run."""
 
     source: ModuleSource
-    keras: KerasChoice
     function: str | None
     options: TrainingOptions
     record: RunRecord
     task: ClusterTask | None
     checkpoints: CheckpointFolder
     unpublished_folder: str  # folder for outputs that are not published
-    needs_model: bool
 
     def produce_model(self, fn_args: FnArgs) -> None:
         """Trains, checks and publishes the model: on one machine, or as the chief of a cluster."""
@@ -234,7 +231,7 @@ class _Run:
                 self.record.phase("training"),
             ):
                 result = self.run_module(staged_args)
-            if not self.needs_model and not file_io.exists(staged_args.serving_model_dir):
+            if not file_io.exists(staged_args.serving_model_dir) and not self._needs_model(result, fn_args):
                 self.record.status = SUCCEEDED
                 self.checkpoints.delete_finished()
                 return
@@ -317,15 +314,20 @@ class _Run:
     def run_module(self, staged_args: FnArgs, is_over: Callable[[], bool] | None = None) -> TrainingResult:
         """Runs the module; restarts it once with Keras 2 if it turns out to need that."""
         try:
-            return self._run_module(staged_args, is_over, self.keras)
+            return self._run_module(staged_args, is_over)
         except KerasVersionError as error:
-            keras = keras_for_restart(error, self.keras, self.options)
-            self.record.keras = dataclasses.asdict(keras)
-            return self._run_module(staged_args, is_over, keras)
+            self.record.keras = dataclasses.asdict(keras_for_restart(error, self._keras(), self.options))
+            return self._run_module(staged_args, is_over)
 
-    def _run_module(
-        self, staged_args: FnArgs, is_over: Callable[[], bool] | None, keras: KerasChoice
-    ) -> TrainingResult:
+    def _keras(self) -> KerasChoice:
+        """Returns the Keras version of the run, which the module's first use of `tf.estimator` may have changed."""
+        return KerasChoice(**self.record.keras)
+
+    def _needs_model(self, result: TrainingResult, fn_args: FnArgs) -> bool:
+        return installed()[result["dialect"]].needs_model(fn_args)
+
+    def _run_module(self, staged_args: FnArgs, is_over: Callable[[], bool] | None) -> TrainingResult:
+        keras = self._keras()
         logging.info("Keras %s: %s.", keras.version, keras.reason)
         request = TrainingRequest(self.source, self.function, staged_args, self.options, keras).to_json()
         environment = keras.environment() | (self.task.environment() if self.task else {})
@@ -457,7 +459,7 @@ class _Run:
             op_packages=result["op_packages"],
             example=result["example"],
             shown_as=final,
-            environment=self.keras.environment(),
+            environment=self._keras().environment(),
             timeout=self.options.timeout,
             **planning_arguments(evidence=result["evaluation_evidence"]),
         )
@@ -467,7 +469,7 @@ class _Run:
                 os.path.join(others, name),
                 skip=self.options.skip_checks,
                 op_packages=result["op_packages"],
-                environment=self.keras.environment(),
+                environment=self._keras().environment(),
                 timeout=self.options.timeout,
             )
         self.record.check = dataclasses.asdict(report)

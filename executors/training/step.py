@@ -83,10 +83,12 @@ def _describe(model: Artifact, record: RunRecord) -> None:
     for split, values in record.metrics.items():
         for name, value in values.items():
             model.set_float_custom_property(f"{split}/{name}", float(value))
+    model.set_string_custom_property("dialect", record.dialect["name"])
+    model.set_string_custom_property("keras", record.keras["version"])
+    model.set_string_custom_property("module_fingerprint", record.code["fingerprint"])
+    if not record.check:  # a script that needs no model wrote none
+        return
     model.set_string_custom_property("signatures", ", ".join(record.check["signatures"]))
     model.set_string_custom_property("checks", "; ".join(f"{k}: {v}" for k, v in record.check["checks"].items()))
     model.set_string_custom_property("answer", f"{record.check['answer']} to {record.check['example']}")
     model.set_int_custom_property("size_bytes", record.check["size_bytes"])
-    model.set_string_custom_property("dialect", record.dialect["name"])
-    model.set_string_custom_property("keras", record.keras["version"])
-    model.set_string_custom_property("module_fingerprint", record.code["fingerprint"])

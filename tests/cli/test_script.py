@@ -162,6 +162,10 @@ def test_a_pipeline_step_runs_a_script(tmp_path: pathlib.Path, monkeypatch: pyte
     record = train("trains.py", fn_args, TrainingOptions(dialect="script"))
     assert record.status == "succeeded"
     assert (tmp_path / "model" / "saved_model.pb").exists()
+    fn_args.serving_model_dir = str(tmp_path / "none")
+    fn_args.custom_config = {"script_args": [], "script_needs_model": False}
+    assert train("trains.py", fn_args, TrainingOptions(dialect="script")).status == "succeeded"
+    assert not (tmp_path / "none").exists()
     fn_args.custom_config = {"script_args": "--save exported"}
     with pytest.raises(ValueError, match="give the script's arguments as a list of strings"):
         train("trains.py", fn_args, TrainingOptions(dialect="script"))

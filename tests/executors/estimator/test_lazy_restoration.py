@@ -188,6 +188,15 @@ def test_the_choice_of_keras_3_is_kept(module: Callable[[str], str], tmp_path: p
 
 
 @pytest.mark.slow
+def test_a_probe_does_not_make_another_failure_a_question_of_keras(
+    module: Callable[[str], str], tmp_path: pathlib.Path
+) -> None:
+    before = "tf.keras.layers.Dense; hasattr(tf, 'estimator'); raise OSError('the estimator of costs is away')"
+    with pytest.raises(OSError, match="the estimator of costs is away"):
+        train(module(before), arguments(tmp_path))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("before", ["tf.keras.layers.Dense", "k = tf.keras; k.estimator.model_to_estimator"])
 def test_check_passes_with_keras_2(before: str, module: Callable[[str], str]) -> None:
     report = check(CheckRequest(module(before), FnArgs(train_files=[], eval_files=[], train_steps=100)))
