@@ -1,18 +1,20 @@
-"""Runs the tutorial notebook in a temporary folder, and stores its outputs in the notebook.
+"""Runs the tutorial notebook in a temporary folder, and stores its outputs and a picture of its first run's report.
 
-.venv/bin/python scripts/run_notebook.py docs/tutorial.ipynb
+.venv/bin/python scripts/run_notebook.py docs/tutorial.ipynb docs/images/tutorial-report.png
 """
 
 from __future__ import annotations
 
 import pathlib
 import re
+import shutil
 import sys
 import tempfile
 from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
+from playwright.sync_api import sync_playwright
 
 _TIMEOUT = 300  # seconds per cell
 _LONGEST_TEXT = 60  # characters of the plain text alternative of an HTML output
@@ -20,8 +22,12 @@ _LONGEST_TEXT = 60  # characters of the plain text alternative of an HTML output
 _NOISE = re.compile(r"^(WARNING:|[IWE]0000 |To enable the following).*\n?", re.MULTILINE)
 
 
-def executed(path: pathlib.Path) -> Any:
+def executed(path: pathlib.Path, picture: pathlib.Path | None = None) -> Any:
     """Runs a notebook, and returns it with its outputs.
+
+    Args:
+      path: The notebook.
+      picture: File for a screenshot of the report `out/model_run/report.html`.
 
     Raises:
       CellExecutionError: When a cell raises.
@@ -30,7 +36,19 @@ def executed(path: pathlib.Path) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         resources = {"metadata": {"path": folder}}
         NotebookClient(notebook, timeout=_TIMEOUT, kernel_name="python3", resources=resources).execute()
+        if picture:
+            _screenshot(pathlib.Path(folder) / "out" / "model_run" / "report.html", picture)
     return notebook
+
+
+def _screenshot(page: pathlib.Path, picture: pathlib.Path) -> None:
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        shown = browser.new_page(viewport={"width": 1280, "height": 1100})
+        shown.goto(page.as_uri())
+        shown.screenshot(path=picture)
+        browser.close()
 
 
 def tidied(notebook: Any) -> Any:
@@ -64,11 +82,11 @@ def _merged(outputs: list[Any]) -> list[Any]:
     return merged
 
 
-def main(path: str) -> None:
-    """Runs the notebook and overwrites it."""
-    notebook = tidied(executed(pathlib.Path(path)))
+def main(path: str, picture: str) -> None:
+    """Runs the notebook and overwrites it and the picture."""
+    notebook = tidied(executed(pathlib.Path(path), pathlib.Path(picture)))
     nbformat.write(notebook, path)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

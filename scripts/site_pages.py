@@ -2,17 +2,23 @@
 
 * reference/commands.md: every command with its options, from click's parameters;
 * reference/modules.md: the example modules;
+* tutorial.md: the notebook with its stored outputs;
 * benchmarks.md and changelog.md: from the files in benchmarks/ and CHANGELOG.md.
+
+The footer has the package's version. The header links to the repository if the clone's remote `origin` has a web page.
 """
 
 from __future__ import annotations
 
 import ast
 import html
+import importlib.metadata
 import inspect
+import json
 import pathlib
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,6 +41,26 @@ def on_startup(**_: Any) -> None:
         (linked / path.name).symlink_to(path)
 
 
+def on_config(config: Any) -> Any:
+    """Sets the version and the link to the repository."""
+    config.copyright = f"Generic Trainer {importlib.metadata.version('generic-trainer')}, {config.copyright}"
+    line = ["git", "config", "--get", "remote.origin.url"]
+    found = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    config.repo_url = config.repo_url or web_address(found.stdout.strip())
+    return config
+
+
+def web_address(remote: str) -> str | None:
+    """Returns the web page of a git remote such as `git@host:owner/name.git`; None for a folder."""
+    found = re.fullmatch(r"(?:https://(?:[^@/]*@)?|(?:ssh://)?git@)([\w.-]+)[:/](.+?)(?:\.git)?/?", remote)
+    return f"https://{found[1]}/{found[2]}" if found else None
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Links to the tutorial's page where the repository's files link to the notebook."""
+    return markdown.replace("](tutorial.ipynb)", "](tutorial.md)")
+
+
 def on_files(files: Any, config: Any) -> Any:
     """Adds the generated pages to the site."""
     from mkdocs.structure.files import File
@@ -42,6 +68,7 @@ def on_files(files: Any, config: Any) -> Any:
     pages = {
         "reference/commands.md": commands_page(),
         "reference/modules.md": modules_page(),
+        "tutorial.md": tutorial_page(),
         "benchmarks.md": benchmarks_page(),
         "changelog.md": (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8"),
     }
@@ -168,6 +195,31 @@ def modules_page() -> str:
         lines += [f"## {path.name} {{ #{path.stem} }}", "", title, "", f'??? abstract "{path.name}"', ""]
         lines += [f"    {line}".rstrip() for line in ("```python", *source.rstrip().split("\n"), "```")] + [""]
     return "\n".join(lines)
+
+
+def tutorial_page() -> str:
+    """Returns the notebook as Markdown: its texts, code, and stored outputs."""
+    notebook = json.loads((REPOSITORY / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))
+    title, *cells = map(_notebook_cell, notebook["cells"])
+    download = '[Download this notebook](tutorial.ipynb){ download="tutorial.ipynb" }'
+    return "\n\n".join([title, download, *cells])
+
+
+def _notebook_cell(cell: dict[str, Any]) -> str:
+    source = "".join(cell["source"])
+    if cell["cell_type"] == "markdown":
+        return source
+    return "\n\n".join([f"```python\n{source}\n```", *map(_notebook_output, cell["outputs"])])
+
+
+def _notebook_output(output: dict[str, Any]) -> str:
+    """Returns an output in the richest of its forms: HTML without its own style, or text."""
+    data = output.get("data", {})
+    if "text/html" not in data:
+        return f"```text\n{''.join(output.get('text') or data['text/plain']).rstrip()}\n```"
+    table = re.sub(r"<style.*?</style>", "", "".join(data["text/html"]), flags=re.DOTALL)
+    table = re.sub(r' border="1"| class="dataframe"', "", " ".join(table.split()))
+    return f'<div class="output">{table}</div>'
 
 
 def benchmarks_page() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib.util
 import os
 import pathlib
 import re
@@ -68,3 +69,38 @@ def test_every_public_name_is_in_the_reference(site: pathlib.Path) -> None:
     text = (site / "reference" / "python.html").read_text(encoding="utf-8")
     names = set(generic_trainer.__all__) - {"__version__"}
     assert {name for name in names if f'id="generic_trainer.{name}"' not in text} == set()
+
+
+def test_the_tutorial_is_a_page_with_outputs_and_a_picture(site: pathlib.Path) -> None:
+    words = _words(site / "tutorial.html")
+    assert "The model loads in a fresh process" in words
+    assert re.search(r"accuracy\s+1\s+0\.9\d+", words)
+    assert 'src="images/tutorial-report.png"' in (site / "tutorial.html").read_text(encoding="utf-8")
+    assert (site / "tutorial.ipynb").exists()
+    assert 'href="tutorial.html"' in (site / "start.html").read_text(encoding="utf-8")
+
+
+def test_pages_show_the_version_and_link_to_their_neighbors(site: pathlib.Path) -> None:
+    import generic_trainer
+
+    text = (site / "start.html").read_text(encoding="utf-8")
+    assert f"Generic Trainer {generic_trainer.__version__}" in text
+    assert re.search(r'<a href="?tutorial\.html"? class="md-footer__link md-footer__link--next"', text)
+
+
+@pytest.mark.parametrize(
+    ("remote", "page"),
+    [
+        ("https://code.example/team/trainer.git", "https://code.example/team/trainer"),
+        ("https://user:secret@code.example/team/trainer", "https://code.example/team/trainer"),
+        ("git@code.example:team/trainer.git", "https://code.example/team/trainer"),
+        ("ssh://git@code.example/team/trainer.git", "https://code.example/team/trainer"),
+        ("/srv/git/trainer", None),
+        ("", None),
+    ],
+)
+def test_the_repository_link_comes_from_the_remote(remote: str, page: str | None) -> None:
+    spec = importlib.util.spec_from_file_location("site_pages", REPOSITORY / "scripts" / "site_pages.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.web_address(remote) == page
