@@ -22,7 +22,8 @@ from .defined_names import functions_of, has
 from .related_modules import reference_to, with_function
 from .source import ModuleSource, find_source, parsed, with_tuples
 
-PREPROCESSING_FN, TUNER_FN = "preprocessing_fn", "tuner_fn"
+PREPROCESSING_FN, STATISTICS_OPTIONS_FN = "preprocessing_fn", "stats_options_updater_fn"
+TUNER_FN = "tuner_fn"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +106,7 @@ class PipelineModules:
 
     def functions_called(self, source: ModuleSource) -> list[str]:
         """Returns the names of the functions that Transform and the Tuner call in one of the modules, if defined."""
-        of_transform = [PREPROCESSING_FN, "stats_options_updater_fn"] if source == self.transform else []
+        of_transform = [PREPROCESSING_FN, STATISTICS_OPTIONS_FN] if source == self.transform else []
         return [*of_transform, *([TUNER_FN] if source == self.tuner else [])]
 
     @property

@@ -38,7 +38,8 @@ from ...components.tuner import Tuner
 from ...executors.evaluation.metrics import read_eval_config
 from ...executors.evaluation.overrides import overrides_of
 from ...executors.evaluation.plan import EvaluationPlan
-from ...executors.modules.pipeline_modules import PipelineModules
+from ...executors.modules.defined_names import has
+from ...executors.modules.pipeline_modules import STATISTICS_OPTIONS_FN, PipelineModules
 from ...executors.options import declared_options
 from ...executors.runtime.beam_runner import IN_PROCESS
 from ...executors.runtime.files import file_io
@@ -91,7 +92,12 @@ def steps_of(
     trainer_inputs: dict[str, Channel] = {"examples": examples, "schema": schema, "statistics": statistics}
     if modules.transform is not None:
         transform = Transform(
-            modules.transform.reference, examples=examples, schema=schema, custom_config=options.custom_config
+            modules.transform.reference,
+            examples=examples,
+            schema=schema,
+            custom_config=options.custom_config,
+            # They take a third of Transform's time on small data, and no other step or report reads them.
+            disable_statistics=not has(modules.transform, STATISTICS_OPTIONS_FN),
         )
         nodes.append(transform)
         if options.train_examples != "raw":

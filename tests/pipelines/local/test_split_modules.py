@@ -201,6 +201,15 @@ def test_each_step_gets_its_own_module(nodes: Callable[..., Any]) -> None:
     assert len({one["module_fingerprint"] for one in properties.values()}) == 3
 
 
+def test_transform_computes_statistics_only_for_a_module_with_options_for_them(
+    nodes: Callable[..., Any], project: pathlib.Path
+) -> None:
+    assert not nodes()["Transform"].exec_properties["disable_statistics"]
+    path = project / "steps" / "preprocessing.py"
+    path.write_text(path.read_text().partition("\n\n\ndef stats_options_updater_fn")[0] + "\n")
+    assert nodes()["Transform"].exec_properties["disable_statistics"]
+
+
 def test_a_dotted_name_serves_as_well(nodes: Callable[..., Any]) -> None:
     built = nodes(module_file="trainer.model", transform_module="steps.preprocessing")
     assert built["Transform"].exec_properties["preprocessing_fn"] == "steps.preprocessing"
