@@ -18,7 +18,7 @@ from ..executors.runtime.files import file_io
 from ..executors.runtime.files.raw_data_files import raw_data_files
 from ..executors.runtime.logs.exceptions import add_note
 from ..executors.runtime.logs.sanitize import printable
-from ..pipelines.definition.options import PipelineKeywords, has_tuner_step
+from ..pipelines.definition.options import PipelineKeywords, has_tuner_step, with_findings
 from ..pipelines.definition.pipeline_root import convert_data_in_root
 from . import run_check
 from .history_flags import metadata_flag
@@ -42,7 +42,7 @@ _UNCHECKED = (
 )
 @metadata_flag
 @click.option(
-    "--check/--no-check", default=True, show_default=True, help="Check module and data before the run, as `check` does."
+    "--check/--no-check", default=True, show_default=True, help="Check module and data during the first steps, as `check` does."
 )
 def run(check: bool, **flags: object) -> None:
     """Runs a pipeline on this machine, from data to a pushed model.
@@ -76,13 +76,12 @@ def _run_pipeline(options: PipelineKeywords, check: bool) -> Outcome:
         tunes = has_tuner_step(modules, options["tune"], options["tune_steps"], options["hyperparameters"])
 
         checking = run_check.start(options, modules, tunes) if check else None
-        with display.current().phase("Checking module and data" if checking else "Starting"):
+        known = checking.known_findings if checking else run_check.recorded_findings(options, modules, tunes)
+        with display.current().phase("Starting"):
             from ..pipelines.local.pipeline import LocalPipeline, run_with_modules  # imports TFX: seconds
-
-            findings = checking.require_passed() if checking else run_check.recorded_findings(options, modules, tunes)
         try:
-            found = LocalPipeline(**run_check.with_findings(options, findings))
-            return run_with_modules(found, modules)
+            found = with_findings(LocalPipeline(**options), known or {})
+            return run_with_modules(found, modules, checking if known is None else None)
         except Exception as error:
             if not check:
                 add_note(error, _UNCHECKED)

@@ -1,19 +1,21 @@
-"""The preflight check of `run`, in a subprocess while this process imports TFX.
+"""The preflight check of `run`, in a subprocess while this process runs the steps before training.
 
 check = start(options, modules, tunes)    # pipeline options
-from ..pipelines.local import …   # seconds
-findings = check.require_passed()   # {"train_examples": "raw"}: values for the pipeline's options
+with check.stops_on_failure():
+    …                                     # the steps before training
+findings = check.require_passed()         # {"train_examples": "raw"}: values for the pipeline's options
 …
-check.record()                    # records in the pipeline's root that this request has passed
+check.record()                            # records in the pipeline's root that this request has passed
 """
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import os
+import signal
 import threading
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Iterator
+from types import FrameType
 
 import click
 from absl import logging
@@ -25,7 +27,7 @@ from ..executors.evaluation.overrides import options_except_label
 from ..executors.evaluation.plan import EvaluationPlan
 from ..executors.fn_args import FnArgs
 from ..executors.modules.pipeline_modules import PipelineModules
-from ..executors.options import declared_options
+from ..executors.monitoring import display
 from ..executors.preflight import stamp
 from ..executors.preflight.request import CheckRequest
 from ..executors.preflight.verdicts import NOT_REACHED, PASSED, WARNING, Report, Verdict
@@ -36,6 +38,7 @@ from ..pipelines.definition.pipeline_root import ROOT_MARKER
 from .verdict_format import format_verdict
 
 _WORKER = "generic_trainer.executors.preflight.check"
+_SIGNAL = signal.SIGUSR1  # interrupts the main thread; sent by and to this process only
 _ERRORS = {1: TrainingProcessError, 2: InputError, 3: ModelCheckError}
 
 
@@ -50,26 +53,27 @@ def start(options: PipelineKeywords, modules: PipelineModules, tunes: bool) -> B
     return BackgroundCheck(_request(options, modules, tunes), os.path.abspath(options["pipeline_root"]))
 
 
-def recorded_findings(options: PipelineKeywords, modules: PipelineModules, tunes: bool) -> dict[str, object]:
-    """Returns the findings of an earlier check of the same options in the same root, or {}, without checking."""
+def recorded_findings(options: PipelineKeywords, modules: PipelineModules, tunes: bool) -> dict[str, object] | None:
+    """Returns the findings of a passed check of the same options in the same root; None without one."""
     digest = stamp.fingerprint(_request(options, modules, tunes))
-    return stamp.findings(os.path.abspath(options["pipeline_root"]), digest) or {}
+    return stamp.findings(os.path.abspath(options["pipeline_root"]), digest)
 
 
-def with_findings(options: PipelineKeywords, findings: Mapping[str, Any]) -> PipelineKeywords:
-    """Returns a pipeline's options updated with the findings of a check; see `Report.findings`."""
-    names = {option.name for option in declared_options()}
-    training = {name: value for name, value in findings.items() if name in names}
-    others = {name: value for name, value in findings.items() if name not in names}
-    found = {**options, **others, "training": dataclasses.replace(options["training"], **training)}
-    return cast("PipelineKeywords", found)
+class _Interrupt(BaseException):
+    """Raised in the main thread when a check has failed."""
+
+
+def _raise_interrupt(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    raise _Interrupt
 
 
 class BackgroundCheck:
     """A check that runs in a subprocess and a background thread.
 
     Attributes:
-      is_known: Whether the same request already passed in this root, so that it is not checked again.
+      known_findings: The findings of a check of the same request that passed in this root, which is not repeated; None
+        if there is none.
     """
 
     def __init__(self, request: CheckRequest, root: str) -> None:
@@ -78,11 +82,50 @@ class BackgroundCheck:
         self._state = request.to_json()
         self._report: Report | None = None
         self._error: Exception | None = None
-        self._known_findings = stamp.findings(root, self._digest)
+        self._lock = threading.Lock()
+        self._interrupts = False
+        self._main_thread = threading.get_ident()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self.is_known = self._known_findings is not None
-        if not self.is_known:
+        self.known_findings = stamp.findings(root, self._digest)
+        if self.known_findings is None:
             self._thread.start()
+
+    @contextlib.contextmanager
+    def stops_on_failure(self) -> Iterator[None]:
+        """Interrupts the block when the check fails, and raises the check's error; only for the main thread.
+
+        If the block raises an exception, the check's error takes precedence, because it explains the cause.
+        """
+        before = signal.signal(_SIGNAL, _raise_interrupt)
+        try:
+            try:
+                self._interrupt_on_failure(True)
+                yield
+            finally:
+                self._interrupt_on_failure(False)
+        except (_Interrupt, Exception) as error:
+            self._thread.join()
+            if not self._has_failed():
+                raise
+            logging.debug("The steps before training ended with %r.", error)
+        finally:
+            signal.signal(_SIGNAL, before)
+        if self._has_failed():
+            self.require_passed()
+
+    def _interrupt_on_failure(self, wanted: bool) -> None:
+        with self._lock:
+            self._interrupts = wanted
+        self._interrupt_if_failed()
+
+    def _interrupt_if_failed(self) -> None:
+        with self._lock:
+            if self._interrupts and self._has_failed():
+                self._interrupts = False  # once only
+                signal.pthread_kill(self._main_thread, _SIGNAL)
+
+    def _has_failed(self) -> bool:
+        return self._error is not None or (self._report is not None and self._report.first_failure is not None)
 
     def require_passed(self) -> dict[str, object]:
         """Waits for the check to end, and logs its result.
@@ -94,9 +137,10 @@ class BackgroundCheck:
           TrainerError: When a check of files, options or the model failed.
           Exception: An exception of the user's module.
         """
-        if self._known_findings is not None:
-            return self._known_findings
-        self._thread.join()
+        if self.known_findings is not None:
+            return self.known_findings
+        with display.current().phase("Checking module and data"):
+            self._thread.join()
         if self._error is not None:
             raise self._error
         assert self._report is not None
@@ -128,6 +172,7 @@ class BackgroundCheck:
             self._report = Report.from_json(found)
         except Exception as error:
             self._error = error
+        self._interrupt_if_failed()
 
 
 def _request(options: PipelineKeywords, modules: PipelineModules, tunes: bool) -> CheckRequest:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, TypedDict
+from collections.abc import Mapping
+from typing import Any, TypedDict, TypeVar
 
 from ...executors.errors import InputError
 from ...executors.modules.pipeline_modules import PipelineModules, tuner_candidates
 from ...executors.modules.source import ModuleSource
-from ...executors.options import TrainingOptions
+from ...executors.options import TrainingOptions, declared_options
 
 AUTO, CSV, TFRECORD, SPLITS = DATA_FORMATS = ("auto", "csv", "tfrecord", "splits")  # see `example_gen_for`
 BASELINE = "baseline_model"  # ID of the Importer node of a baseline model
 HYPERPARAMETERS = "hyperparameters"  # ID of the Importer node of hyper-parameters
 TRAIN_EXAMPLES = ("auto", "raw", "transformed")
 SCHEMA_SHAPES = ("auto", "yes", "no")
+Options = TypeVar("Options", bound="PipelineOptions")
 
 
 class PipelineKeywords(TypedDict):
@@ -131,6 +133,14 @@ class PipelineOptions:
     def name_for(self, source: ModuleSource) -> str:
         """Returns the pipeline's name: `name`, or the last part of the module's name."""
         return self.name or source.name.rpartition(".")[2]
+
+
+def with_findings(options: Options, findings: Mapping[str, Any]) -> Options:
+    """Returns a pipeline's options updated with the findings of a check; see `Report.findings`."""
+    names = {option.name for option in declared_options()}
+    training = {name: value for name, value in findings.items() if name in names}
+    others = {name: value for name, value in findings.items() if name not in names}
+    return dataclasses.replace(options, **others, training=dataclasses.replace(options.training, **training))
 
 
 def has_tuner_step(modules: PipelineModules, tune: bool | None, tune_steps: int, hyperparameters: str) -> bool:

@@ -20,6 +20,8 @@ from absl import logging
 from tfx.orchestration import pipeline
 
 from ...executors.compat.beam import reshuffle_buckets
+from ...executors.dialects.loading import choose_keras_for
+from ...executors.engines import fork_server
 from ...executors.errors import InputError
 from ...executors.modules.pipeline_modules import PipelineModules, find_modules
 from ...executors.preflight import stamp
@@ -30,13 +32,14 @@ from ...executors.runtime.logs.exceptions import pop_remembered_error
 from ...executors.training import metadata_pointer
 from ...executors.training.run_lock import hold_run_lock
 from ..definition.examples import example_gen_for
-from ..definition.options import PipelineOptions, notices_of
+from ..definition.options import PipelineOptions, notices_of, with_findings
 from ..definition.pipeline_root import PLAIN_DATA, ROOT_MARKER, convert_data_in_root, foreign_entries
 from ..definition.steps import beam_args_of, steps_of
 from ..history.metadata_errors import require_store, store_identity, translate_pipeline_error
 from ..history.metadata_store import SQLITE, connection_config, display_url
 from ..reporting.sections import write_newest_report
 from .beam_folders import temporary_beam_folder
+from .data_steps import BackgroundCheck, run_data_steps, run_other_steps
 from .outcome import Outcome, outcome_of
 from .step_failures import one_line_error, track_steps
 
@@ -72,26 +75,55 @@ def run_pipeline(options: LocalPipeline) -> Outcome:
         return run_with_modules(dataclasses.replace(options, data=data), modules)
 
 
-def run_with_modules(options: LocalPipeline, modules: PipelineModules) -> Outcome:
-    """Runs the pipeline like `run_pipeline`, but with modules that were already found and data as they are."""
+def run_with_modules(options: LocalPipeline, modules: PipelineModules, check: BackgroundCheck | None = None) -> Outcome:
+    """Runs the pipeline like `run_pipeline`, but with modules that were already found and data as they are.
+
+    Args:
+      options: The pipeline's options.
+      modules: Its modules.
+      check: A running check: the steps before training run at the same time, the others use its findings.
+    """
     dag = _create(options, modules)
+    _log_notices(options, modules)
     if options.runner == "beam":
         from tfx.orchestration.beam.beam_dag_runner import BeamDagRunner as Runner
     else:
         from tfx.orchestration.local.local_dag_runner import LocalDagRunner as Runner
     url = _metadata_url(options)
     require_store(dag.metadata_connection_config, url)
+    runner = Runner()
+    if options.training.isolate:  # imports TensorFlow for the Trainer in the background
+        keras = choose_keras_for(modules, modules.trainer, options.training.keras)
+        fork_server.prepare(keras.environment())
+    with (
+        hold_run_lock(os.path.abspath(options.pipeline_root)),
+        _deterministic_order(),
+        in_process_by_default(),
+        temporary_beam_folder(),
+    ):
+        if check is None:
+            with _original_errors(dag, url):
+                runner.run(dag)
+        else:
+            with check.stops_on_failure(), _original_errors(dag, url):
+                done = run_data_steps(runner, dag)
+            dag = _create(with_findings(options, check.require_passed()), modules)
+            with _original_errors(dag, url):
+                run_other_steps(runner, dag, done)
+    name = dag.pipeline_info.pipeline_name
+    outcome = outcome_of(dag.metadata_connection_config, name, display_url(url))
+    write_newest_report(url, name)
+    return outcome
+
+
+@contextlib.contextmanager
+def _original_errors(dag: pipeline.Pipeline, url: str) -> Iterator[None]:
+    """Raises the exception of a failed step as it was raised there, or one line for a failure inside TFX."""
     store = store_identity(url)
     pop_remembered_error()  # discards an exception of an earlier run
     with track_steps() as steps:
         try:
-            with (
-                hold_run_lock(os.path.abspath(options.pipeline_root)),
-                _deterministic_order(),
-                in_process_by_default(),
-                temporary_beam_folder(),
-            ):
-                Runner().run(dag)
+            yield
         except Exception as error:
             _restore_marker(dag)
             if (original := pop_remembered_error()) is not None:
@@ -107,10 +139,6 @@ def run_with_modules(options: LocalPipeline, modules: PipelineModules) -> Outcom
             if summary := one_line_error(error, steps.running):
                 raise summary from error
             raise
-    name = dag.pipeline_info.pipeline_name
-    outcome = outcome_of(dag.metadata_connection_config, name, display_url(url))
-    write_newest_report(url, name)
-    return outcome
 
 
 def _deterministic_order() -> contextlib.AbstractContextManager[None]:
@@ -132,7 +160,13 @@ def create_pipeline(options: LocalPipeline) -> pipeline.Pipeline:
       ModuleError: When there is no such module.
     """
     with _modules_of(options) as modules:
+        _log_notices(options, modules)
         return _create(options, modules)
+
+
+def _log_notices(options: LocalPipeline, modules: PipelineModules) -> None:
+    for notice in notices_of(options, modules):
+        logging.info("%s", notice)
 
 
 @contextlib.contextmanager
@@ -148,8 +182,6 @@ def _create(options: LocalPipeline, modules: PipelineModules) -> pipeline.Pipeli
     connection = connection_config(_metadata_url(options))
     if options.baseline_model and not file_io.exists(options.baseline_model):
         raise InputError(f"--baseline-model {options.baseline_model} does not exist.")
-    for notice in notices_of(options, modules):
-        logging.info("%s", notice)
     name = options.name_for(modules.trainer)
     nodes = steps_of(options, modules, examples)
     _claim_root(root, name)

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import subprocess
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -115,7 +116,9 @@ def _begin(values: dict[str, object], scratch: pathlib.Path) -> run_check.Backgr
     return run_check.start(values, find_modules(values["module_file"], str(scratch)), tunes=False)
 
 
-def test_run_checks_first_and_skips_a_passed_check(module: Callable[..., str], tmp_path: pathlib.Path) -> None:
+def test_a_failed_check_stops_the_steps_and_a_passed_one_is_skipped(
+    module: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
     """A passed check is recorded in the pipeline's root, and valid until something changes."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "data.csv").write_text("x,y\n" + "".join(f"{i}.5,{i % 2}\n" for i in range(60)))
@@ -132,14 +135,17 @@ def test_run_checks_first_and_skips_a_passed_check(module: Callable[..., str], t
     check.record()
     assert sorted(os.listdir(root)) == ["generic_trainer_check.json", ROOT_MARKER]
     again = _begin(values, tmp_path)
-    assert again.is_known
-    assert again.require_passed() == findings
+    assert again.known_findings == again.require_passed() == findings
 
     pathlib.Path(path).write_text("def runfn(fn_args):\n    pass\n")
     other = _begin(values, tmp_path)
-    assert not other.is_known
-    with pytest.raises(ModuleError, match="Did you mean 'runfn'"):
-        other.require_passed()
+    assert other.known_findings is None
+    with pytest.raises(ModuleError, match="Did you mean 'runfn'"), other.stops_on_failure():
+        threading.Event().wait(600)  # the steps before training
+    with pytest.raises(ModuleError, match="Did you mean 'runfn'"), other.stops_on_failure():
+        raise OSError("a step failed for the same reason")
+    with pytest.raises(OSError, match="the disk"), check.stops_on_failure():
+        raise OSError("the disk is full")
 
 
 def test_run_skips_a_check_that_has_passed(
@@ -158,8 +164,8 @@ def test_run_skips_a_check_that_has_passed(
         data=str(tmp_path / "data.csv"), module_file=path, pipeline_root=str(root), label="y", training=training
     )
     values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
-    assert _begin({**values, "train_steps": 30}, tmp_path).is_known
-    assert not _begin({**values, "train_steps": 31, "schema": "none.pbtxt"}, tmp_path).is_known
+    assert _begin({**values, "train_steps": 30}, tmp_path).known_findings is not None
+    assert _begin({**values, "train_steps": 31, "schema": "none.pbtxt"}, tmp_path).known_findings is None
     from generic_trainer.pipelines.local.pipeline import _claim_root  # imports TFX
 
     _claim_root(str(root), "pipeline")  # the record of the check is not mistaken for another pipeline's
