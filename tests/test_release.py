@@ -113,6 +113,7 @@ def test_a_release_has_sdist_wheel_constraints_bill_and_notes(released: pathlib.
     assert "\n## " not in notes
 
 
+@pytest.mark.thorough
 def test_the_sdist_holds_whatever_git_does(released: pathlib.Path, version: str) -> None:
     with tarfile.open(released / f"generic_trainer-{version}.tar.gz") as archive:
         files = {member.name.partition("/")[2] for member in archive if member.isfile()}

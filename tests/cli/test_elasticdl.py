@@ -354,6 +354,7 @@ def test_a_flag_that_is_missing_is_named(command: Command) -> None:
     assert "Missing option '--checkpoint_dir_for_init'" in done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_data_that_does_not_fit(command: Command, iris_csv: str, tmp_path: pathlib.Path) -> None:
     line = [f"--model_zoo={MODULES}", "--model_def=iris_elasticdl.custom_model", f"--output={tmp_path}/out"]

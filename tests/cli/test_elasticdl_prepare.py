@@ -215,6 +215,7 @@ def test_invalid_limits_for_bad_files_are_rejected(max_bad: str) -> None:
         PreparationJob("m.py", "in", "out", max_bad=max_bad)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_killed_worker_ends_the_command(
     command: Command, module: Callable[..., str], lines: pathlib.Path, tmp_path: pathlib.Path

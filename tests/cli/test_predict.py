@@ -528,6 +528,7 @@ def running(model: pathlib.Path, examples: pathlib.Path, output: object) -> subp
     return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_ctrl_c_and_a_closed_pipe_leave_nothing_behind(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
     (tmp_path / "data.csv").write_text("x\n" + "1\n" * 200_000)

@@ -69,6 +69,7 @@ def test_a_terminal_shows_a_live_line_that_does_not_overwrite_other_lines(
     assert any(line.endswith(f"Model:        {tmp_path}/out/model/Format-Serving") for line in lines)
 
 
+@pytest.mark.thorough
 def test_a_dumb_terminal_gets_plain_lines(tiny_module: str, iris: Any, tmp_path: pathlib.Path) -> None:
     arguments = ("train", tiny_module, "--train-files", iris.train, "--output", tmp_path / "out")
     code, got = in_terminal(*arguments, env={"TERM": "dumb"})

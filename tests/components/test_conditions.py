@@ -32,6 +32,7 @@ REPORTING = """
 """
 
 
+@pytest.mark.thorough_but("BeamDagRunner")
 @pytest.mark.slow
 @pytest.mark.parametrize("runner", [LocalDagRunner, BeamDagRunner])
 def test_a_step_runs_if_a_metric_of_the_model_is_good_enough(

@@ -109,6 +109,7 @@ def test_a_model_is_blessed_with_a_plan_derived_from_it(step: Step) -> None:
     assert read_evaluation(str(step.folder / "evaluation")).metrics["eval"]["auc"] > 0.6
 
 
+@pytest.mark.thorough
 def test_an_existing_plan_is_kept_if_it_fits(step: Step) -> None:
     step.save(lambda x: 2.0 * x)
     plan = EvaluationPlan("serving_default", outputs=(OutputPlan("score", BINARY, "y", scores=LOGITS),))
@@ -174,6 +175,7 @@ def test_a_failed_evaluation_keeps_the_model_and_is_retried(step: Step, caplog: 
     assert not any(record.exc_info for record in shown)
 
 
+@pytest.mark.thorough
 def test_a_baseline_with_other_signatures_is_ignored(step: Step) -> None:
     step.save(tf.sigmoid)
     (step.folder / "baseline").mkdir()

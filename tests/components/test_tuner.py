@@ -154,6 +154,7 @@ def test_each_trial_is_logged_and_a_seed_makes_it_reproducible(
     assert search(path, seed=8)[1] != trials
 
 
+@pytest.mark.thorough
 def test_a_failed_trial_is_reported_and_skipped(
     search: Any, module: Callable[..., str], tried: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -164,6 +165,7 @@ def test_a_failed_trial_is_reported_and_skipped(
     assert re.search(r"Trial 2 of 4 \(x=[\d.]+\): failed: RuntimeError: out of luck", said)
 
 
+@pytest.mark.thorough
 def test_if_all_trials_fail_the_first_error_is_reported_and_a_retry_starts_over(
     search: Any, module: Callable[..., str], tried: pathlib.Path
 ) -> None:
@@ -175,6 +177,7 @@ def test_if_all_trials_fail_the_first_error_is_reported_and_a_retry_starts_over(
     assert not tried.exists()
 
 
+@pytest.mark.thorough
 def test_bad_records_are_skipped_and_counted(
     search: Any, module: Callable[..., str], tried: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

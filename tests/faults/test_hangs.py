@@ -59,6 +59,7 @@ def running(mark: str) -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("ends", "message"), [("sleep", r"did not end within timeout=5 s and was stopped"), ("exit", "ended with status 9")]

@@ -162,6 +162,7 @@ def test_check_prints_no_secrets(tmp_path: pathlib.Path) -> None:
     assert "hunter2" not in "".join(format_verdict(report.verdicts[0], verbose=True))
 
 
+@pytest.mark.thorough
 def test_redaction_ends_for_any_text_size() -> None:
     for part in ("token", "a", "token='", "://a:", "password=\\", 'token:"\\"', "?sig=", "eyJ"):
         masked_text(part * 200_000)  # would take hours if it were quadratic

@@ -137,6 +137,7 @@ def test_where_imports_fail_a_new_python_process_reports_the_reason(
         run(worker)
 
 
+@pytest.mark.thorough
 def test_it_can_be_disabled(worker: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GENERIC_TRAINER_FORK_SERVER", "0")
     found = run(worker)

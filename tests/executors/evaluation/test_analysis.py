@@ -115,6 +115,7 @@ def test_a_binary_task(
     assert {key: slices[ALL][key] for key in expected} == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.thorough
 def test_numbers_outside_of_0_to_1_are_never_probabilities(examples: str, tmp_path: pathlib.Path) -> None:
     plan = OutputPlan("score", BINARY, "binary", scores=PROBABILITIES)
     slices, corrected = evaluated(examples, lambda x: {"score": 1.5 * x[:, :1]}, [plan], tmp_path)
@@ -211,6 +212,7 @@ def test_a_model_is_not_blessed_below_the_bound_or_below_the_baseline(examples: 
     assert "auc_diff" in read_evaluation(str(tmp_path / "3")).slices[ALL]
 
 
+@pytest.mark.thorough
 def test_a_baseline_that_cannot_be_evaluated_is_excluded(examples: str, tmp_path: pathlib.Path) -> None:
     def fails(x: Any) -> dict[str, Any]:
         with tf.control_dependencies([tf.debugging.assert_less(x, -100.0, "too large")]):
@@ -265,6 +267,7 @@ def test_mismatched_labels_and_outputs_are_named(
         run(Analysis([examples], Candidate(model, plan)), tmp_path / "evaluation")
 
 
+@pytest.mark.thorough
 def test_examples_without_a_label_or_prediction_are_skipped_and_counted(tmp_path: pathlib.Path) -> None:
     """The model drops the rows below -1, as a boolean mask in Transform does; every tenth example has no label."""
 

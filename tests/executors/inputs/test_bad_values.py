@@ -221,6 +221,7 @@ READERS: dict[str, tuple[Callable[..., None], str, Read]] = {
 }
 
 
+@pytest.mark.thorough_cases("DLRover, TFRecord", "DLRover, text", "ElasticDL, Parquet", "ElasticDL, text")
 @pytest.mark.parametrize("reader", READERS)
 def test_the_table_of_values(reader: str, tmp_path: pathlib.Path) -> None:
     write, name, read = READERS[reader]
@@ -289,6 +290,7 @@ def test_a_row_of_many_values_is_an_error_and_no_crash(tmp_path: pathlib.Path) -
         assert [row for block in csv_blocks([str(path)], ["y"], ",") for row in block.ravel()] == [b"2"] * 3 + [b"4"]
 
 
+@pytest.mark.thorough
 def test_many_columns_are_read_and_not_listed(tmp_path: pathlib.Path) -> None:
     path, names = tmp_path / "a.csv", [f"c{number}" for number in range(WIDE)]
     path.write_text(f"{','.join(names)}\n{','.join(['1'] * WIDE)}\n")
@@ -327,6 +329,7 @@ def test_an_example_of_many_features(tmp_path: pathlib.Path) -> None:
         assert read(path) == [GOOD]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_line_of_100_mb(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.csv"

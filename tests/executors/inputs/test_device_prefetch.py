@@ -8,7 +8,10 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
 
+
+@pytest.mark.thorough
 def test_batches_are_there_if_they_can_be() -> None:
     program = """
         import json

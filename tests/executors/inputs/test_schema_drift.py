@@ -127,6 +127,7 @@ READERS: dict[str, tuple[Callable[..., None], str, Callable[[str, str], Any]]] =
 }
 
 
+@pytest.mark.thorough_cases("DLRover, TFRecord", "DLRover, text", "ElasticDL, Parquet")
 @pytest.mark.parametrize("reader", READERS)
 def test_the_table_of_drifts(reader: str, tmp_path: pathlib.Path) -> None:
     write, ending, read = READERS[reader]

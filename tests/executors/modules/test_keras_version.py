@@ -71,6 +71,7 @@ def test_signs_of_keras_3(what: str, tmp_path: pathlib.Path) -> None:
     assert choice.environment() == {"TF_USE_LEGACY_KERAS": "0"}
 
 
+@pytest.mark.thorough_cases("plain tf.keras")
 @pytest.mark.parametrize("what", NEITHER)
 def test_no_sign_leaves_it_to_the_process(what: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "taxi.py").write_text(NEITHER[what])

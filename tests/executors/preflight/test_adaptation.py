@@ -180,6 +180,7 @@ def test_folders_are_named_as_below_a_pipelines_root(module: Write, sizes: str) 
     assert report.passed, report.to_json()
 
 
+@pytest.mark.thorough
 def test_validation_data_without_an_end_are_warned_of(module: Write, sizes: str) -> None:
     endless = "validation_data=dataset(fn_args.eval_files, fn_args).repeat(), validation_steps=0)"
     text = source(BY_RAW_SCHEMA).replace(
@@ -234,6 +235,7 @@ def test_what_is_asked_for_is_not_changed(module: Write, sizes: str) -> None:
     assert not any("retrying" in one.text for one in shown)
 
 
+@pytest.mark.thorough
 def test_of_attempts_that_all_fail_the_first_is_reported(module: Write, sizes: str) -> None:
     wrong = SPARSE_ONLY.replace("tft.scale_to_z_score(size)", "inputs['sizes']")
     report, shown = checked(module(source(TRANSFORMED, wrong)), sizes)

@@ -36,7 +36,13 @@ def require_all(report: Report) -> None:
     assert report.exit_code == 0
 
 
-@pytest.mark.thorough_cases("ctr_dlrover-None-None", "digits_workers-digits-600", "digits_model_fn-digits-600")
+@pytest.mark.thorough_cases(
+    "ctr_dlrover-None-None",
+    "digits_workers-digits-600",
+    "digits_model_fn-digits-600",
+    "linear_dlrover-None-None",
+    "digits_custom_loop-digits-600",
+)
 @pytest.mark.parametrize(
     ("name", "data", "steps"),
     [

@@ -102,6 +102,7 @@ def opened(browser: Any) -> Iterator[Callable[..., Any]]:
     assert said == []
 
 
+@pytest.mark.thorough_but("report-light", "everything-dark")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("which", ["report", "compared", "everything"])
 def test_every_chart_is_drawn_and_axe_finds_no_violation(

@@ -63,6 +63,7 @@ def fn_args(iris: Any, tmp_path: pathlib.Path) -> FnArgs:
     )
 
 
+@pytest.mark.thorough_but("the model, to another disk", "the variables, relative", "a file, to the staging directory")
 @pytest.mark.parametrize("body", LINKS.values(), ids=LINKS)
 def test_a_model_behind_a_link_is_published_as_files(
     body: str, tiny_module: str, module: Callable[..., str], fn_args: FnArgs, tmp_path: pathlib.Path

@@ -50,6 +50,7 @@ def kept(fn_args: FnArgs) -> list[pathlib.Path]:
     return sorted(folder.iterdir()) if folder.exists() else []
 
 
+@pytest.mark.thorough
 def test_a_pickle_in_place_of_a_model_is_kept_and_the_command_names_it(
     command: Callable[..., Any], module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
 ) -> None:

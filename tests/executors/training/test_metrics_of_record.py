@@ -129,6 +129,14 @@ def by_validation_split(keras: ModuleType, folder: pathlib.Path) -> Any:
     return model
 
 
+@pytest.mark.thorough_cases(
+    "tf_keras-by_early_stopping",
+    "tf_keras-by_early_stopping_at_the_end",
+    "tf_keras-by_model_checkpoint",
+    "tf_keras-by_another_model",
+    "tf_keras-by_set_weights",
+    "tf_keras-by_validation_split",
+)
 @pytest.mark.parametrize(
     "train_best",
     [
@@ -183,6 +191,12 @@ def by_epoch_without_validation(keras: ModuleType, folder: pathlib.Path) -> Any:
     return model
 
 
+@pytest.mark.thorough_cases(
+    "tf_keras-by_epoch_without_validation",
+    "tf_keras-by_moving_average",
+    "tf_keras-by_average_at_train_end",
+    "tf_keras-by_average_after_fit",
+)
 @pytest.mark.parametrize(
     "train_new",
     [by_average_at_train_end, by_average_after_fit, by_moving_average, by_epoch_without_validation],

@@ -36,6 +36,7 @@ def no_limit() -> int:
     return 2**31
 
 
+@pytest.mark.thorough_but("size unknown")
 @pytest.mark.parametrize("known_size", [True, False], ids=["size known", "size unknown"])
 def test_no_bit_changes(known_size: bool) -> None:
     def fit(grouped: bool) -> tuple[list[Any], Any]:

@@ -408,6 +408,7 @@ def test_rows_are_decoded_and_refused_in_a_graph() -> None:
                 session.run(found, {rows: [b",".join(bad)]})
 
 
+@pytest.mark.thorough
 def test_rows_are_decoded_and_checked_in_a_program_that_has_switched_to_graphs() -> None:
     program = """
         import json

@@ -337,6 +337,7 @@ def test_a_second_iterator_waits_for_the_call_of_the_first() -> None:
     assert not met
 
 
+@pytest.mark.thorough
 def test_a_hanging_reader_does_not_keep_the_process_alive() -> None:
     program = """
         import time
@@ -455,6 +456,7 @@ def test_an_error_propagates_unchanged_from_a_session() -> None:
     assert "fail_here" in [frame.name for frame in traceback.extract_tb(raised.value.__traceback__)]
 
 
+@pytest.mark.thorough
 def test_rows_reach_a_program_that_has_switched_to_graphs() -> None:
     program = """
         import json

@@ -306,6 +306,7 @@ def run(program: str, *arguments: str) -> list[str]:
 class TestOtherProcesses:
     """Cases that need a subprocess."""
 
+    @pytest.mark.thorough
     @pytest.mark.legacy
     def test_tensorflow_1_graphs_get_the_batches_of_tfx_without_beam(self, pattern: str) -> None:
         lines = run(
