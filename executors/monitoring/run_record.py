@@ -38,6 +38,11 @@ FILE_NAME = "run.json"
 TASKS_DIR = "tasks"  # records of the cluster tasks other than the chief
 RUNNING, SUCCEEDED, FAILED, INTERRUPTED = "running", "succeeded", "failed", "interrupted"
 UNSUCCESSFUL = (FAILED, INTERRUPTED)
+# Arguments that differ between any two runs, and are no difference in what is trained.
+RUN_SPECIFIC_ARGUMENTS = (
+    *("serving_model_dir", "eval_model_dir", "model_run_dir", "checkpoint_dir", "working_dir"),
+    *("schema_file", "transform_output", "is_chief", "worker_index", "num_workers"),
+)
 _TRACEBACK_CHARACTERS = 20_000  # from the end, which has the exception
 _NUMBERS = re.compile(r"\[\n[-+.\deE,\s]+\]")  # number lists, to join into one line; JSON strings have no line breaks
 

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias, cast
 
+from ..monitoring.run_record import RUN_SPECIFIC_ARGUMENTS
 from .document import (
     BAD,
     GOOD,
@@ -143,7 +144,8 @@ def _costs(names: Sequence[str], records: Sequence[RunJson]) -> Table:
 
 
 def _arguments(record: RunJson) -> dict[str, object]:
-    return dict(flattened(record.get("arguments") or {}))
+    arguments = record.get("arguments") or {}
+    return dict(flattened({name: value for name, value in arguments.items() if name not in RUN_SPECIFIC_ARGUMENTS}))
 
 
 def _differing(caption: str, names: Sequence[str], values: Sequence[Mapping[str, object]]) -> Table:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ...executors.modules.snapshot import read_source
+from ...executors.monitoring.run_record import RUN_SPECIFIC_ARGUMENTS
 from .lineage import ARTIFACT, lineage_of_run
 from .metric_comparison import is_higher_better
 from .past_runs import Run
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
     from ...executors.monitoring.run_json import RunJson
 
 # Fields of fn_args that are left out: output paths differ in every run, and the others follow from compared values.
-_RUN_SPECIFIC = (
-    *("serving_model_dir", "eval_model_dir", "model_run_dir", "checkpoint_dir", "working_dir"),
-    *("schema_file", "transform_output", "is_chief", "worker_index", "num_workers"),
-)
 _STEP_OUTPUTS = ("schema_path", "transform_graph_path")  # in a pipeline a new folder for each execution of a step
 _DATA = ("train_files", "eval_files")
 _EXAMPLES_PROPERTIES = ("span", "version", "input_fingerprint", "payload_format")
@@ -112,7 +109,7 @@ def _differences(first: Mapping[str, object], second: Mapping[str, object]) -> d
 
 def _arguments(run: Run) -> dict[str, object]:
     """Returns the compared fn_args by name; nested mappings such as custom_config are flattened to dotted names."""
-    excluded = (*_RUN_SPECIFIC, *_DATA, *(_STEP_OUTPUTS if run.execution is not None else ()))
+    excluded = (*RUN_SPECIFIC_ARGUMENTS, *_DATA, *(_STEP_OUTPUTS if run.execution is not None else ()))
     arguments = run.record.get("arguments", {})
     return dict(_flatten({name: value for name, value in arguments.items() if name not in excluded}))
 
