@@ -182,7 +182,7 @@ class Parts:
         return f"{self.module.__file__}: {name}"
 
     def _missing(self, name: str, part: str) -> ModuleError:
-        own = [key for key in vars(self.module) if not key.startswith("_")]
+        own = [key for key, value in vars(self.module).items() if callable(value) and not key.startswith("_")]
         return ModuleError(
             f"The model file {self.module.__file__} has no {part}: it does not define {name!r}."
             f"{did_you_mean(name, own)} Write {_EXAMPLES[part]} or select another name."
