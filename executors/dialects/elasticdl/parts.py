@@ -114,9 +114,20 @@ class Parts:
         return result
 
     def loss(self, labels: Tensors, predictions: Tensors) -> tf.Tensor:
-        """Calls the file's loss function with its arguments in the order of its parameters."""
+        """Calls the file's loss function with its arguments in the order of its parameters.
+
+        Raises:
+          ModuleError: When it returns None.
+        """
         function = self._function("loss")
-        return function(labels, predictions) if labels_first(function) else function(predictions, labels)
+        arguments = (labels, predictions) if labels_first(function) else (predictions, labels)
+        result: tf.Tensor | None = function(*arguments)
+        if result is None:
+            raise ModuleError(
+                f"{self._name_in_file(self.options.loss)} returned None. Return the loss, a number or one per record; "
+                "a return statement may be missing."
+            )
+        return result
 
     def optimizer(self) -> tf.keras.optimizers.Optimizer:
         """Returns the optimizer: the result of its function or class, or the module's instance."""
