@@ -45,6 +45,7 @@ class Flag:
 
 
 _TRAIN = ("train",)
+_MINIMUM = {"minibatch_size": 1, "num_minibatches_per_task": 1, "num_workers": 1, "num_epochs": None}  # others: 0
 SUPPORTED = (
     Flag("model_zoo", "Directory of model files, or a zip archive of one.", required=ALL),
     Flag("model_def", "Model in the zoo: package.module.function_or_class.", required=ALL),
@@ -132,7 +133,8 @@ def elasticdl_flags(command_name: str) -> Callable[[Command], Command]:
             if command_name in flag.commands:
                 required = command_name in flag.required
                 default = {} if flag.default is None else {"default": flag.default}  # click: None is a value
-                option = click.option(f"--{flag.name}", type=flag.kind, required=required, help=flag.help, **default)
+                kind = click.IntRange(min=_MINIMUM.get(flag.name, 0)) if flag.kind is int else flag.kind
+                option = click.option(f"--{flag.name}", type=kind, required=required, help=flag.help, **default)
                 command = option(command)
         return command
 

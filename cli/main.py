@@ -30,6 +30,7 @@ from ..executors.runtime.logs.sanitize import printable_lines
 from ..executors.runtime.logs.setup import show_logs
 from ..executors.runtime.process import generated_modules
 from ..executors.runtime.process.preemption import Terminated
+from ..executors.spelling import nearest
 from .command_names import COMMANDS
 from .configuration import with_config
 from .variables import check_variables
@@ -129,6 +130,7 @@ def _exit_code() -> int:
 def _code_of(error: BaseException) -> int:
     """Prints the error that ended the command; returns the exit code."""
     if isinstance(error, click.ClickException):
+        _suggest_nearest(error)
         error.show()
         return 2
     if isinstance(error, (click.Abort, KeyboardInterrupt)):
@@ -149,6 +151,19 @@ def _code_of(error: BaseException) -> int:
         return 2
     _print_failure(error)
     return 1
+
+
+def _suggest_nearest(error: click.ClickException) -> None:
+    """Replaces click's suggestions for an unknown option or command, which may be several and far from the name."""
+    given = getattr(error, "option_name", None) or getattr(error, "command_name", None)
+    context = getattr(error, "ctx", None)
+    if not isinstance(given, str) or context is None:
+        return
+    shown = [parameter for parameter in context.command.params if not getattr(parameter, "hidden", False)]
+    options = [option for parameter in shown for option in parameter.opts]
+    known = options if given.startswith("-") else context.command.list_commands(context)
+    near = nearest(given, known)
+    error.possibilities = None if near is None else [near]  # type: ignore[attr-defined]
 
 
 def _problem_with_input(error: BaseException) -> str:

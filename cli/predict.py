@@ -10,6 +10,7 @@ from typing import NoReturn
 import click
 
 from ..executors.evaluation.recorded_plan import recorded_plan_of
+from ..executors.inputs.example_files import CSV
 from ..executors.runtime.logs.setup import keep_logs
 from ..executors.saved_models.prediction.request import OUTPUT_ENDINGS, STDOUT, PredictionRequest
 
@@ -61,6 +62,8 @@ def predict(model: str, examples: tuple[str, ...], output: str, **flags: object)
         summary = predict_all(request)
     except BrokenPipeError:
         _end_like_a_filter()
+    if not summary.count and any(file.kind == CSV for file in request.files):
+        click.echo("The files have no examples. A CSV file needs rows below its header.", err=True)
     place = "standard output" if output == STDOUT else output
     click.echo(
         f"{summary.count} prediction{'s' * (summary.count != 1)} of the signature {summary.signature!r}: {place}",

@@ -5,7 +5,6 @@ GENERIC_TRAINER_RUN_LABLE=big_tip  # Did you mean GENERIC_TRAINER_RUN_LABEL?
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,10 +13,10 @@ import click
 from absl import logging
 
 from ..executors.errors import InputError
+from ..executors.spelling import is_misspelling, nearest
 from .command_names import COMMANDS
 
 _PREFIX = "GENERIC_TRAINER_"
-_SIMILARITY = 0.8  # similarity of names without the prefix, which would make all names similar
 # Kubernetes sets these in each pod of a namespace with a Service called generic-trainer.
 _SERVICE_LINK = re.compile(rf"{_PREFIX}(SERVICE_(HOST|PORT\w*)|PORT(_\d+_[A-Z]+\w*)?)")
 # Set for this project's subprocesses, or read by other code than options.
@@ -40,7 +39,7 @@ def check_variables(environment: Mapping[str, str], command: str) -> None:
       command: The command that runs.
 
     Raises:
-      InputError: When a name is similar to a known one.
+      InputError: When a name is a misspelling of a known one.
     """
     names = {name for name in environment if name.startswith(_PREFIX) and not _SERVICE_LINK.fullmatch(name)} - _OTHERS
     unknown = {name for name in names if _owner(name) in (command, None)}
@@ -49,9 +48,11 @@ def check_variables(environment: Mapping[str, str], command: str) -> None:
         return
     known = [name.removeprefix(_PREFIX) for name in (*_OTHERS, *_option_variables(COMMANDS))]
     for name in sorted(unknown):
-        if nearest := difflib.get_close_matches(name.removeprefix(_PREFIX), known, 1, _SIMILARITY):
+        own = name.removeprefix(_PREFIX)
+        near = nearest(own, known)
+        if near is not None and is_misspelling(own, near):
             raise InputError(
-                f"{name}: no option has this environment variable. Did you mean {_PREFIX + nearest[0]!r}? Rename it, "
+                f"{name}: no option has this environment variable. Did you mean {_PREFIX + near!r}? Rename it, "
                 "or unset it."
             )
         logging.warning("%s: no option has this environment variable; it is ignored.", name)

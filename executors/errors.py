@@ -5,11 +5,9 @@ Exceptions raised by the user's module are not wrapped: they keep their type and
 
 from __future__ import annotations
 
-import difflib
-import itertools
 from collections.abc import Iterable
 
-_COMPARED = 1000  # maximum number of names, and maximum length of a name in characters
+from .spelling import nearest
 
 
 class TrainerError(Exception):
@@ -85,10 +83,6 @@ class NotPushedError(TrainerError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Returns " Did you mean 'run_fn'?" for the closest known name, or "" if no name is close."""
-    if len(name) > _COMPARED:
-        return ""
-    others = (other for other in itertools.islice(known, _COMPARED) if other != name)
-    near = (other for other in others if len(other) <= _COMPARED)  # difflib is slow for long strings
-    nearest = difflib.get_close_matches(name, near, n=1)
-    return f" Did you mean {nearest[0]!r}?" if nearest else ""
+    """Returns " Did you mean 'run_fn'?" for the nearest known name, or "" if none is plausible; see `spelling`."""
+    near = nearest(name, known)
+    return "" if near is None else f" Did you mean {near!r}?"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import functools
 import importlib.metadata
 import os
@@ -18,6 +17,7 @@ from ..errors import InputError, ModuleError, did_you_mean
 from ..fn_args import FnArgs
 from ..modules.source import parsed
 from ..options import TrainingOptions
+from ..spelling import nearest
 from .base import Dialect, Evidence, RunFn
 
 GROUP = "generic_trainer.dialects"
@@ -237,5 +237,5 @@ def _has_main(path: str) -> bool:
 
 def _misspelled(own: Sequence[str], dialects: Mapping[str, Dialect]) -> str:
     known = [name for dialect in dialects.values() for name in dialect.entry_points]
-    matches = ((name, difflib.get_close_matches(name, known, n=1)) for name in own if name not in known)
-    return next((f" Did you mean {name!r} to be {match[0]!r}?" for name, match in matches if match), "")
+    matches = ((name, nearest(name, known)) for name in own if name not in known)
+    return next((f" Did you mean {name!r} to be {match!r}?" for name, match in matches if match), "")

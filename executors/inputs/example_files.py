@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..errors import InputError
 from ..runtime.files import file_io
 from ..runtime.files.user_paths import require_readable_kind
+from .csv.rows import count_problem
 from .readers.record_files import GZIP_ERRORS, check_text, is_gzipped
 from .tfrecord.framing import find_damage
 
@@ -178,8 +179,8 @@ def _csv_batches(file: ExampleFile, lines: Iterator[str], size: int) -> Iterator
         for first, chunk in _chunks(rows, size):
             for index, row in enumerate(chunk):
                 if len(row) != len(names):
-                    what = f"it has {len(row)} values, but the header has {len(names)} columns"
-                    raise InputError(f"{file.path}, row {first + index}: {what}.")
+                    what = count_problem(len(row), len(names))
+                    raise InputError(f"{file.path}, row {first + index}: {what}. Correct the row, or remove it.")
             columns = zip(names, zip(*chunk, strict=True), strict=True)
             yield Batch(
                 file, first, len(chunk), columns={name: [cell or None for cell in cells] for name, cells in columns}

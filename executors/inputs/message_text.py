@@ -4,14 +4,15 @@ Usage:
 
     short_repr(b"old")                      # "'old'"
     join_names(["age", "fare"])             # "age, fare"; long lists are cut to "…, … and 12 more"
-    closest_names(["a", "b", …], near="bb") # "b, a, … and 27 more": at most five, closest matches first
+    closest_names(["a", "b", …], near="bb") # "b, a, … and 27 more": at most five, the nearest one first
 """
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Collection
+
+from ..spelling import nearest
 
 _MAX_CHARACTERS = 200
 _MAX_NAMES = 30
@@ -45,10 +46,10 @@ def closest_names(names: Collection[str], near: str = "") -> str:
 
     Args:
       names: The names.
-      near: The name that was not found; if there are more than five names, its closest matches are listed. Without it,
-        the first five are.
+      near: The name that was not found; if it is a misspelling of one of the names, that one is listed first.
     """
     if len(names) <= _MAX_CLOSEST:
         return join_names(names)
-    closest = difflib.get_close_matches(near, names, _MAX_CLOSEST, cutoff=0.0) if near else list(names)[:_MAX_CLOSEST]
-    return f"{join_names(closest)} and {len(names) - _MAX_CLOSEST:,} more"
+    found = nearest(near, names)
+    listed = [*filter(None, [found]), *(name for name in names if name != found)][:_MAX_CLOSEST]
+    return f"{join_names(listed)} and {len(names) - _MAX_CLOSEST:,} more"

@@ -1,4 +1,4 @@
-"""Locates the record behind a TensorFlow parse error, by remembering which parser was used for which files.
+"""Locates the record behind a TensorFlow error of the input, by remembering how the records were read and parsed.
 
 TensorFlow's parse errors surface in the user's module. They describe what is wrong with a record, but not its file or
 position.
@@ -7,6 +7,7 @@ Usage:
 
     with tracking_parsers():
         track_parser(files.paths, parser.parse)          # where a dataset is made
+        track_feed("a.csv", lambda: describe(…))         # the same, for records of any kind
         ...
         for text in locate_bad_records(error): add_note(error, text)     # where the module's exception arrives
 """
@@ -35,14 +36,21 @@ _PARSE_ERRORS = (
 )
 
 
+_INPUT_ERRORS = ("Iterator", "user-defined function")  # parts of messages of errors inside of a dataset
+
+
 class _Parsers(dict[tuple[str, ...], "Callable[[tf.Tensor], object]"]):
     """{paths of the files of a dataset: the parse function of its records}."""
+
+
+class _Feeds(dict[str, "Callable[[], str]"]):
+    """{name of a dataset: a function that describes the first record on which it fails, or returns ""}."""
 
 
 @contextlib.contextmanager
 def tracking_parsers() -> Iterator[None]:
     """Enables `track_parser` and `locate_bad_records` for the duration of the block."""
-    with run_context.extended(_Parsers()):
+    with run_context.extended(_Parsers(), _Feeds()):
         yield
 
 
@@ -58,6 +66,18 @@ def track_parser(paths: Sequence[str], parse: Callable[[tf.Tensor], object]) -> 
         uses[tuple(paths)] = parse
 
 
+def track_feed(name: str, describe: Callable[[], str]) -> None:
+    """Remembers how to find the failing record of a dataset; a no-op outside of `tracking_parsers`.
+
+    Args:
+      name: Name of the dataset; a later call with the same name replaces the earlier one.
+      describe: Returns a message about the first record on which the dataset fails, or "".
+    """
+    feeds = run_context.part(_Feeds)
+    if feeds is not None:
+        feeds[name] = describe
+
+
 def locate_bad_records(error: BaseException) -> Iterator[str]:
     """Yields messages that locate the records that may have caused a TensorFlow parse error.
 
@@ -68,6 +88,11 @@ def locate_bad_records(error: BaseException) -> Iterator[str]:
       error: The exception that the training raised.
     """
     text = tensorflow_message(error) or (str(error) if type(error).__name__ == "InvalidArgumentError" else "")
+    if any(word in text for word in _INPUT_ERRORS):
+        for describe in list((run_context.part(_Feeds) or {}).values()):
+            if found := describe():
+                yield found
+                return
     if not any(word in text for word in _PARSE_ERRORS):
         return
     from .tfrecord.refused_records import first_refused  # imports TensorFlow, which is loaded since it raised the error
@@ -76,8 +101,8 @@ def locate_bad_records(error: BaseException) -> Iterator[str]:
     for paths, parse in list((run_context.part(_Parsers) or {}).items()):
         there = [path for path in paths if file_io.exists(path)]
         try:
-            found = first_refused(there, ParseTrial(parse))
+            refused = first_refused(there, ParseTrial(parse))
         except InputError as damaged:
-            found = damaged
-        if found is not None:
-            yield str(found)
+            refused = damaged
+        if refused is not None:
+            yield str(refused)

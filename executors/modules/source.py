@@ -138,7 +138,8 @@ def _find_dotted(reference: str, dotted: str, search: Sequence[str]) -> ModuleSo
     if spec is None or not (spec.origin or "").endswith(".py"):
         missing = parts[min(len(specs), len(parts) - 1)]
         inside = specs[-1].submodule_search_locations if specs else None
-        found = [name.removesuffix(".py") for place in inside or search for name in _listdir(place or ".")]
+        entries = (name for place in inside or search for name in _listdir(place or "."))
+        found = [name.removesuffix(".py") for name in entries if name.endswith(".py") or name.isidentifier()]
         raise ModuleError(
             f"Training module {reference}: there is no {missing!r} in "
             f"{'.'.join(parts[: len(specs)]) or 'the folders on sys.path'}.{did_you_mean(missing, found)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterator
 
 from ..errors import InputError, TrainerError, did_you_mean
@@ -61,7 +62,10 @@ def _suggestion(pattern: str) -> str:
     while not file_io.isdir(file_io.parent(path)) and file_io.parent(path) != path:
         path = file_io.parent(path)
     folder = file_io.parent(path)
-    return did_you_mean(path.rpartition("/")[2], file_io.listdir(folder)) if file_io.isdir(folder) else ""
+    entries = file_io.listdir(folder) if file_io.isdir(folder) else []
+    if path != pattern:
+        entries = [entry for entry in entries if file_io.isdir(posixpath.join(folder, entry))]
+    return did_you_mean(path.rpartition("/")[2], entries)
 
 
 def _schema(path: str) -> str:

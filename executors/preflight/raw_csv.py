@@ -7,11 +7,12 @@ without any values. So the sample adds random later rows, and rows with and with
 from __future__ import annotations
 
 import csv
+import dataclasses
 import random
 from collections.abc import Iterator, Sequence
 
 from ..errors import InputError
-from ..inputs.message_text import join_names
+from ..inputs.message_text import join_names, short_repr
 from ..inputs.readers.record_files import check_text
 from ..runtime.files import file_io
 
@@ -20,15 +21,19 @@ _FIRST, _RANDOM = 400, 200  # rows in the sample: the first, and random later on
 _MIN_ROWS = 3  # minimum number of rows with a value of each column, and of rows without one, if there are as many
 _KINDS = (int, float, str)
 _INT_BITS = 63  # of an int64, without the sign
+_MOSTLY_NUMBERS = 0.8  # share of numbers, from which other values of a column are reported
 
 
-def csv_examples(paths: Sequence[str]) -> tuple[list[bytes], int]:
-    """Returns a sample of rows as serialized tf.Examples, and the estimated total number of rows.
+def csv_examples(paths: Sequence[str]) -> tuple[list[bytes], int, list[str]]:
+    """Returns a sample of rows as serialized tf.Examples, the estimated total number of rows, and warnings.
 
     Columns are integers, floats or strings, by CsvExampleGen's rules; an empty cell is a missing value.
 
     Args:
       paths: CSV files with the same header row.
+
+    Returns:
+      The examples, the number of rows, and one warning per column of numbers that single values turn into text.
 
     Raises:
       InputError: If a row does not fit the header, headers differ, a file cannot be read as CSV, or there are no rows.
@@ -37,20 +42,58 @@ def csv_examples(paths: Sequence[str]) -> tuple[list[bytes], int]:
     size = sum(map(file_io.size_of, paths))
     read = 0
     for path in paths:
-        for header, row, length in _rows(path):
+        for header, row, line in _rows(path):
             if table is None:
                 table = _Table(header)
             if header != table.header:
                 raise InputError(
                     f"{path} has the columns {join_names(header)}, but {paths[0]} has {join_names(table.header)}."
                 )
-            table.take(row)
-            read += length
+            table.take(row, f"{path}, line {line}")
+            read += sum(map(len, row)) + len(row)  # approximately
             if table.count >= _MAX_ROWS:
-                return table.examples(), int(table.count * max(1.0, size / read))
+                return table.examples(), int(table.count * max(1.0, size / read)), table.warnings()
     if table is None:
         raise InputError(f"{', '.join(paths)}: no rows below the header.")
-    return table.examples(), table.count
+    return table.examples(), table.count, table.warnings()
+
+
+@dataclasses.dataclass
+class _Numbers:
+    """Counts the values of a column that are numbers and the others, as long as most may be numbers.
+
+    Attributes:
+      numbers: The number of numbers.
+      others: The number of other values.
+      first: Place and value of the first other value.
+    """
+
+    numbers: int = 0
+    others: int = 0
+    first: tuple[str, str] = ("", "")
+
+    @property
+    def is_open(self) -> bool:
+        return self.others <= max(self.numbers, _FIRST)
+
+    def see(self, kind: int, value: str, place: str) -> None:
+        if _KINDS[kind] is not str:
+            self.numbers += 1
+            return
+        self.others += 1
+        if self.others == 1:
+            self.first = place, value
+
+    def warning(self, name: str) -> str:
+        total = self.numbers + self.others
+        if not self.others or self.numbers < _MOSTLY_NUMBERS * total:
+            return ""
+        place, value = self.first
+        more = f" (and {self.others - 1:,} more)" if self.others > 1 else ""
+        return (
+            f"{place}{more}: the column {name!r} is {short_repr(value)}, but {self.numbers:,} of its {total:,} values "
+            "are numbers. It makes the whole column text: correct the value, or leave it empty"
+        )
 
 
 class _Table:
@@ -60,19 +103,22 @@ class _Table:
         self.header = header
         self.count = 0
         self._kinds = [0] * len(header)  # indices into _KINDS
+        self._numbers = [_Numbers() for _ in header]
         self._seen = [[0, 0] for _ in header]  # rows taken without and with a value
         self._first: list[list[str]] = []
         self._random: list[list[str]] = []
         self._rare: list[list[str]] = []  # later rows with a rare combination of column and missing or present value
         self._chance = random.Random(1)  # noqa: S311 (a sample, no secrets)
 
-    def take(self, row: list[str]) -> None:
-        """Updates the column types by a row, and adds the row to the sample if selected."""
+    def take(self, row: list[str], place: str) -> None:
+        """Updates the column types by a row at a place, and adds the row to the sample if selected."""
         self.count += 1
         is_rare = False
         for column, value in enumerate(row):
-            if value and self._kinds[column] < len(_KINDS) - 1:
-                self._kinds[column] = max(self._kinds[column], _kind(value))
+            if value and self._numbers[column].is_open:
+                kind = _kind(value)
+                self._kinds[column] = max(self._kinds[column], kind)
+                self._numbers[column].see(kind, value, place)
             is_rare |= self._seen[column][bool(value)] < _MIN_ROWS
         if len(self._first) < _FIRST:
             self._keep(self._first, row)
@@ -80,8 +126,8 @@ class _Table:
             self._keep(self._rare, row)
         elif len(self._random) < _RANDOM:
             self._random.append(row)
-        elif (place := self._chance.randrange(self.count)) < _RANDOM:
-            self._random[place] = row
+        elif (replaced := self._chance.randrange(self.count)) < _RANDOM:
+            self._random[replaced] = row
 
     def examples(self) -> list[bytes]:
         """Returns the sampled rows as serialized tf.Examples."""
@@ -90,6 +136,11 @@ class _Table:
         rows = [*self._rare[::2], *self._first, *self._random, *self._rare[1::2]]
         return [_example(self.header, kinds, row) for row in rows]
 
+    def warnings(self) -> list[str]:
+        """Returns a warning for each column in which most values are numbers, but not all."""
+        found = (numbers.warning(name) for name, numbers in zip(self.header, self._numbers, strict=True))
+        return list(filter(None, found))
+
     def _keep(self, rows: list[list[str]], row: list[str]) -> None:
         rows.append(row)
         for column, value in enumerate(row):
@@ -97,7 +148,7 @@ class _Table:
 
 
 def _rows(path: str) -> Iterator[tuple[list[str], list[str], int]]:
-    """Yields (header, row, approximate bytes of the row) of a CSV file."""
+    """Yields (header, row, number of its last line) of a CSV file."""
     check_text(path)
     with file_io.file_system(path).open(path, mode="rb") as raw:
         reader = csv.reader(line.decode("utf-8") for line in raw)
@@ -105,9 +156,12 @@ def _rows(path: str) -> Iterator[tuple[list[str], list[str], int]]:
             header = next(reader, [])
             for row in reader:
                 if row and len(row) != len(header):
-                    raise InputError(f"{path}, line {reader.line_num}: {len(row)} values, but {len(header)} columns.")
+                    raise InputError(
+                        f"{path}, line {reader.line_num}: {len(row)} values, but {len(header)} columns. Correct the "
+                        "row, or remove it."
+                    )
                 if row:
-                    yield header, row, sum(map(len, row)) + len(row)
+                    yield header, row, reader.line_num
         except (csv.Error, UnicodeDecodeError) as error:
             raise InputError(f"{path}, line {reader.line_num + 1} cannot be read as CSV: {error}") from error
 

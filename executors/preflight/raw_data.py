@@ -28,7 +28,7 @@ from .example_facts import FeatureFacts, facts_of
 from .module_checks import require_step_functions
 from .raw_csv import csv_examples
 from .request import CheckRequest
-from .verdicts import FAILED, PASSED, Verdict
+from .verdicts import FAILED, PASSED, WARNING, Verdict
 
 if TYPE_CHECKING:
     from ..evaluation.features import FeatureSummary
@@ -84,13 +84,13 @@ def execute(state: RawDataRequest) -> Prepared:
 
         item = "data"
         try:
-            splits, totals = _read(request.data, state["folder"])
+            splits, totals, warnings = _read(request.data, state["folder"])
             shapes = request.schema_shapes != NO
             schema_path = request.fn_args.schema_path or _infer(splits, state["folder"], shapes)
             facts = facts_of(itertools.chain(*splits.values()))
             counts = " and ".join(f"{len(records):,} {split}" for split, records in splits.items())
             text = f"{counts} examples, {len(facts)} features: {', '.join(sorted(facts)[:12])}"
-            write_verdict(Verdict("data", PASSED, text))
+            write_verdict(Verdict("data", WARNING if warnings else PASSED, ". ".join([text, *warnings])))
             prepared: dict[str, object] = {"schema_path": schema_path, "transform_graph_path": None}
             summaries = {RAW: {name: fact.summary() for name, fact in facts.items()}}
             examples = {RAW: splits}
@@ -153,21 +153,22 @@ def _verdict(item: str, error: BaseException, source: ModuleSource | None, reque
     return Verdict(**{**vars(verdict), "status": FAILED, "text": text})
 
 
-def _read(data: str, folder: str) -> tuple[dict[str, list[bytes]], dict[str, int]]:
-    """Returns serialized tf.Examples, and the estimated total number of examples, by split."""
+def _read(data: str, folder: str) -> tuple[dict[str, list[bytes]], dict[str, int], list[str]]:
+    """Returns serialized tf.Examples, and the estimated total number of examples, by split; and warnings."""
     files = raw_data_files(data)
     if tables := [path for path in files if path.endswith(".csv")]:
-        return _split(*csv_examples(tables))
+        records, total, warnings = csv_examples(tables)
+        return *_split(records, total), warnings
     if {os.path.basename(path) for path in files} >= SPLITS:
         samples = {
             split: sample.take([os.path.join(data, split, "*")], os.path.join(folder, "sample", split))
             for split in ("train", "eval")
         }
         totals = {split: one.estimated_records for split, one in samples.items()}
-        return {split: one.records for split, one in samples.items()}, totals
+        return {split: one.records for split, one in samples.items()}, totals, []
     records_files = [path for path in files if not file_io.isdir(path)]
     one = sample.take(records_files, os.path.join(folder, "sample", "all"))
-    return _split(one.records, one.estimated_records)
+    return *_split(one.records, one.estimated_records), []
 
 
 def _split(records: Sequence[bytes], total: int) -> tuple[dict[str, list[bytes]], dict[str, int]]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from ..errors import did_you_mean
-from ..runtime.logs.exceptions import one_line_message
+from ..runtime.logs.exceptions import NONE_PATTERN, NONE_REMEDY, one_line_message
 
 _LAST_ERROR = re.compile(r"^\s*(?:\w+\.)*(\w*(?:Error|Exception)): (.+)", re.MULTILINE | re.DOTALL)
 _MAX_LENGTH = 400
@@ -19,6 +19,7 @@ _DECORATION = re.compile(
 )
 
 _REMEDIES = (
+    (NONE_PATTERN, NONE_REMEDY),
     (
         r"Shapes? .* (?:are|is) incompatible|must have the same shape|logits and labels|`logits` and `labels`"
         r"|same first dimension|labels.*shape|rank mismatch",

@@ -160,7 +160,8 @@ def add_hints(error: Exception, request: TrainingRequest) -> None:
     if isinstance(error, TrainerError):
         return
     exceptions.add_note(error, f"Raised by the training module {request.source.path}")
-    for hint in (request.keras.hint(error), storage_errors.hint(error, request.fn_args.serving_model_dir)):
+    own = request.keras.hint(error), exceptions.none_hint(error)
+    for hint in (*own, storage_errors.hint(error, request.fn_args.serving_model_dir)):
         if hint:
             exceptions.add_note(error, hint)
     if text := exceptions.tensorflow_message(error):

@@ -134,7 +134,7 @@ def _call_tuner_fn(
     if not callable(tuner_fn):
         raise ModuleError(
             f"{module.__file__} has no function {name}(fn_args), which the Tuner needs."
-            f"{did_you_mean(name, vars(module))}"
+            f"{did_you_mean(name, [known for known, value in vars(module).items() if callable(value)])}"
         )
     result = tuner_fn(fn_args)
     tuner = getattr(result, "tuner", None)

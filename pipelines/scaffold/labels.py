@@ -10,7 +10,7 @@ from ...executors.inputs.example_files import CSV
 from ...executors.inputs.message_text import closest_names
 from .column_statistics import FLOAT, INT, NOTHING, SEVERAL, TEXT, Column
 from .reading import RawData
-from .roles import DATE, LEFT_OUT, MILLISECONDS, SECONDS, WORDS, choose_role
+from .roles import DATE, LEFT_OUT, MILLISECONDS, PARSED, SECONDS, WORDS, choose_role, is_number
 
 AUTO, BINARY, MULTICLASS, REGRESSION = TASKS = ("auto", "binary", "multiclass", "regression")
 _COMMON_NAMES = ("label", "labels", "target", "class", "y", "outcome", "response")
@@ -30,7 +30,7 @@ class Label:
       why: Why this column was selected, for display; "" if the user named it.
       classes: The label's values in the order of their class IDs, 0, 1, …; for BINARY the second one is the positive
         class. () for REGRESSION.
-      warning: A warning about imbalanced classes, or "".
+      warning: A warning about imbalanced classes, or about a value that is no number among numbers; "" without one.
     """
 
     column: Column
@@ -63,15 +63,30 @@ def choose_label(raw: RawData, columns: Sequence[Column], name: str = "", task: 
     column, why = (by_name[name], "") if name else _find_label(raw, columns)
     _require_values(column, raw)
     task = _infer_task(column) if task == AUTO else task
+    odd = _odd_value(column, raw)
+    if odd and (task == REGRESSION or column.distinct > _MAX_CLASSES):
+        raise InputError(f"{odd} Correct or remove such rows.")
     if task == REGRESSION:
         if column.kind == TEXT:
             raise InputError(f"--task regression: the label {column.name!r} is text, such as {column.values[0]!r}.")
         return Label(column, task, why)
     classes = _classes(column, task)
+    if odd:
+        return Label(column, task, why, classes, f"{odd} It becomes a class; remove such rows if it is none.")
     most, count = column.frequent[0]
     share = count / column.rows
     warning = f"{share:.0%} of the rows are {most!r}: always predicting it gives an accuracy of {share:.2f}."
     return Label(column, task, why, classes, warning if share >= _IMBALANCED_SHARE else "")
+
+
+def _odd_value(column: Column, raw: RawData) -> str:
+    """Returns a warning about the first value that is no number if most values of the label are numbers, or ""."""
+    if column.kind != TEXT or choose_role(column).kind != PARSED:
+        return ""
+    values = (value for value in column.values if not is_number(str(value)))
+    row, odd = min((raw.first_row(column.name, str(value)), value) for value in values)
+    where = f"{raw.path}, row {row + 1}{' after the header' * (raw.kind == CSV)}"
+    return f"{where}: the label {column.name!r} is {odd!r}, but most labels are numbers."
 
 
 def require_column(name: str, raw: RawData) -> None:

@@ -50,6 +50,10 @@ class RawData:
     size: int
     is_whole: bool
 
+    def first_row(self, column: str, text: str) -> int:
+        """Returns the number of the first row, counted from 0, with a text in a column of text."""
+        return next(row for row, value in enumerate(self.columns[column].to_pylist()) if value == [text.encode()])
+
 
 def read_data(path: str, rows: int = ROWS) -> RawData:
     """Reads the first rows of a file or of a folder's files.

@@ -103,8 +103,8 @@ def _role_of_text(column: Column) -> Role:
         return Role(column, DATE, "date: hour, weekday, month and trend")
     if share([count for value, count in column.frequent if _OTHER_DATE.fullmatch(value)]) >= _MOST_SHARE:
         return _left_out(column, "date format other than 2013-03-01")
-    if share([count for value, count in column.frequent if _is_number(value)]) >= 0.8:
-        words = [value for value in column.values if not _is_number(value)]
+    if share([count for value, count in column.frequent if is_number(value)]) >= 0.8:
+        words = [value for value in column.values if not is_number(value)]
         return Role(column, PARSED, f"number, missing for {', '.join(map(repr, words[:3]))}: scaled")
     if column.words >= _MIN_WORDS and column.distinct > max(_MAX_CODE_VALUES, 0.2 * present):
         return Role(column, WORDS, "free text: averaged word embeddings")
@@ -124,7 +124,8 @@ def _category(column: Column) -> Role:
     return Role(column, CATEGORY, f"category with {most}: embedding", size + has_missing_id)
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether Python reads a text as a number."""
     try:
         float(text)
     except ValueError:

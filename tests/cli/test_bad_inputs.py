@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import socket
 import sys
 import tempfile
@@ -275,6 +276,34 @@ def test_bad_files_and_paths(command: str, added: list[str], said: str, run: Run
     for name, content in FILES.items():
         pathlib.Path(name).write_bytes(content)
     require_one_line(*run(*LINES[command], *added), said)
+
+
+@pytest.mark.parametrize(
+    ("line", "nearest"),
+    [
+        (["trian"], "train"),
+        (["elasticdl", "trian"], "train"),
+        (["elasticdl", "train", "--batchsize", "3"], "--minibatch_size"),
+        (["elasticdl", "train", "--model_zo", "x"], "--model_zoo"),
+        (["train", "--lable", "x"], None),
+    ],
+)
+def test_one_plausible_name_is_suggested_for_an_unknown_option_or_command(
+    line: list[str], nearest: str | None, run: Run
+) -> None:
+    code, errors = run(*line)
+    found = re.findall(r"Did you mean '?([-\w]+)'?\?", errors)
+    assert (code, found) == (2, [nearest] if nearest else [])
+    assert "one of" not in errors
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [("--minibatch_size=0", "x>=1"), ("--evaluation_steps=-5", "x>=0"), ("--num_workers=-2", "x>=1")],
+)
+def test_impossible_numbers_are_rejected(flag: str, message: str, run: Run) -> None:
+    code, errors = run("elasticdl", "train", "--model_zoo=.", "--model_def=module.f", "--training_data=data.csv", flag)
+    require_one_line(code, errors, flag.partition("=")[0], message)
 
 
 @pytest.mark.parametrize("command", ["train", "check", "convert", "run"])  # before the pipeline of `run` starts

@@ -359,12 +359,18 @@ def test_a_flag_that_is_missing_is_named(command: Command) -> None:
 def test_data_that_does_not_fit(command: Command, iris_csv: str, tmp_path: pathlib.Path) -> None:
     line = [f"--model_zoo={MODULES}", "--model_def=iris_elasticdl.custom_model", f"--output={tmp_path}/out"]
     (tmp_path / "empty").mkdir()
+    (tmp_path / "header.csv").write_text(",".join(COLUMNS) + "\n")
+    rows = pathlib.Path(iris_csv).read_text().splitlines()
+    rows[70] = "69,5.1,3.5,wide,0.2,0"
+    (tmp_path / "bad.csv").write_text("\n".join(rows) + "\n")
     for data, params, text in (
+        (f"{tmp_path}/header.csv", READER, "header.csv: there are no records below the header."),
+        (f"{tmp_path}/bad.csv", READER, "bad.csv, row 71 (counting the header): the column 'petal.length' is 'wide'"),
         (iris_csv, "columns=['sepal.lenght']", "sepal.lenght"),
         (f"{tmp_path}/empty", "", f"{tmp_path}/empty"),
     ):
         done = command("elasticdl", "train", *line, f"--training_data={data}", f"--data_reader_params={params}")
-        assert done.returncode == 2, done.stderr
+        assert done.returncode == (1 if "bad" in data else 2), done.stderr
         assert text in done.stderr.splitlines()[-1]
 
 

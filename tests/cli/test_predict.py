@@ -233,9 +233,16 @@ def test_a_missing_column_is_named_with_the_nearest_one(ask: Ask, tmp_path: path
         ask(tmp_path / "data.jsonl", signature="named")
 
 
+def test_a_file_with_another_separator_is_explained(ask: Ask, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "data.csv").write_text("x;n;words\n1;1;a\n")
+    for signature in ("named", "serving_default"):
+        with pytest.raises(InputError, match=r"x;n;words\. Its values are separated by ';'; separate them by commas\."):
+            ask(tmp_path / "data.csv", signature=signature)
+
+
 def test_damaged_files_are_named(ask: Ask, tmp_path: pathlib.Path) -> None:
     cases = {
-        "short.csv": (b"x,n\n1,2\n3\n", r"short.csv, row 2: it has 1 values, but the header has 2 columns"),
+        "short.csv": (b"x,n\n1,2\n3\n", r"short.csv, row 2: it has 1 value, but the header has 2 columns"),
         "twice.csv": (b"x,x\n1,2\n", r"twice.csv: its first line must contain the column names, each once"),
         "quote.csv": (b'x,n\n1,"2\n', r"quote.csv, line 2: not valid CSV: unexpected end of data"),
         "text.tfrecord": (
@@ -270,7 +277,8 @@ def test_raw_examples_for_a_model_of_transformed_ones_are_reported_with_a_remedy
     write_records(tmp_path / "raw", [record(n=[1])])
     with pytest.raises(InputError) as error:
         ask(tmp_path / "raw")
-    assert f"{tmp_path}/raw, row 1: no feature x, which the signature 'serving_default' requires." in str(error.value)
+    assert f"{tmp_path}/raw, row 1: no feature x, which the signature 'serving_default' requires; " in str(error.value)
+    assert "available features: n. If" in str(error.value)
     assert "pass Transform's output (transformed_examples)" in str(error.value)
 
 

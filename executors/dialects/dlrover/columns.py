@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from ...errors import InputError
+from ...errors import InputError, did_you_mean
 from ...inputs.csv.delimited import Field, decode
 from ...inputs.message_text import join_names, short_repr
 from .conf import DataSet
@@ -118,7 +118,8 @@ class Columns:
             if 2 * len(invalid) > len(known):
                 return self
             what = "names the column {} twice" if counts[invalid[0]] else "lacks the column {}"
-            raise InputError(f"the header {what.format(short_repr(invalid[0]))}; it has {join_names(header)}.")
+            hint = did_you_mean(invalid[0], [name for name in header if name not in known])
+            raise InputError(f"the header {what.format(short_repr(invalid[0]))}; it has {join_names(header)}.{hint}")
         row = tuple(known.get(name) or Field(f"{name} ({place})", "string") for place, name in enumerate(header))
         return dataclasses.replace(self, row=row)
 

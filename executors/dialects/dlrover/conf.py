@@ -17,6 +17,7 @@ from absl import logging
 
 from ...errors import InputError, ModuleError, did_you_mean
 from ...fn_args import FnArgs
+from .conf_names import DATA_SET_KEYS, require_no_misspelling, unused_names
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -119,6 +120,15 @@ class Conf:
     compare_fn: Callable[..., object] | None = None
 
 
+# All settings: the fields of `Conf`, the defaults of its data sets, and names that are read elsewhere.
+_SETTINGS = (
+    *(field.name for field in dataclasses.fields(Conf) if field.name != "where"),
+    *("batch_size", "epoch", "name", "priority"),
+    *(USE_CONF_MODEL_DIR, RESTART_DATA, HAS_TRAINED, LABEL_IN_SIGNATURE),
+    *_DEEPREC_OPTIONS,
+)
+
+
 def conf_classes(module: ModuleType) -> list[str]:
     """Returns the names of the conf classes that a module defines or, if it defines none, of those it imports."""
     found = {
@@ -157,6 +167,7 @@ def find_conf(module: ModuleType, name: str | None) -> tuple[type, str]:
     if missing:
         raise ModuleError(
             f"{where} lacks {', '.join(missing)}: a conf requires classifier_class, train_set and eval_set."
+            f"{did_you_mean(missing[0], vars(conf))}"
         )
     return conf, where
 
@@ -172,10 +183,12 @@ def read_conf(conf: type, fn_args: FnArgs, where: str) -> Conf:
       where: The file and class, for error messages.
 
     Raises:
-      InputError: When a value has a wrong type or is out of range.
+      InputError: When a value has a wrong type or is out of range, or when the name of a setting is misspelled.
     """
     values = _merged_values(conf)
+    require_no_misspelling(values, _SETTINGS, where)
     config: Mapping[str, object] = fn_args.custom_config or {}
+    require_no_misspelling(config, [*_SETTINGS, *values, *(values.get("params") or ())], f"{where}: custom_config")
     values |= {name: value for name, value in config.items() if name not in ("train_set", "eval_set")}
     steps = {"max_steps": fn_args.train_steps, "eval_steps": fn_args.eval_steps}
     values |= {name: value for name, value in steps.items() if value}
@@ -192,6 +205,15 @@ def read_conf(conf: type, fn_args: FnArgs, where: str) -> Conf:
         params={**params, **{name: value for name, value in config.items() if name in params}},
         **_settings(values, where),
     )
+
+
+def unused_settings(conf: type, where: str) -> list[str]:
+    """Returns a warning for each setting of a conf class that nothing reads; DLRover ignored them silently."""
+    values = _merged_values(conf)
+    found = list(unused_names(values, _SETTINGS, where))
+    for name in ("train_set", "eval_set"):
+        found += unused_names(values[name], DATA_SET_KEYS, f"{where}: {name}")
+    return found
 
 
 def _merged_values(conf: type) -> dict[str, Any]:
@@ -212,7 +234,8 @@ def _settings(values: Mapping[str, Any], where: str) -> dict[str, Any]:
         value = given.get(name)
         number = isinstance(value, (int, float) if name == "save_secs" else int) and not isinstance(value, bool)
         if value is not None and not (number and value >= 0):
-            raise InputError(f"{where}: {name}={value!r} must be a whole number, not below 0.")
+            kind = "number of seconds" if name == "save_secs" else "whole number"
+            raise InputError(f"{where}: {name}={value!r} must be a {kind}, not below 0.")
     save_steps, save_secs = given.get("save_steps"), given.get("save_secs")
     if save_steps and save_secs:
         raise InputError(f"{where}: save_steps={save_steps} and save_secs={save_secs}: set only one of them.")
@@ -236,21 +259,32 @@ def _data_set(name: str, values: Mapping[str, Any], where: str) -> DataSet:
     given = values.get(name)
     if not isinstance(given, Mapping):
         raise InputError(f"{where}: {name} must be a dict with columns and a reader or path, not {given!r}.")
+    require_no_misspelling(given, DATA_SET_KEYS, f"{where}: {name}")
     columns = given.get("columns")
     if not columns or isinstance(columns, (str, bytes, Mapping)) or not isinstance(columns, Iterable):
         raise InputError(f"{where}: {name} has no columns. Give a tuple of Column.create(name=…, dtype=…, is_label=…).")
     # An evaluation is one pass over its data, unless its own set has an `epoch`.
-    epochs = values.get("epoch") or _EPOCHS if name == "train_set" else 1
+    epochs = _first(_size(values, "epoch", where), _EPOCHS) if name == "train_set" else 1
     sizes: _Sizes = {
-        "batch_size": given.get("batch_size") or values.get("batch_size") or _BATCH_SIZE,
-        "epoch": given.get("epoch") or epochs,
+        "batch_size": _first(
+            _size(given, "batch_size", f"{where}: {name}"), _size(values, "batch_size", where), _BATCH_SIZE
+        ),
+        "epoch": _first(_size(given, "epoch", f"{where}: {name}"), epochs),
     }
-    for key, value in sizes.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InputError(f"{where}: {name}[{key!r}] is {value!r}; it must be a whole number above 0.")
     delims: dict[str, Any] = {key: given[key] for key in ("field_delim", "value_delim") if given.get(key)}
     for key, value in delims.items():
         if not isinstance(value, str) or len(value) != 1:
             raise InputError(f"{where}: {name}[{key!r}] is {value!r}; it must be one character.")
     reader = given.get("reader_fn") or given.get("reader")
     return DataSet(name, tuple(columns), reader, given.get("path"), **delims, **sizes)
+
+
+def _size(values: Mapping[str, Any], name: str, where: str) -> int | None:
+    value = values.get(name)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise InputError(f"{where}: {name} is {value!r}; it must be a whole number above 0.")
+    return value
+
+
+def _first(*sizes: int | None) -> int:
+    return next(size for size in sizes if size is not None)

@@ -6,24 +6,13 @@ import ast
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 
-from ...errors import did_you_mean
 from ...estimator import restore_estimator
 from ...fn_args import FnArgs
 from ...options import TrainingOptions
 from ..base import Dialect, Evidence, RunFn, limit_loop
-from .conf import Conf, conf_classes, find_conf, read_conf
+from .conf import conf_classes, find_conf, read_conf, unused_settings
 from .detection import find_dlrover_use, is_conf
 from .shim import provide_dlrover
-
-# Known attributes of a conf, in addition to the fields of `Conf`.
-_ATTRIBUTES = (
-    "batch_size",
-    "epoch",
-    "name",
-    "use_conf_model_dir",
-    "enable_incr_saved_model",
-    "checkpoint_incremental_save_secs",
-)
 
 
 class DLRoverDialect(Dialect):
@@ -76,16 +65,10 @@ class DLRoverDialect(Dialect):
         return [name for name, node in classes.items() if is_conf(node)]
 
     def check(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> list[str]:
-        """Checks the conf's values; returns warnings about unknown attributes that resemble known ones."""
+        """Checks the conf's values; returns warnings about settings that nothing reads."""
         conf, where = find_conf(module, function)
         read_conf(conf, fn_args, where)
-        known = [*Conf.__dataclass_fields__, *_ATTRIBUTES]
-        unread = [name for name in vars(conf) if not name.startswith("_") and name not in known]
-        return [
-            f"{where}: the attribute {name!r} is not used.{hint}"
-            for name in unread
-            if (hint := did_you_mean(name, known))
-        ]
+        return unused_settings(conf, where)
 
     def steps_requested(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> int | None:
         """Returns `max_steps` of the conf, which `fn_args.train_steps` overrides."""

@@ -72,7 +72,7 @@ def _resolve_class(conf: Conf) -> Callable[..., tf.estimator.Estimator]:
             raise ModuleError(f"{conf.where}: classifier_class={factory!r} must be a class, or 'module.Class'.")
         module = importlib.import_module(module_name)
         if not hasattr(module, name):
-            hint = did_you_mean(name, vars(module))
+            hint = did_you_mean(name, [known for known, value in vars(module).items() if callable(value)])
             raise ModuleError(f"{conf.where}: classifier_class={factory!r}: {module_name} has no {name!r}.{hint}")
         factory = getattr(module, name)
     if not callable(factory) or (inspect.isclass(factory) and not issubclass(factory, tf.estimator.Estimator)):

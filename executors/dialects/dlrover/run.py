@@ -30,6 +30,7 @@ from .conf import (
     Conf,
     DataSet,
     read_conf,
+    unused_settings,
 )
 from .data import Batches
 from .estimator import make_estimator, make_run_config
@@ -65,6 +66,8 @@ def train(conf: type, fn_args: FnArgs, where: str) -> dict[str, float]:
             "transformed. Remove the preprocessing_fn, and the Trainer's transform_graph."
         )
     settings = read_conf(conf, fn_args, where)
+    for warning in unused_settings(conf, where):
+        logging.warning("%s", warning)
     task = tf_config.task_from_environment()
     job = _Job(settings, fn_args, part_of(task))
     with job.explaining_errors():

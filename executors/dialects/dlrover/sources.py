@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from absl import logging
 
-from ...compat.dlrover import configure, path_of
+from ...compat.dlrover import configure, path_of, row_count_of
 from ...errors import InputError
 from ...inputs.bad_records import policy
 from ...inputs.csv.row_checks import check_rows, describe_problem, looks_like_data, split_row
@@ -191,13 +191,21 @@ class RangeSource:
         self._name = str(path_of(reader) or type(reader).__qualname__)
         configure(reader, data.batch_size, data.epoch)
         self._bad: set[int] = set()  # numbers of skipped rows
-        self._size = count_rows(reader)
+        self._size = self._count_rows()
         self._warn_of_skipped_data()
         self._threads = THREADS
         self._own_ledger: ShardLedger
         self._ledger: Ledger
         self.restart(None)
         self._decoder = self._block_decoder()
+
+    def _count_rows(self) -> int:
+        try:
+            return count_rows(self._reader)
+        except InputError as error:
+            if _skips_header(self._reader) and row_count_of(self._reader) == 0:
+                raise InputError(f"{self._where}: {self._name} has no rows below the header.") from error
+            raise
 
     def batches(self, size: int, errors: ReaderErrors) -> tuple[tf.data.Dataset, Feed]:
         """See Source."""

@@ -8,6 +8,16 @@ from typing import Any
 
 from ...errors import InputError
 from ...fn_args import FnArgs
+from ...spelling import is_misspelling, nearest
+
+_COUNTS = (
+    "max_step",
+    "evaluation_steps",
+    "checkpoint_steps",
+    "keep_checkpoint_max",
+    "log_loss_steps",
+    "records_per_task",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +75,9 @@ class ElasticDLOptions:
     def __post_init__(self) -> None:
         if self.minibatch_size < 1:
             raise InputError(f"minibatch_size={self.minibatch_size!r}: must be a number of records, at least 1.")
+        for name in _COUNTS:
+            if getattr(self, name) < 0:
+                raise InputError(f"{name}={getattr(self, name)!r}: must be 0 or more.")
         if self.num_epochs < 1 and self.max_step < 1:
             raise InputError(f"num_epochs={self.num_epochs!r} trains indefinitely; set max_step, or num_epochs=1.")
 
@@ -77,6 +90,10 @@ class ElasticDLOptions:
         """
         config: Mapping[str, Any] = fn_args.custom_config or {}
         values = {field.name: config[field.name] for field in dataclasses.fields(cls) if field.name in config}
+        for name in config.keys() - values:
+            near = nearest(name, cls.__dataclass_fields__)
+            if near is not None and is_misspelling(name, near):
+                raise InputError(f"custom_config: ElasticDL has no flag {name!r}. Did you mean {near!r}?")
         for name, value in values.items():
             kind = int if cls.__dataclass_fields__[name].type == "int" else (str, dict)
             if not isinstance(value, kind) or isinstance(value, bool):

@@ -114,9 +114,20 @@ class Parts:
         return result
 
     def loss(self, labels: Tensors, predictions: Tensors) -> tf.Tensor:
-        """Calls the file's loss function with its arguments in the order of its parameters."""
+        """Calls the file's loss function with its arguments in the order of its parameters.
+
+        Raises:
+          ModuleError: When it returns None.
+        """
         function = self._function("loss")
-        return function(labels, predictions) if labels_first(function) else function(predictions, labels)
+        arguments = (labels, predictions) if labels_first(function) else (predictions, labels)
+        result: tf.Tensor | None = function(*arguments)
+        if result is None:
+            raise ModuleError(
+                f"{self._name_in_file(self.options.loss)} returned None. Return the loss, a number or one per record; "
+                "a return statement may be missing."
+            )
+        return result
 
     def optimizer(self) -> tf.keras.optimizers.Optimizer:
         """Returns the optimizer: the result of its function or class, or the module's instance."""
@@ -182,7 +193,7 @@ class Parts:
         return f"{self.module.__file__}: {name}"
 
     def _missing(self, name: str, part: str) -> ModuleError:
-        own = [key for key in vars(self.module) if not key.startswith("_")]
+        own = [key for key, value in vars(self.module).items() if callable(value) and not key.startswith("_")]
         return ModuleError(
             f"The model file {self.module.__file__} has no {part}: it does not define {name!r}."
             f"{did_you_mean(name, own)} Write {_EXAMPLES[part]} or select another name."

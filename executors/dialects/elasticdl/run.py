@@ -18,9 +18,11 @@ from ...distributed.tf_config import PS, ClusterTask, task_from_environment
 from ...engines.strategies import strategy
 from ...errors import InputError, ModuleError
 from ...fn_args import FnArgs
+from ...inputs.parse_errors import track_feed
 from ...inputs.readers.custom_reader import open_custom
 from ...inputs.readers.open_records import open_records
-from ...inputs.readers.reader_params import parse_reader_params
+from ...inputs.readers.reader_params import CSV, parse_reader_params
+from ...inputs.readers.record_search import describe_failure, lines_note
 from ...inputs.readers.records import Records
 from ...runtime.logs.exceptions import add_note
 from ...saved_models.export_rehearsal import rehearsal
@@ -95,7 +97,9 @@ def _train(
         return _batched(dataset.skip(skip) if skip else dataset, size)
 
     with workers.scope():
-        job = _job(parts, _batches(parts, records, TRAINING))  # a separate dataset, since iterating changes the order
+        job = _job(
+            parts, _batches(parts, records, TRAINING), records
+        )  # a separate dataset, since iterating changes the order
         optimizer = parts.optimizer()
         job.compile(optimizer=optimizer)
         if pool and hasattr(optimizer, "build"):
@@ -154,7 +158,7 @@ def _local_model(parts: Parts, records: Records) -> tf.keras.Model:
     With parameter servers, the variables of the trained model are on the servers and may be partitioned.
     """
     model = parts.model()
-    build(model, features_of(_first(_batches(parts, records, TRAINING))))
+    build(model, features_of(_first(_batches(parts, records, TRAINING), records)))
     return model
 
 
@@ -176,7 +180,7 @@ def evaluate(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dic
     records = _records(parts, parts.options.validation_data or fn_args.eval_files, "validation_data")
     with records.reraising():
         validation = _batches(parts, records, EVALUATION)
-        job = _job(parts, validation)
+        job = _job(parts, validation, records)
         job.compile()
         load_weights(job.inner, parts.options.checkpoint_dir_for_init)
         values = job.evaluate(validation, verbose=0, return_dict=True)
@@ -202,7 +206,7 @@ def predict(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict
     data = _batches(parts, records, PREDICTION)
     model = parts.model()
     with records.reraising():
-        build(model, features_of(_first(data)))
+        build(model, features_of(_first(data, records)))
     load_weights(model, options.checkpoint_dir_for_init)
     with (
         records.reraising(),
@@ -240,7 +244,17 @@ def _batches(parts: Parts, records: Records, mode: str, size: int = 0) -> tf.dat
 
 def _feed_records(parts: Parts, records: Records, mode: str) -> tf.data.Dataset:
     """Returns the unbatched dataset that `feed` returns for the records."""
-    dataset = parts.feed(records.dataset(), mode, records.metadata)
+
+    def feed(dataset: tf.data.Dataset) -> tf.data.Dataset:
+        try:
+            return parts.feed(dataset, mode, records.metadata)
+        except Exception as error:
+            if note := lines_note(records):
+                add_note(error, note)
+            raise
+
+    track_feed(f"{mode}: {records.origin}", lambda: describe_failure(records, feed))
+    dataset = feed(records.dataset())
     if mode != PREDICTION and not (isinstance(dataset.element_spec, tuple) and len(dataset.element_spec) == 2):
         raise ModuleError(
             f"{parts.module.__file__}: feed must return (features, labels) in {mode}; it returned "
@@ -259,9 +273,9 @@ def _batched(dataset: tf.data.Dataset, size: int) -> tf.data.Dataset:
     return dataset.batch(size).prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
-def _job(parts: Parts, data: tf.data.Dataset) -> Job:
+def _job(parts: Parts, data: tf.data.Dataset, records: Records) -> Job:
     """Builds the model and its metrics with one batch of data, eagerly, for readable errors."""
-    features, labels = _first(data)
+    features, labels = _first(data, records)
     model = parts.model()
     outputs = build(model, features)
     try:
@@ -273,10 +287,10 @@ def _job(parts: Parts, data: tf.data.Dataset) -> Job:
     return Job(model, parts, metrics)
 
 
-def _first(data: tf.data.Dataset) -> Any:
+def _first(data: tf.data.Dataset, records: Records) -> Any:
     batch = next(iter(data.take(1)), None)
     if batch is None:
-        raise InputError("The data contain no records.")
+        raise InputError(f"{records.origin}: there are no records{' below the header' * (records.kind == CSV)}.")
     return batch
 
 

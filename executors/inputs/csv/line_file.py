@@ -206,7 +206,8 @@ def _copy(file: BinaryFile) -> IO[bytes]:
 
 def _missing_file_message(path: str) -> str:
     folder, name = file_io.parent(path), os.path.basename(path)
-    beside = file_io.listdir(folder) if file_io.isdir(folder) else []
+    entries = file_io.listdir(folder) if file_io.isdir(folder) else []
+    beside = [entry for entry in entries if not file_io.isdir(os.path.join(folder, entry))]
     return (
         f"{path}: there is no such file.{did_you_mean(name, beside)} Relative paths are resolved against {os.getcwd()}."
     )

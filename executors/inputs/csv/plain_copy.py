@@ -24,6 +24,7 @@ from ...errors import InputError
 from ...runtime.files import file_io
 from ..message_text import join_names
 from .file_format import SEPARATORS, WITH_COMMAS, WITH_POINTS, CsvFormat, detect_format, rows_in
+from .rows import count_problem
 
 _ENDINGS = (".csv.gz", ".tsv", ".tsv.gz", ".tab")
 _MANIFEST = ".sources.json"
@@ -245,8 +246,7 @@ def _scan_columns(path: str, rows: Iterator[list[str]], width: int) -> tuple[lis
     lines = 0
     for number, row in enumerate(rows, 1):
         if len(row) != width:
-            what = f"it has {len(row)} values, but the header has {width} columns"
-            raise InputError(f"{path}, row {number}: {what}.")
+            raise InputError(f"{path}, row {number}: {count_problem(len(row), width)}. Correct the row, or remove it.")
         for place, column in open_to:
             column.see(row[place])
         if number % 1000 == 1:

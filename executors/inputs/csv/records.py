@@ -29,7 +29,8 @@ from ..bad_records import policy
 from ..message_text import closest_names, short_repr
 from ..readers.reader_params import CSV
 from ..readers.record_files import GZIP_ERRORS, is_gzipped
-from .rows import BYTE_ORDER_MARK, RowError, whole_rows
+from .rows import BYTE_ORDER_MARK, RowError, count_problem, whole_rows
+from .separators import other_separator
 
 _VALUES_AT_ONCE = 1 << 18  # limits memory: a short Python string takes ten times its size in the file
 _MAX_COLUMNS = 1 << 20  # Arrow counts the values of 512 rows in a 32-bit integer
@@ -101,14 +102,20 @@ def check_columns(origin: str, columns: Sequence[str], there: Sequence[str]) -> 
     counts = collections.Counter(there)
     for name in columns:
         if not counts[name]:
+            separator = _separator_hint(there)
+            near = "" if separator else did_you_mean(name, there)
             raise InputError(
-                f"{origin}: there is no column {name!r}.{did_you_mean(name, there)} It has "
-                f"{closest_names(there, near=name)}."
+                f"{origin}: there is no column {name!r}.{near} It has {closest_names(there, near=name)}.{separator}"
             )
         if counts[name] > 1:
             raise InputError(
                 f"{origin}: {counts[name]} columns are named {short_repr(name)}; column names must be unique."
             )
+
+
+def _separator_hint(names: Sequence[str]) -> str:
+    sep = other_separator(names)
+    return f" Its values are separated by {sep!r}: set sep={sep!r} in --data_reader_params." if sep else ""
 
 
 class _WrongRowHandler:
@@ -126,8 +133,7 @@ class _WrongRowHandler:
 
     def __call__(self, number: int, row: bytes, count: int) -> None:
         place = f"row {number} (counting the header)"
-        values = "1 value" if count == 1 else f"{count} values"
-        problem = f"it has {values}, but the header has {self._columns} columns"
+        problem = count_problem(count, self._columns)
         if self._bad is None:
             hint = " Correct the row, or pass --on-bad-records=skip:N to skip up to N such rows."
             raise InputError(f"{self._path}: {place}: {problem}. The row is {short_repr(row)}.{hint}")

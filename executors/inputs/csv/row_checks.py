@@ -31,8 +31,8 @@ from .delimited import (
     check_format,
     parsed_values,
 )
+from .separators import USUAL
 
-_USUAL_DELIMS = (",", "\t", ";", "|")
 _ROWS_AT_ONCE = 1024
 _WHOLE = re.compile(rb"\s*[+-]?\d+\s*")
 _DIGITS = 40  # more digits than any supported integer type has
@@ -233,7 +233,7 @@ def _split_exactly(row: bytes, fields: Sequence[Field], delim: str) -> list[byte
     names = f"{len(fields)} columns are expected ({join_names([field.name for field in fields])})"
     if not found:
         raise ValueError(f"it is empty, but {names}")
-    others = [other for other in _USUAL_DELIMS if other != delim and _separates(row, other, len(fields))]
+    others = [other for other in USUAL if other != delim and _separates(row, other, len(fields))]
     hint = "".join(f"; with the delimiter {other!r} there would be {len(fields)}" for other in others)
     number = "1 field" if len(found) == 1 else f"{len(found)} fields"
     raise ValueError(f"it has {number} separated by {delim!r}, but {names}{hint}")

@@ -31,6 +31,11 @@ _QUOTE, _LINE_END, _CARRIAGE_RETURN = b'"\n\r'
 _PART_BYTES = 1 << 15
 
 
+def count_problem(count: int, columns: int) -> str:
+    """Returns "it has 1 value, but the header has 3 columns", for messages on a row."""
+    return f"it has {'1 value' if count == 1 else f'{count} values'}, but the header has {columns} columns"
+
+
 class RowError(ValueError):
     """A row has an unclosed quote or is too large; `number` is the row's number, the header being 1."""
 

@@ -13,8 +13,8 @@ Usage:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
@@ -23,10 +23,7 @@ from ..csv.delimited import MAX_COLUMNS
 from ..csv.records import check_columns
 from ..message_text import shorten
 from .arrow_file import ArrowFile
-from .files import opened_parquet, row_batches
-
-if TYPE_CHECKING:
-    import numpy as np
+from .files import opened_parquet, place_of_row, place_of_uncastable, row_batches
 
 _ROWS_READ_AT_ONCE = 4096
 
@@ -72,8 +69,10 @@ def parquet_blocks(
         with ArrowFile(path, "rb") as file:
             parquet = opened_parquet(path, file)
             check_columns(path, list(signature), parquet.schema_arrow.names)
+            first = 0
             for batch in row_batches(path, parquet, _ROWS_READ_AT_ONCE, list(signature)):
-                yield {name: _tensor(path, name, batch.column(name), spec) for name, spec in signature.items()}
+                yield {name: _tensor(path, name, batch.column(name), spec, first) for name, spec in signature.items()}
+                first += batch.num_rows
 
 
 def _spec(path: str, field: pa.Field) -> tf.TensorSpec | tf.RaggedTensorSpec:
@@ -99,33 +98,39 @@ def _tensor_type(arrow: pa.DataType) -> tf.DType | None:
     return None
 
 
-def _tensor(path: str, name: str, column: pa.Array, spec: tf.TypeSpec) -> np.ndarray | tf.RaggedTensor:
-    if isinstance(spec, tf.RaggedTensorSpec):
-        if column.null_count:
-            raise _missing_value_error(path, name)
-        splits = column.offsets.to_numpy().astype("int64")
-        return tf.RaggedTensor.from_row_splits(_values(path, name, column.flatten(), spec.dtype), splits - splits[0])
-    return _values(path, name, column, spec.dtype)
+def _tensor(path: str, name: str, column: pa.Array, spec: tf.TypeSpec, first: int) -> np.ndarray | tf.RaggedTensor:
+    if not isinstance(spec, tf.RaggedTensorSpec):
+        return _values(path, name, column, spec.dtype, first)
+    if column.null_count:
+        raise _missing_value_error(path, name, column, first)
+    splits = column.offsets.to_numpy().astype("int64")
+    values = _values(path, name, column.flatten(), spec.dtype, None)
+    return tf.RaggedTensor.from_row_splits(values, splits - splits[0])
 
 
-def _values(path: str, name: str, column: pa.Array, kind: tf.DType) -> np.ndarray:
+def _values(path: str, name: str, column: pa.Array, kind: tf.DType, first: int | None) -> np.ndarray:
+    """Casts values; `first` is the number of the first value's row, or None for values in lists."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    wanted = pa.large_binary() if kind == tf.string else pa.from_numpy_dtype(kind.as_numpy_dtype)
     try:
-        column = column.cast(pa.large_binary() if kind == tf.string else pa.from_numpy_dtype(kind.as_numpy_dtype))
+        column = column.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        where = path if first is None else place_of_uncastable(path, column, first, lambda some: some.cast(wanted))
         what = f"column {name!r} is {column.type}, but {kind.name} in the first file: {shorten(str(error))}"
-        raise InputError(f"{path}: {what}") from None  # Arrow's message quotes a value without truncation
+        raise InputError(f"{where}: {what}") from None  # Arrow's message quotes a value without truncation
     if column.null_count and not kind.is_floating:
         if kind != tf.string:
-            raise _missing_value_error(path, name)
+            raise _missing_value_error(path, name, column, first)
         column = column.fill_null(b"")
     values: np.ndarray = column.to_numpy(zero_copy_only=False)
     return values
 
 
-def _missing_value_error(path: str, name: str) -> InputError:
-    return InputError(f"{path}: column {name!r} has rows without a value. Fill them, or omit it from columns=[…].")
+def _missing_value_error(path: str, name: str, column: pa.Array, first: int | None) -> InputError:
+    where = path if first is None else place_of_row(path, first + int(np.argmax(np.asarray(column.is_null()))))
+    what = f"column {name!r} has {'lists with missing values' if first is None else 'no value'}"
+    return InputError(f"{where}: {what}. Fill such rows, or omit the column from columns=[…].")
 
 
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)

@@ -21,7 +21,7 @@ import pyarrow as pa
 from ..cache.whole_batches import whole_batches
 from ..message_text import shorten
 from .arrow_file import ArrowFile
-from .files import opened_parquet, require_columns, row_batches
+from .files import opened_parquet, place_of_uncastable, require_columns, row_batches
 
 if TYPE_CHECKING:
     from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
@@ -136,25 +136,36 @@ def _tables(path: str, schema: pa.Schema | None) -> Iterator[pa.Table]:
         names = found if schema is None else schema.names
         require_columns(path, names, found, ValueError)
         units = _UNITS_AT_ONCE if file.size() <= _NARROW * parquet.metadata.num_rows else 1
+        first = 0
         for batch in row_batches(path, parquet, units * _UNIT, names):
-            columns = [_plain(path, name, batch.column(name), schema) for name in names]
+            columns = [_plain(path, name, batch.column(name), schema, first) for name in names]
             yield pa.table(columns, names)
+            first += batch.num_rows
 
 
-def _plain(path: str, name: str, column: pa.Array, schema: pa.Schema | None) -> pa.Array:
-    """Casts a column to scalars or lists of the schema's type; in a file it may be narrower, or have only nulls."""
+def _plain(path: str, name: str, column: pa.Array, schema: pa.Schema | None, first: int) -> pa.Array:
+    """Casts a column to scalars or lists of the schema's type; in a file it may be narrower, or have only nulls.
+
+    `first` is the number of the column's first row in the file, for messages.
+    """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if schema is None:
         return column
     wanted = schema.field(name).type
+    kind = column.type
+    if pa.types.is_fixed_size_list(kind):
+        column = _lists(column)
+
+    def cast(values: pa.Array) -> pa.Array:
+        return values.cast(wanted if _is_list(values.type) else wanted.value_type)
+
     try:
-        if pa.types.is_fixed_size_list(column.type):
-            column = _lists(column)
-        column = column.cast(wanted if _is_list(column.type) else wanted.value_type)
+        column = cast(column)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        where = place_of_uncastable(path, column, first, cast)
         what = f"which cannot be converted to the schema's {wanted.value_type}: {shorten(str(error))}"
-        raise ValueError(f"{path}: column {name!r} is {column.type}, {what}") from None  # Arrow's message is not cut
+        raise ValueError(f"{where}: column {name!r} is {kind}, {what}") from None  # Arrow's message is not cut
     if _is_list(column.type) and not pa.types.is_floating(wanted.value_type) and column.flatten().null_count:
         raise ValueError(
             f"{path}: column {name!r} has lists with missing values, which only floats can represent, as NaN."

@@ -9,6 +9,7 @@ Usage:
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,8 @@ def open_records(origin: str | Sequence[str], reader_params: Mapping[str, object
         kind, files = kind_of(files, by_columns)
     elif kind == CSV and not by_columns:
         kind = TEXT
-    return _OPENERS[kind](", ".join(origins), files, params)
+    opened = _OPENERS[kind](", ".join(origins), files, params)
+    return dataclasses.replace(opened, files=files, of_file=lambda path: _OPENERS[kind](path, [path], params).dataset())
 
 
 def _names_table(origins: Sequence[str]) -> bool:

@@ -91,6 +91,8 @@ class Records:
       make_dataset: Returns a dataset of the records of the given shards, or of all records for None.
       make_shards: Returns the shards; None if shards are not supported.
       errors: Keeps exceptions of the Python code that reads the records.
+      files: The files, in the order of the records; () if they are unknown.
+      of_file: Returns the records of one of the files.
     """
 
     origin: str
@@ -99,6 +101,8 @@ class Records:
     make_dataset: Callable[[Sequence[Shard] | None], tf.data.Dataset]
     make_shards: Callable[[], list[Shard]] | None = None
     errors: ReaderErrors = dataclasses.field(default_factory=ReaderErrors)
+    files: Sequence[str] = ()
+    of_file: Callable[[str], tf.data.Dataset] | None = None
 
     def dataset(self, shards: Sequence[Shard] | None = None) -> tf.data.Dataset:
         """Returns an unbatched dataset of the records.

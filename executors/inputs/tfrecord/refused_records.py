@@ -8,13 +8,19 @@ Usage:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
-from ...errors import InputError
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+
+from ...errors import InputError, did_you_mean
 from ...runtime.logs.exceptions import one_line_message
 from ..message_text import shorten
 from .framing import Frame, frames, place_of
 from .scan import REFUSALS, Accepts, blocks
+
+_MISSING = re.compile(r"Feature: (.+?) \(data type: \w+\) is required but could not be found")
 
 
 def first_refused(paths: Iterable[str], accepts: Accepts) -> InputError | None:
@@ -33,10 +39,23 @@ def first_refused(paths: Iterable[str], accepts: Accepts) -> InputError | None:
             if found is not None:
                 frame, problem = found
                 return InputError(
-                    f"{path}: the record at byte {place_of(frame.number, frame.offset)}, cannot be parsed: {problem} "
-                    "Write it again, or pass --on-bad-records=skip:N to skip up to N such records."
+                    f"{path}: the record at byte {place_of(frame.number, frame.offset)}, cannot be parsed: {problem}"
+                    f"{_hint(problem, frame.record or b'')} Write it again, or pass --on-bad-records=skip:N to skip up "
+                    "to N such records."
                 )
     return None
+
+
+def _hint(problem: str, record: bytes) -> str:
+    """Returns " Did you mean 'fare'?" if the record lacks a required feature and has one with a similar name."""
+    missing = _MISSING.search(problem)
+    if not missing:
+        return ""
+    try:
+        names = tf.train.Example.FromString(record).features.feature
+    except DecodeError:
+        return ""
+    return did_you_mean(missing.group(1), sorted(names))
 
 
 def _first_of(block: Sequence[Frame], accepts: Accepts) -> tuple[Frame, str] | None:

@@ -36,6 +36,13 @@ _NOISE = ("Graph execution error", "Detected at node", "Node:", "<stack traces",
 _NODE = re.compile(rb"\{\{(?:function_)?node ")
 _OPERATION = re.compile(r"\{\{function_node \S+\}\} ?| \[Op:\w+\].*")
 
+# Messages of Keras, TensorFlow and tf.estimator for None instead of a tensor, none of which names the function.
+NONE_PATTERN = r"None values not supported|convert a value \(None\)|Missing loss\."
+NONE_REMEDY = (
+    "A function returned None instead of a tensor: a loss, a metric, a model or a map function may lack its return "
+    "statement."
+)
+
 
 class Described(TypedDict):
     """An exception as JSON values.
@@ -260,6 +267,11 @@ def add_note(error: BaseException, note: str) -> None:
         error.__notes__ = [note]  # type: ignore[attr-defined]
     elif note not in notes:
         notes.append(note)
+
+
+def none_hint(error: BaseException) -> str:
+    """Returns advice if an error means that a function returned None; "" for other errors."""
+    return NONE_REMEDY if isinstance(error, (TypeError, ValueError)) and re.search(NONE_PATTERN, str(error)) else ""
 
 
 def one_line_message(error: BaseException) -> str:

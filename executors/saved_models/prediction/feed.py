@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,7 @@ from ...inputs.csv.columns import (
     to_tf_examples,
     typed_columns,
 )
+from ...inputs.csv.separators import other_separator
 from ...inputs.example_files import TF_RECORD, Batch, ExampleFile, batches
 from ...inputs.message_text import closest_names
 from ..input_names import feature_for
@@ -90,11 +91,18 @@ def _named(signature: ServingSignature, batch: Batch) -> dict[str, np.ndarray]:
         if feature not in columns:
             raise InputError(
                 f"{batch.where(0)}: no feature {name!r}, which the signature {signature.name!r} takes; available "
-                f"features: {closest_names(sorted(there), near=name) or 'none'}.{did_you_mean(name, there)}"
+                f"features: {closest_names(sorted(there), near=name) or 'none'}."
+                f"{separator_hint(there) or did_you_mean(name, there)}"
             )
     return {
         name: _array(batch, features[name], columns[features[name]], spec) for name, spec in signature.inputs.items()
     }
+
+
+def separator_hint(names: Collection[str]) -> str:
+    """Returns " Its values are separated by ';'; separate them by commas." if a header was not split; else ""."""
+    sep = other_separator(names)
+    return f" Its values are separated by {sep!r}; separate them by commas." if sep else ""
 
 
 def _array(batch: Batch, name: str, column: pa.ListArray, spec: tf.TensorSpec) -> np.ndarray:

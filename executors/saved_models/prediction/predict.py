@@ -20,12 +20,12 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from ...errors import InputError
+from ...errors import InputError, did_you_mean
 from ...inputs.example_files import Batch, batches
-from ...inputs.message_text import join_names
+from ...inputs.message_text import closest_names, join_names
 from ...runtime.logs.exceptions import one_line_message
 from . import files
-from .feed import Feed, feed_for, named_feed, record_feed
+from .feed import Feed, feed_for, named_feed, record_feed, separator_hint
 from .request import PredictionRequest
 from .signature import ServingSignature, load_signature
 
@@ -124,28 +124,34 @@ def _padded(inputs: Mapping[str, np.ndarray], size: int) -> dict[str, np.ndarray
     return {name: value[np.minimum(np.arange(size), len(value) - 1)] for name, value in inputs.items()}
 
 
-def _missing(signature: ServingSignature, batch: Batch) -> list[str]:
-    """Returns the features that a signature of serialized examples requires and the first example lacks."""
+def _missing(signature: ServingSignature, batch: Batch) -> tuple[list[str], set[str]]:
+    """Returns the features that a signature of serialized examples requires and the first example lacks.
+
+    Also returns the features that it has. Both are empty for signatures and records of other kinds.
+    """
     if signature.record_input is None:
-        return []
+        return [], set()
     known = set(batch.columns)
     if batch.records:
         try:
             known = set(tf.train.Example.FromString(batch.records[0]).features.feature)
         except DecodeError:  # a record of another kind
-            return []
-    return sorted(signature.required - known)
+            return [], set()
+    return sorted(signature.required - known), known
 
 
 def _failed(
     signature: ServingSignature, inputs: Mapping[str, np.ndarray], batch: Batch, error: Exception
 ) -> InputError:
     """Returns an error that names the first row on which the signature fails on its own, else the range of rows."""
-    if missing := _missing(signature, batch):
+    missing, known = _missing(signature, batch)
+    if missing:
+        hint = separator_hint(known) or did_you_mean(missing[0], sorted(known - signature.required))
         return InputError(
-            f"{batch.where(0)}: no feature {join_names(missing)}, which the signature {signature.name!r} requires. If "
-            "the model takes transformed examples, pass Transform's output (transformed_examples), or export a "
-            "signature that transforms raw examples."
+            f"{batch.where(0)}: no feature {join_names(missing)}, which the signature {signature.name!r} requires; "
+            f"available features: {closest_names(sorted(known)) or 'none'}.{hint} If the model takes transformed "
+            "examples, pass Transform's output (transformed_examples), or export a signature that transforms raw "
+            "examples."
         )
     where = f"{batch.where(0)} to {batch.first + batch.size - 1}" if batch.size > 1 else batch.where(0)
     for index in range(batch.size if signature.batch_size is None else 0):

@@ -347,7 +347,7 @@ def test_all_records_without_a_label(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.tfrecord"
     with tf.io.TFRecordWriter(str(path)) as writer:
         writer.write(example({"x": 1.0, "s": b"a", "yy": 1}))
-    with pytest.raises(InputError, match=r"a\.tfrecord have no value for the label 'y'.* Did you mean 'yy'\?"):
+    with pytest.raises(InputError, match=r"a\.tfrecord have no value for the label 'y'; they have s, x, yy\."):
         dlrover(str(path))
     with pytest.raises(InputError, match=r"a\.tfrecord: the record at byte 0, record 1, cannot be parsed: .*y "):
         tensors(TF_EXAMPLE)(str(path))

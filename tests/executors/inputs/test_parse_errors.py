@@ -63,3 +63,14 @@ def test_a_file_that_was_damaged_since_is_reported_as_well(tmp_path: pathlib.Pat
         pathlib.Path(good).write_bytes(b"x" * 100)
         found = list(locate_bad_records(error))
     assert [line.partition(" ")[0].rstrip(":") for line in found] == [good, bad]
+
+
+def test_a_misspelled_feature_is_named_with_the_one_in_the_record(tmp_path: pathlib.Path) -> None:
+    path = str(tmp_path / "a")
+    with tf.io.TFRecordWriter(path) as writer:
+        feature = tf.train.Feature(float_list=tf.train.FloatList(value=[1.0]))
+        writer.write(tf.train.Example(features=tf.train.Features(feature={"X": feature})).SerializeToString())
+    with tracking_parsers():
+        (found,) = locate_bad_records(refused(path))
+    assert "record 1, cannot be parsed: " in found
+    assert "Did you mean 'X'?" in found

@@ -318,8 +318,8 @@ def test_a_missing_dotted_module_error_names_the_missing_part(
     (tmp_path / "project" / "trainers").mkdir()
     (tmp_path / "project" / "trainers" / "taxi.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ModuleError, match=r"no 'tain' in project. Did you mean 'trainers'\?"):
-        find_source("project.tain.taxi", scratch)
+    with pytest.raises(ModuleError, match=r"no 'trainer' in project. Did you mean 'trainers'\?"):
+        find_source("project.trainer.taxi", scratch)
     with pytest.raises(ModuleError, match=r"no 'no_such_package' in the folders on sys\.path"):
         find_source("no_such_package.trainer", scratch)
     with pytest.raises(ModuleError, match="not a module's name"):

@@ -353,11 +353,24 @@ def test_csv_columns_are_typed_by_all_rows_and_show_their_missing_values(tmp_pat
     rows = [f"{number},{number},,word" for number in range(3000)]
     rows[2000] = "0,0.5,7,"  # a fraction, the first value of a column, and a missing value in another
     (tmp_path / "data.csv").write_text("\n".join(["whole,number,rare,text", *rows]) + "\n")
-    records, total = raw_csv.csv_examples([str(tmp_path / "data.csv")])
+    records, total, warnings = raw_csv.csv_examples([str(tmp_path / "data.csv")])
     facts = facts_of(records)
     assert (len(records), total) == (601, 3000)
     assert {name: fact.kind for name, fact in facts.items()} == {
         "whole": "INT", "number": "FLOAT", "rare": "INT", "text": "BYTES",
     }  # fmt: skip
+    assert warnings == []
     assert facts["rare"].examples == 1
     assert facts["text"].examples == 600
+
+
+def test_a_text_in_a_csv_column_of_numbers_is_reported_with_its_line(tmp_path: pathlib.Path) -> None:
+    rows = [f"{number},{'ab'[number % 2]}{number % 7},{number}" for number in range(600)]
+    rows[500], rows[550] = "old,a1,1", "n/a,b1,"
+    (tmp_path / "data.csv").write_text("\n".join(["age,code,size", *rows]) + "\n")
+    records, _, warnings = raw_csv.csv_examples([str(tmp_path / "data.csv")])
+    assert facts_of(records)["age"].kind == "BYTES"
+    [warning] = warnings
+    assert warning.startswith(
+        f"{tmp_path}/data.csv, line 502 (and 1 more): the column 'age' is 'old', but 598 of its 600 "
+    )

@@ -345,12 +345,12 @@ def test_a_missing_module_is_reported_with_the_nearest_name(iris: Any) -> None:
 
 def test_an_attribute_that_nothing_reads_is_a_warning(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "conf.py"
-    path.write_text((MODULES / "linear_dlrover.py").read_text().replace("log_steps = 50", "log_step = 50"))
+    path.write_text((MODULES / "linear_dlrover.py").read_text().replace("log_steps = 50", "log_min_secs = 50"))
     report = check(CheckRequest(str(path), FnArgs(train_files=[], eval_files=[])))
     assert report.passed
     verdict = report.get("signatures")
     assert verdict.status == WARNING
-    assert "'log_step' is not used. Did you mean 'log_steps'?" in verdict.text
+    assert "the setting 'log_min_secs' is not used, unless the model reads it." in verdict.text
     assert report.get("estimate").details["steps"] == 300
 
 

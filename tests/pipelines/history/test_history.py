@@ -78,7 +78,7 @@ def test_the_best_come_first(root: str) -> None:
     with pytest.raises(
         InputError, match=r"no run has this metric\. Did you mean 'auc'\? Available metrics: auc, loss\."
     ):
-        sorted_by(runs, "aug")
+        sorted_by(runs, "acu")
 
 
 @pytest.mark.parametrize(

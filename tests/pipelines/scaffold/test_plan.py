@@ -243,12 +243,17 @@ REFUSED = {
     "semicolons": ("a;b\n1;2\n", {}, "are the columns separated by commas?"),
     "numbers_for_names": ("1.5,2,3\n4,5,6\n", {}, "its first line must name the columns; it holds 1.5, 2, 3"),
     "name_twice": ("a,a\n1,2\n", {}, "each once"),
-    "too_few_values": ("a,b\n1,2\n3\n", {}, "row 2: it has 1 values, but the header has 2 columns"),
+    "too_few_values": ("a,b\n1,2\n3\n", {}, "row 2: it has 1 value, but the header has 2 columns"),
     "misspelled_label": ("tips,fare\n1,2\n", {"label": "tip"}, "Did you mean 'tips'?"),
     "label_missing": ("x,y\n1,2\n3,\n5,6\n", {}, "missing in 1 of 3 rows, first in row 2"),
     "label_constant": ("x,y\n1,2\n3,2\n", {}, "is 2 in every row: there is nothing to learn"),
     "label_empty": ("x,y\n1,\n3,\n", {}, "cannot be learned: it has no values"),
     "text_for_regression": ("x,y\n1,a\n3,b\n", {"task": "regression"}, "--task regression: the label 'y' is text"),
+    "text_among_numbers": (
+        "x,y\n" + "".join(f"{row},{row}.5\n" for row in range(30)) + "1,n/a\n",
+        {"task": "regression"},
+        "data.csv, row 31 after the header: the label 'y' is 'n/a', but most labels are numbers. Correct or remove",
+    ),
     "three_for_binary": ("x,y\n1,a\n3,b\n4,c\n", {"task": "binary"}, "has 3 values; use --task multiclass"),
     "nothing_to_learn_from": (
         "x,y\n1,a\n1,b\n",
@@ -256,6 +261,12 @@ REFUSED = {
         "no columns are left to predict 'y' from. x is left out: constant",
     ),
 }
+
+
+def test_a_text_among_class_ids_is_a_class_with_a_warning(table: Write) -> None:
+    plan = plan_of(table({"x": lambda row: row % 11 / 2, "y": lambda row: "n/a" if row == 40 else row % 3}))
+    assert plan.label.classes == ("0", "1", "2", "n/a")
+    assert "row 41 after the header: the label 'y' is 'n/a', but most labels are numbers" in plan.label.warning
 
 
 @pytest.mark.parametrize("case", REFUSED)

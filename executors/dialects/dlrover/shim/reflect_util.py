@@ -33,7 +33,7 @@ def get_class(module_class: str) -> Any:
     try:
         return getattr(module, content)
     except AttributeError as error:
-        known = [key for key in vars(module) if not key.startswith("_")]
+        known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         raise ModuleError(
             f"{module_class}: {module.__file__} has no {content!r}.{did_you_mean(content, known)}"
         ) from error

@@ -90,6 +90,7 @@ def written(name, text):
 GOOD = "".join(f"{i},{2 * i}\\n" for i in range(30))
 SHORT = written("short.csv", "x,y\\n" + GOOD + "7\\n" + GOOD)
 WORD = written("word.csv", "x,y\\n" + GOOD + "seven,14\\n")
+HEADER = written("header.csv", "x,y\\n")
 TABS = written("tabs.csv", "x\\ty\\n1\\t2\\n")
 CASES = {
     "good": {},
@@ -103,6 +104,7 @@ CASES = {
     "too few fields": {"reader": FileReader(SHORT)},
     "not a number": {"reader": FileReader(WORD)},
     "another delimiter": {"reader": FileReader(TABS)},
+    "header only": {"reader": FileReader(HEADER)},
     "never counts": {"reader": NeverCounts("table")},
     "empty": {"reader": Empty("table")},
     "fewer rows": {"reader": Short("table")},
@@ -155,6 +157,7 @@ SAID = {
     "too few fields": ("InputError", "short.csv, row 31 after the header"),
     "not a number": ("InputError", "word.csv, row 31 after the header"),
     "another delimiter": ("InputError", "tabs.csv, row 1 after the header"),
+    "header only": ("InputError", "header.csv has no rows below the header"),
     "never counts": ("InputError", "NeverCounts"),
     "empty": ("InputError", "Empty"),
     "fewer rows": ("RowsError", "Short.read_data_by_index_range(0, 40) returned 39 rows; it must return 40"),

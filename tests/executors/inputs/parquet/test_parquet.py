@@ -149,7 +149,7 @@ def test_a_column_of_another_type_is_named_with_its_file(tmp_path: pathlib.Path)
     batches = datasets.record_batches([f"{tmp_path}/*"], options(1), schema_of('feature { name: "id" type: INT }'))
 
     with pytest.raises(
-        ValueError, match=r"x\.parquet: column 'id' is double, which cannot be converted to the schema's int64"
+        ValueError, match=r"x\.parquet, row 1: column 'id' is double, which cannot be converted to the schema's int64"
     ):
         next(batches)
     with pytest.raises(

@@ -289,7 +289,9 @@ def test_parquet_yields_selected_columns(tmp_path: pathlib.Path) -> None:
 def test_a_missing_number_in_parquet_is_reported(tmp_path: pathlib.Path) -> None:
     pq.write_table(pa.table({"a": [1, None]}), tmp_path / "a.parquet")
 
-    with pytest.raises(InputError, match="column 'a' has rows without a value"):
+    with pytest.raises(
+        InputError, match=r"a\.parquet, row 2: column 'a' has no value\. Fill such rows, or omit the column"
+    ):
         values(open_records(str(tmp_path / "a.parquet")))
 
 
