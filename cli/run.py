@@ -42,7 +42,7 @@ _UNCHECKED = (
 )
 @metadata_flag
 @click.option(
-    "--check/--no-check", default=True, show_default=True, help="Check module and data during the first steps, as `check` does."
+    "--check/--no-check", default=True, show_default=True, help="Check module and data meanwhile, as `check` does."
 )
 def run(check: bool, **flags: object) -> None:
     """Runs a pipeline on this machine, from data to a pushed model.

@@ -12,6 +12,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from ..errors import InputError
+from ..inputs.csv.value_types import FLOAT, INT, TEXT, type_of
 from ..inputs.message_text import join_names, short_repr
 from ..inputs.readers.record_files import check_text
 from ..runtime.files import file_io
@@ -19,8 +20,6 @@ from ..runtime.files import file_io
 _MAX_ROWS = 100_000  # maximum number of rows read
 _FIRST, _RANDOM = 400, 200  # rows in the sample: the first, and random later ones
 _MIN_ROWS = 3  # minimum number of rows with a value of each column, and of rows without one, if there are as many
-_KINDS = (int, float, str)
-_INT_BITS = 63  # of an int64, without the sign
 _MOSTLY_NUMBERS = 0.8  # share of numbers, from which other values of a column are reported
 
 
@@ -77,7 +76,7 @@ class _Numbers:
         return self.others <= max(self.numbers, _FIRST)
 
     def see(self, kind: int, value: str, place: str) -> None:
-        if _KINDS[kind] is not str:
+        if kind != TEXT:
             self.numbers += 1
             return
         self.others += 1
@@ -102,7 +101,7 @@ class _Table:
     def __init__(self, header: list[str]) -> None:
         self.header = header
         self.count = 0
-        self._kinds = [0] * len(header)  # indices into _KINDS
+        self._kinds = [INT] * len(header)
         self._numbers = [_Numbers() for _ in header]
         self._seen = [[0, 0] for _ in header]  # rows taken without and with a value
         self._first: list[list[str]] = []
@@ -116,7 +115,7 @@ class _Table:
         is_rare = False
         for column, value in enumerate(row):
             if value and self._numbers[column].is_open:
-                kind = _kind(value)
+                kind = type_of(value)
                 self._kinds[column] = max(self._kinds[column], kind)
                 self._numbers[column].see(kind, value, place)
             is_rare |= self._seen[column][bool(value)] < _MIN_ROWS
@@ -131,10 +130,9 @@ class _Table:
 
     def examples(self) -> list[bytes]:
         """Returns the sampled rows as serialized tf.Examples."""
-        kinds = [_KINDS[kind] for kind in self._kinds]
         # Rows with rare values go to the front and to the back, so that both splits get some.
         rows = [*self._rare[::2], *self._first, *self._random, *self._rare[1::2]]
-        return [_example(self.header, kinds, row) for row in rows]
+        return [_example(self.header, self._kinds, row) for row in rows]
 
     def warnings(self) -> list[str]:
         """Returns a warning for each column in which most values are numbers, but not all."""
@@ -166,29 +164,16 @@ def _rows(path: str) -> Iterator[tuple[list[str], list[str], int]]:
             raise InputError(f"{path}, line {reader.line_num + 1} cannot be read as CSV: {error}") from error
 
 
-def _kind(value: str) -> int:
-    """Returns the index in `_KINDS` of a cell's type by CsvExampleGen's rules: integers beyond int64 are strings."""
-    try:
-        return 0 if int(value).bit_length() <= _INT_BITS else 2
-    except ValueError:
-        pass
-    try:
-        float(value)
-    except ValueError:
-        return 2
-    return 1
-
-
-def _example(header: Sequence[str], kinds: Sequence[type], row: Sequence[str]) -> bytes:
+def _example(header: Sequence[str], kinds: Sequence[int], row: Sequence[str]) -> bytes:
     import tensorflow as tf
 
     features = {}
     for name, kind, value in zip(header, kinds, row, strict=True):
         if not value:
             features[name] = tf.train.Feature()
-        elif kind is int:
+        elif kind == INT:
             features[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=[int(value)]))
-        elif kind is float:
+        elif kind == FLOAT:
             features[name] = tf.train.Feature(float_list=tf.train.FloatList(value=[float(value)]))
         else:
             features[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode()]))

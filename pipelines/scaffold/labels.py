@@ -6,11 +6,12 @@ import dataclasses
 from collections.abc import Sequence
 
 from ...executors.errors import InputError, did_you_mean
+from ...executors.inputs.csv.value_types import is_number
 from ...executors.inputs.example_files import CSV
 from ...executors.inputs.message_text import closest_names
 from .column_statistics import FLOAT, INT, NOTHING, SEVERAL, TEXT, Column
 from .reading import RawData
-from .roles import DATE, LEFT_OUT, MILLISECONDS, PARSED, SECONDS, WORDS, choose_role, is_number
+from .roles import DATE, LEFT_OUT, MILLISECONDS, PARSED, SECONDS, WORDS, choose_role
 
 AUTO, BINARY, MULTICLASS, REGRESSION = TASKS = ("auto", "binary", "multiclass", "regression")
 _COMMON_NAMES = ("label", "labels", "target", "class", "y", "outcome", "response")

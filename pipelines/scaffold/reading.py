@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 
 from ...executors.errors import InputError
+from ...executors.inputs.csv import value_types
 from ...executors.inputs.csv.columns import BYTES, FLOAT, INT, from_tf_examples
 from ...executors.inputs.example_files import (
     CSV,
@@ -122,7 +124,7 @@ def _require_readable(file: ExampleFile) -> None:
 def _csv_rows(files: list[ExampleFile], rows: int) -> tuple[dict[str, pa.Array], int, bool]:
     read, is_whole = _first_rows(files, rows)
     names = list(read[0].columns) if read else []
-    if names and all(_is_number(name) for name in names):
+    if names and all(value_types.is_number(name) for name in names):
         raise InputError(f"{files[0].path}: its first line must name the columns; it holds {', '.join(names[:5])}.")
     for batch in read:
         _require_same_columns(batch, names, files[0].path)
@@ -183,29 +185,19 @@ def _parse_column(values: set[str]) -> tuple[pa.DataType | None, dict[str, bytes
     """Returns the type that ExampleGen infers for a column (None without values), and {text: parsed value}."""
     if not values:
         return None, {}
-    for kind, read in ((INT, _int64), (FLOAT, float)):
-        try:
-            return kind, {value: read(value) for value in values}
-        except ValueError:
-            continue
-        except OverflowError:
-            break
-    return BYTES, {value: value.encode("utf-8", "surrogateescape") for value in values}
+    kind, read = _ARROW_TYPES[max(map(value_types.type_of, values))]
+    return kind, {value: read(value) for value in values}
 
 
-def _int64(text: str) -> int:
-    number = int(text)
-    if number.bit_length() > 63:
-        raise OverflowError(f"{text} is too long for an int64")
-    return number
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+_ARROW_TYPES: dict[int, tuple[pa.DataType, Callable[[str], bytes | float]]] = {
+    value_types.INT: (INT, int),
+    value_types.FLOAT: (FLOAT, float),
+    value_types.TEXT: (BYTES, _bytes),
+}
 
 
 def _concat(parts: list[pa.Array], kind: pa.DataType, path: str, name: str) -> pa.Array:

@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import re
 
+from ...executors.inputs.csv.value_types import is_number
 from .column_statistics import FLOAT, INT, NOTHING, SEVERAL, TEXT, Column
 
 NUMBER, PARSED, CATEGORY, WORDS, DATE, SECONDS, MILLISECONDS, LEFT_OUT = (
@@ -122,12 +123,3 @@ def _category(column: Column) -> Role:
     most = f"the {size:,} most frequent of {column.distinct:,} values" if size < column.distinct else f"{size} values"
     has_missing_id = column.kind == INT and column.missing > 0  # a missing value becomes -1, which gets an ID, too
     return Role(column, CATEGORY, f"category with {most}: embedding", size + has_missing_id)
-
-
-def is_number(text: str) -> bool:
-    """Whether Python reads a text as a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

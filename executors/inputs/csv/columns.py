@@ -15,6 +15,7 @@ import pyarrow as pa
 from ...errors import InputError
 from ..example_files import CSV, Batch, ExampleFile, batches
 from ..message_text import short_repr, shorten
+from . import value_types
 
 INT, FLOAT, DOUBLE, BYTES = pa.int64(), pa.float32(), pa.float64(), pa.binary()
 
@@ -147,13 +148,7 @@ def _width(value: object, is_text: bool) -> int:
         return max((_width(item, is_text) for item in _flat(value)), default=0)
     if not is_text:
         return 0 if isinstance(value, int) else 1 if isinstance(value, float) else 2
-    for width, read in enumerate((int, float)):
-        try:
-            read(_plain(value))
-        except ValueError:
-            continue
-        return width
-    return 2
+    return value_types.TEXT if "_" in str(value) else value_types.type_of(str(value))  # Python would parse 1_000
 
 
 _READERS = {INT: _integer, FLOAT: _number, DOUBLE: _number, BYTES: _bytes}
