@@ -20,7 +20,7 @@ from ..reporting.writing import keep_failed_run, path_in, report_on_exit
 from .artifacts import Artifact, Artifacts, fn_args_from_artifacts
 from .run import train
 
-_MODULES = ("module_path", "module_file", "run_fn")  # properties in TFX's order of precedence
+_MODULES = ("module_path", "module_file", "run_fn", "trainer_fn")  # properties in TFX's order of precedence
 
 
 def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapping[str, object]) -> None:
@@ -70,11 +70,12 @@ def _failure_recorded(folder: str, properties: Mapping[str, object]) -> Iterator
 
 def _module_of(properties: Mapping[str, Any]) -> tuple[str, str | None]:
     """Returns the module reference and the name of the function to run, by TFX's precedence."""
-    module_path, module_file, run_fn = (properties.get(key) or None for key in _MODULES)
+    module_path, module_file, run_fn, trainer_fn = (properties.get(key) or None for key in _MODULES)
+    function = run_fn or trainer_fn
     if module_path or module_file:
-        return str(module_path or module_file), run_fn
-    if run_fn:
-        return str(run_fn), None
+        return str(module_path or module_file), function
+    if function:
+        return str(function), None
     raise ModuleError("no module is given: set module_file (a path) or run_fn (package.module.function).")
 
 
