@@ -17,6 +17,8 @@ from ..monitoring import run_record
 from ..monitoring.run_record import RunRecord
 from ..options import TrainingOptions
 from ..reporting.writing import keep_failed_run, path_in, report_on_exit
+from ..runtime.logs.sanitize import printable
+from ..runtime.logs.setup import announce
 from .artifacts import Artifact, Artifacts, fn_args_from_artifacts
 from .run import train
 
@@ -44,13 +46,16 @@ def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapp
         record = train(module, fn_args, options, function=function, checkpoint_root=step_checkpoint_root(model_run.uri))
     model_run.set_string_custom_property("run_record", record.path)
     model_run.set_string_custom_property("run_id", record.id)
-    if report := path_in(model_run.uri):
+    report = path_in(model_run.uri)
+    if report:
         model_run.set_string_custom_property("report", report)
     if not record.check:
         logging.info("This cluster task has finished; the chief publishes the model.")
         return
     _describe(model, record)
-    logging.info("Model published to %s; TensorBoard logs are below %s.", fn_args.serving_model_dir, model_run.uri)
+    announce(f"Model published to {fn_args.serving_model_dir}; TensorBoard logs are below {model_run.uri}.")
+    announce(_metrics_line(record))
+    announce(f"Report: {report}" if report else f"Run record: {record.path}")
 
 
 @contextlib.contextmanager
@@ -77,6 +82,13 @@ def _module_of(properties: Mapping[str, Any]) -> tuple[str, str | None]:
     if function:
         return str(function), None
     raise ModuleError("no module is given: set module_file (a path) or run_fn (package.module.function).")
+
+
+def _metrics_line(record: RunRecord) -> str:
+    """Returns the eval metrics, or the train metrics without any: "Eval metrics: accuracy 0.9667, loss 0.1043"."""
+    split = "eval" if record.metrics.get("eval") else "train"
+    values = ", ".join(f"{name} {value:.5g}" for name, value in record.metrics.get(split, {}).items())
+    return printable(f"{split.capitalize()} metrics: {values or 'none'}")
 
 
 def _describe(model: Artifact, record: RunRecord) -> None:
