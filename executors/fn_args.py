@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import attr
 
 from .compat.tfx_instance import TfxInstance, own_class
+from .distributed.tf_config import task_from_environment
 from .inputs.data_accessor import DataAccessor, ExamplesFormat
 
 # As in TFX, these are None in a bare FnArgs but typed as non-optional: the trainer always sets them.
@@ -94,6 +96,34 @@ class FnArgs(TfxInstance):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (own_class(self), dict(vars(self)))
+
+    @classmethod
+    def of(cls, fn_args: Any) -> FnArgs:
+        """Returns the arguments that any Trainer passes to `run_fn` with all attributes of this class.
+
+        TFX's own Trainer passes TFX's `FnArgs`, without a seed, a checkpoint folder and the place in the cluster. There
+        `seed` is None, `checkpoint_dir` is inside `model_run_dir`, and TF_CONFIG determines the place in the cluster.
+
+        Usage:
+
+            def run_fn(fn_args):
+                fn_args = FnArgs.of(fn_args)
+
+        Args:
+          fn_args: This class's or TFX's FnArgs. The returned object shares its attributes.
+        """
+        if isinstance(fn_args, cls):
+            return fn_args
+        task, folder = task_from_environment(), fn_args.model_run_dir or fn_args.working_dir
+        defaults = cls(data_accessor=fn_args.data_accessor, checkpoint_dir=os.path.join(folder or "", "checkpoints"))
+        if task is not None:
+            defaults.is_chief, defaults.worker_index = task.is_chief, task.worker_index
+            defaults.num_workers = task.num_workers
+        completed = cls.__new__(cls)
+        completed.__dict__ = vars(fn_args)
+        for name, value in vars(defaults).items():
+            vars(completed).setdefault(name, value)
+        return completed
 
     def __getattr__(self, name: str) -> Any:
         if name == "num_examples":

@@ -56,6 +56,24 @@ def test_attrs_functions_keep_all_fields() -> None:
     assert values["data_accessor"] is fn_args.data_accessor
 
 
+def test_arguments_of_tfx_get_the_attributes_that_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tfx.components.trainer import fn_args_utils
+
+    theirs = fn_args_utils.FnArgs(train_steps=3, model_run_dir="run", data_accessor="readers")
+    theirs.num_examples = {"train": 120}
+    cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+
+    fn_args = FnArgs.of(theirs)
+
+    assert (fn_args.train_steps, fn_args.data_accessor, fn_args.num_examples) == (3, "readers", {"train": 120})
+    assert (fn_args.seed, fn_args.checkpoint_dir) == (None, "run/checkpoints")
+    assert (fn_args.is_chief, fn_args.worker_index, fn_args.num_workers) == (False, 1, 2)
+    fn_args.train_steps = 4
+    assert theirs.train_steps == FnArgs.of(theirs).train_steps == 4
+    assert FnArgs.of(fn_args) is fn_args
+
+
 def pickled(fn_args: FnArgs) -> FnArgs:
     return pickle.loads(pickle.dumps(fn_args))  # noqa: S301
 
