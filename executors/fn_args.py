@@ -95,7 +95,9 @@ class FnArgs(TfxInstance):
             self.data_accessor = DataAccessor.for_format(self.examples_format)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (own_class(self), dict(vars(self)))
+        own = own_class(self)
+        fields = {field.name: getattr(self, field.name) for field in attr.fields(own)}  # subclasses may have slots
+        return _restored, (own, {**fields, **vars(self)})
 
     @classmethod
     def of(cls, fn_args: Any) -> FnArgs:
@@ -166,7 +168,8 @@ class FnArgs(TfxInstance):
 def _restored(own: type[FnArgs], state: Mapping[str, object]) -> FnArgs:
     """Restores a pickled or copied instance, with attributes that are not fields."""
     fn_args = own.__new__(own)
-    fn_args.__dict__.update(state)
+    for name, value in state.items():
+        setattr(fn_args, name, value)
     return fn_args
 
 
