@@ -51,6 +51,7 @@ class TrainerSpec(ComponentSpec):
         "module_file": ExecutionParameter(type=str, optional=True),
         "module_path": ExecutionParameter(type=str, optional=True),
         "run_fn": ExecutionParameter(type=str, optional=True),
+        "trainer_fn": ExecutionParameter(type=str, optional=True),
         "custom_config": ExecutionParameter(type=str, optional=True),
         "train_steps": ExecutionParameter(type=int, optional=True),
         "eval_steps": ExecutionParameter(type=int, optional=True),
@@ -102,6 +103,7 @@ class Trainer(ModuleComponent):
         custom_config: dict[str, Any] | RuntimeParameter | None = None,
         custom_executor_spec: executor_spec.ExecutorSpec | None = None,
         *,
+        trainer_fn: str | RuntimeParameter | None = None,
         train_steps: int | RuntimeParameter | None = None,
         eval_steps: int | RuntimeParameter | None = None,
         **options: Unpack[TrainerKeywords],
@@ -122,6 +124,7 @@ class Trainer(ModuleComponent):
           eval_args: Splits (default: "eval") and number of steps.
           custom_config: JSON object passed on as `fn_args.custom_config`.
           custom_executor_spec: Deprecated in TFX; replaces the executor.
+          trainer_fn: `package.module.trainer_fn`, as in TFX up to 1.16; see `run_fn`.
           train_steps: Number of training steps; overrides that in `train_args`, and may be a RuntimeParameter.
           eval_steps: The same for `eval_args`.
           **options: Training options, such as `keras="2"` or `timeout=3600`; each is a field of `TrainingOptions`.
@@ -131,10 +134,13 @@ class Trainer(ModuleComponent):
           InputError: When an option's value is not allowed.
           ModuleError: When the module is a path or a name that does not exist.
         """
-        if not module_file and not run_fn:
-            raise ValueError("Exactly one of 'module_file' or 'run_fn' must be supplied; got neither.")
-        if module_file and run_fn and "." in str(run_fn):
-            raise ValueError(f"'module_file' and run_fn={run_fn!r} both name a module; supply one of them.")
+        if not (module_file or run_fn or trainer_fn) or (run_fn and trainer_fn):
+            raise ValueError(
+                "Exactly one of 'module_file', 'run_fn' and 'trainer_fn' must be supplied; "
+                f"got {module_file=}, {run_fn=}, {trainer_fn=}."
+            )
+        if module_file and "." in str(run_fn or trainer_fn or ""):
+            raise ValueError(f"{module_file=} and the function {run_fn or trainer_fn} both name a module; supply one.")
         if bool(examples) == bool(transformed_examples):
             raise ValueError("Exactly one of 'examples' or 'transformed_examples' must be supplied.")
         if transformed_examples and not transform_graph:
@@ -157,6 +163,7 @@ class Trainer(ModuleComponent):
             eval_args=eval_args or trainer_pb2.EvalArgs(),
             module_file=module_file,
             run_fn=run_fn,
+            trainer_fn=trainer_fn,
             custom_config=serialize_config(custom_config),
             train_steps=train_steps,
             eval_steps=eval_steps,

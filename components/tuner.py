@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from absl import logging
 from tfx import types
 from tfx.dsl.components.base import base_executor, executor_spec
 from tfx.orchestration.data_types import RuntimeParameter
@@ -27,7 +28,6 @@ from tfx.proto import trainer_pb2, tuner_pb2
 from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
-from ..executors.errors import InputError
 from ..executors.options import TunerKeywords, declared_options
 from ..executors.runtime.logs.exceptions import remember_error
 from ..executors.tuning.step import tune_from_artifacts
@@ -122,7 +122,8 @@ class Tuner(ModuleComponent):
           tuner_fn: `package.module.function`, instead of `module_file`.
           train_args: Splits (default: "train") and number of steps (0: the module decides).
           eval_args: Splits (default: "eval") and number of steps.
-          tune_args: TFX's TuneArgs. Parallel trials are not supported, as in TFX's executor.
+          tune_args: TFX's TuneArgs, for executors that run trials in parallel. `TunerExecutor` rejects more than one
+            parallel trial at run time.
           custom_config: JSON object passed on as `fn_args.custom_config`.
           train_steps: Number of training steps; overrides that in `train_args`, and may be a RuntimeParameter.
           eval_steps: The same for `eval_args`.
@@ -131,16 +132,16 @@ class Tuner(ModuleComponent):
 
         Raises:
           ValueError: When not exactly one of `module_file` and `tuner_fn` is given.
-          InputError: When an option's value is not allowed, or `tune_args` asks for parallel trials.
+          InputError: When an option's value is not allowed.
           ModuleError: When the module is a path or a name that does not exist.
         """
         if bool(module_file) == bool(tuner_fn):
             raise ValueError("Exactly one of 'module_file' or 'tuner_fn' must be supplied")
         if tune_args is not None and tune_args.num_parallel_trials > 1:
-            raise InputError(
-                f"tune_args: num_parallel_trials={tune_args.num_parallel_trials}: this Tuner runs trials one after "
-                "the other. Omit tune_args; for parallel trials, use TFX's extension for Vertex AI."
-            )
+            logging.warning(
+                "tune_args: TunerExecutor rejects num_parallel_trials=%d at run time, as TFX's executor does; other "
+                "executors may support it.", tune_args.num_parallel_trials,
+            )  # fmt: skip
         training = options_from_keywords(options)
         spec = TunerSpec(
             examples=examples,
@@ -151,6 +152,7 @@ class Tuner(ModuleComponent):
             tuner_fn=tuner_fn,
             train_args=train_args or trainer_pb2.TrainArgs(),
             eval_args=eval_args or trainer_pb2.EvalArgs(),
+            tune_args=tune_args,
             custom_config=serialize_config(custom_config),
             train_steps=train_steps,
             eval_steps=eval_steps,

@@ -1,7 +1,8 @@
 """`FnArgs`: the arguments that a training module's `run_fn` receives.
 
-`FnArgs` has all attributes of TFX's `FnArgs`, with the same names and meanings, so modules written for TFX run
-unchanged. Attributes can also be read as items, as in modules for TFX 0.21 to 0.25:
+`FnArgs` is an attrs class with all fields of TFX's `FnArgs`, in the same order and with the same meanings, so modules
+written for TFX run unchanged; `isinstance` with TFX's class is True. Attributes can also be read as items, as in
+modules for TFX 0.21 to 0.25:
 
     fn_args.train_files
     fn_args["train_files"]
@@ -12,17 +13,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
+import attr
+
+from .compat.tfx_instance import TfxInstance, own_class
+from .distributed.tf_config import task_from_environment
 from .inputs.data_accessor import DataAccessor, ExamplesFormat
 
 # As in TFX, these are None in a bare FnArgs but typed as non-optional: the trainer always sets them.
 _UNSET: Any = None
 
 
-@dataclasses.dataclass
-class FnArgs:
+@attr.s
+class FnArgs(TfxInstance):
     """Arguments for `run_fn`. All attributes can be assigned, including new ones.
 
     Attributes:
@@ -35,6 +41,7 @@ class FnArgs:
       schema_file: Deprecated copy of `schema_path`.
       transform_graph_path: Folder with the Transform component's graph, or None.
       transform_output: Deprecated copy of `transform_graph_path`.
+      data_accessor: Factories that read the examples as `tf.data` datasets or Arrow record batches.
       serving_model_dir: Folder to write the SavedModel to. It is published under its final name
         after `run_fn` has returned and the model has passed the check.
       eval_model_dir: Folder for an evaluation SavedModel (Estimators only).
@@ -42,7 +49,7 @@ class FnArgs:
       base_model: Folder of a SavedModel for warm-starting, or None.
       hyperparameters: KerasTuner hyperparameter configuration as a dict, or None.
       custom_config: The `custom_config` dict of the pipeline's Trainer, or None.
-      examples_format: Encoding of the example files, used by `data_accessor`.
+      examples_format: Encoding of the example files. The default `data_accessor` reads it.
       checkpoint_dir: Folder for checkpoints. In a pipeline it is the same for every retry of the step with the same
         code, inputs and arguments, and is deleted when the step succeeds. Otherwise it is inside `model_run_dir`.
       seed: Seed for Python, NumPy and TensorFlow; None if no seed is set. Workers that shard one global batch
@@ -54,45 +61,71 @@ class FnArgs:
         trainer has a `statistics` input; otherwise reading it raises an AttributeError.
     """
 
-    working_dir: str | None = None
-    train_files: list[str] = _UNSET
-    eval_files: list[str] = _UNSET
-    train_steps: int | None = None
-    eval_steps: int | None = None
-    schema_path: str | None = None
-    schema_file: str | None = None
-    transform_graph_path: str | None = None
-    transform_output: str | None = None
-    serving_model_dir: str = _UNSET
-    eval_model_dir: str = _UNSET
-    model_run_dir: str = _UNSET
-    base_model: str | None = None
-    hyperparameters: dict[str, Any] | None = None
-    custom_config: dict[str, Any] | None = None
-    examples_format: ExamplesFormat = dataclasses.field(default_factory=ExamplesFormat)
-    checkpoint_dir: str = _UNSET
-    seed: int | None = None
-    is_chief: bool = True
-    worker_index: int = 0
-    num_workers: int = 1
-    num_examples: dict[str, int] = dataclasses.field(init=False, repr=False, compare=False)
+    _tfx_name = "FnArgs"
 
-    def __post_init__(self) -> None:
+    working_dir: str | None = attr.ib(default=None)
+    train_files: list[str] = attr.ib(default=_UNSET)
+    eval_files: list[str] = attr.ib(default=_UNSET)
+    train_steps: int | None = attr.ib(default=None)
+    eval_steps: int | None = attr.ib(default=None)
+    schema_path: str | None = attr.ib(default=None)
+    schema_file: str | None = attr.ib(default=None)
+    transform_graph_path: str | None = attr.ib(default=None)
+    transform_output: str | None = attr.ib(default=None)
+    data_accessor: DataAccessor = attr.ib(default=_UNSET, eq=False, repr=False)
+    serving_model_dir: str = attr.ib(default=_UNSET)
+    eval_model_dir: str = attr.ib(default=_UNSET)
+    model_run_dir: str = attr.ib(default=_UNSET)
+    base_model: str | None = attr.ib(default=None)
+    hyperparameters: dict[str, Any] | None = attr.ib(default=None)
+    custom_config: dict[str, Any] | None = attr.ib(default=None)
+    # TFX's FnArgs ends here.
+    examples_format: ExamplesFormat = attr.ib(factory=ExamplesFormat)
+    checkpoint_dir: str = attr.ib(default=_UNSET)
+    seed: int | None = attr.ib(default=None)
+    is_chief: bool = attr.ib(default=True)
+    worker_index: int = attr.ib(default=0)
+    num_workers: int = attr.ib(default=1)
+    num_examples: dict[str, int]  # not a field, as in TFX
+
+    def __attrs_post_init__(self) -> None:
         self.schema_file = self.schema_file or self.schema_path
         self.transform_output = self.transform_output or self.transform_graph_path
+        if vars(self)["data_accessor"] is None:
+            self.data_accessor = DataAccessor.for_format(self.examples_format)
 
-    @property
-    def data_accessor(self) -> DataAccessor:
-        """Factories that read the examples as `tf.data` datasets or Arrow record batches; created on first access."""
-        accessor = self.__dict__.get("_data_accessor")
-        if accessor is None:
-            accessor = self.__dict__["_data_accessor"] = DataAccessor.for_format(self.examples_format)
-        built: DataAccessor = accessor
-        return built
+    def __reduce__(self) -> tuple[Any, ...]:
+        own = own_class(self)
+        fields = {field.name: getattr(self, field.name) for field in attr.fields(own)}  # subclasses may have slots
+        return _restored, (own, {**fields, **vars(self)})
 
-    @data_accessor.setter
-    def data_accessor(self, accessor: DataAccessor) -> None:
-        self.__dict__["_data_accessor"] = accessor
+    @classmethod
+    def of(cls, fn_args: Any) -> FnArgs:
+        """Returns the arguments that any Trainer passes to `run_fn` with all attributes of this class.
+
+        TFX's own Trainer passes TFX's `FnArgs`, without a seed, a checkpoint folder and the place in the cluster. There
+        `seed` is None, `checkpoint_dir` is inside `model_run_dir`, and TF_CONFIG determines the place in the cluster.
+
+        Usage:
+
+            def run_fn(fn_args):
+                fn_args = FnArgs.of(fn_args)
+
+        Args:
+          fn_args: This class's or TFX's FnArgs. The returned object shares its attributes.
+        """
+        if isinstance(fn_args, cls):
+            return fn_args
+        task, folder = task_from_environment(), fn_args.model_run_dir or fn_args.working_dir
+        defaults = cls(data_accessor=fn_args.data_accessor, checkpoint_dir=os.path.join(folder or "", "checkpoints"))
+        if task is not None:
+            defaults.is_chief, defaults.worker_index = task.is_chief, task.worker_index
+            defaults.num_workers = task.num_workers
+        completed = cls.__new__(cls)
+        completed.__dict__ = vars(fn_args)
+        for name, value in vars(defaults).items():
+            vars(completed).setdefault(name, value)
+        return completed
 
     def __getattr__(self, name: str) -> Any:
         if name == "num_examples":
@@ -118,7 +151,7 @@ class FnArgs:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the arguments as JSON values; `from_json` restores them in another process."""
-        state = {name: value for name, value in self.__dict__.items() if name != "_data_accessor"}
+        state = {name: value for name, value in self.__dict__.items() if name != "data_accessor"}
         state["examples_format"] = dataclasses.asdict(self.examples_format)
         state["custom_config"] = _config_to_json(self.custom_config)
         return state
@@ -126,11 +159,18 @@ class FnArgs:
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> FnArgs:
         """Restores the arguments from the return value of `to_json`."""
-        fn_args = cls()
-        fn_args.__dict__.update(state)
-        fn_args.examples_format = ExamplesFormat(**state["examples_format"])
+        fn_args = cls(examples_format=ExamplesFormat(**state["examples_format"]))
+        fn_args.__dict__.update(state, examples_format=fn_args.examples_format)
         fn_args.custom_config = _config_from_json(state["custom_config"])
         return fn_args
+
+
+def _restored(own: type[FnArgs], state: Mapping[str, object]) -> FnArgs:
+    """Restores a pickled or copied instance, with attributes that are not fields."""
+    fn_args = own.__new__(own)
+    for name, value in state.items():
+        setattr(fn_args, name, value)
+    return fn_args
 
 
 _TFX_JSON = "__tfx_json__"

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 from absl import logging
@@ -27,10 +27,7 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.public.tfxio import TensorFlowDatasetOptions
 
-from generic_trainer import AsyncCheckpoints, report_progress
-
-if TYPE_CHECKING:
-    from generic_trainer import FnArgs
+from generic_trainer import AsyncCheckpoints, FnArgs, report_progress
 
 SCHEMA = """
 feature { name: "image" type: FLOAT presence { min_fraction: 1 } shape { dim { size: 64 } } }
@@ -167,6 +164,7 @@ def export(weights: Weights, serving_model_dir: str) -> None:
 
 def run_fn(fn_args: FnArgs) -> None:
     """Trains, resuming from the last checkpoint if there is one, and exports the model."""
+    fn_args = FnArgs.of(fn_args)  # TFX's own Trainer passes neither a seed nor a checkpoint folder
     config = fn_args.custom_config or {}
     # Resuming by skipping batches requires a fixed order of the examples.
     seed = fn_args.seed or 0

@@ -23,7 +23,7 @@ An example has a feature `image` (64 floats from 0 to 16, the 8 x 8 pixels row b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -32,10 +32,7 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.public.tfxio import TensorFlowDatasetOptions
 
-from generic_trainer import AsyncCheckpoints, report_progress, strategy
-
-if TYPE_CHECKING:
-    from generic_trainer import FnArgs
+from generic_trainer import AsyncCheckpoints, FnArgs, report_progress, strategy
 
 SCHEMA = """
 feature { name: "image" type: FLOAT presence { min_fraction: 1 } shape { dim { size: 64 } } }
@@ -107,6 +104,7 @@ def export(model: keras.Model, serving_model_dir: str) -> None:
 
 def run_fn(fn_args: FnArgs) -> dict[str, float]:
     """Trains, resuming from the last checkpoint if there is one, and exports the model."""
+    fn_args = FnArgs.of(fn_args)  # TFX's own Trainer passes neither a seed nor a checkpoint folder
     distribution = strategy(fn_args)
     seed = fn_args.seed or 0
     keras.utils.set_random_seed(seed)  # the same initial weights on all workers

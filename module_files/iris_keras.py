@@ -86,8 +86,8 @@ def export(model: keras.Model, serving_model_dir: str) -> None:
 def fit_arguments(fn_args: FnArgs) -> dict[str, Any]:
     """Returns the arguments of `fit`: training data, number of epochs and steps, and validation data."""
     # With `train_steps` the examples repeat indefinitely; otherwise an epoch is one pass over them.
-    steps = fn_args.train_steps
-    train = make_dataset(fn_args, fn_args.train_files, num_epochs=None if steps else 1, shuffle_seed=fn_args.seed)
+    steps, seed = fn_args.train_steps, getattr(fn_args, "seed", None)  # TFX's own Trainer passes no seed
+    train = make_dataset(fn_args, fn_args.train_files, num_epochs=None if steps else 1, shuffle_seed=seed)
     validation = make_dataset(fn_args, fn_args.eval_files, num_epochs=1, shuffle=False).take(fn_args.eval_steps or -1)
     epochs = 1 if steps else (fn_args.custom_config or {}).get("epochs", EPOCHS)
     return {"x": train, "epochs": epochs, "steps_per_epoch": steps, "validation_data": validation}
@@ -95,8 +95,8 @@ def fit_arguments(fn_args: FnArgs) -> dict[str, Any]:
 
 def run_fn(fn_args: FnArgs) -> None:
     """Trains the model, validates after every epoch, and exports it."""
-    if fn_args.seed is not None:
-        keras.utils.set_random_seed(fn_args.seed)
+    if (seed := getattr(fn_args, "seed", None)) is not None:
+        keras.utils.set_random_seed(seed)
     model = build_model((fn_args.custom_config or {}).get("learning_rate", LEARNING_RATE))
     model.fit(**fit_arguments(fn_args), callbacks=[keras.callbacks.TensorBoard(fn_args.model_run_dir)], verbose=2)
     export(model, fn_args.serving_model_dir)

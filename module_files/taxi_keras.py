@@ -19,17 +19,14 @@ over the training data; with `train_steps` the steps are divided into at most `e
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_transform as tft
 from absl import logging
 from tfx_bsl.public.tfxio import TensorFlowDatasetOptions
 
-from generic_trainer import callbacks, strategy
-
-if TYPE_CHECKING:
-    from generic_trainer import FnArgs
+from generic_trainer import FnArgs, callbacks, strategy
 
 LABEL = "big_tip"
 BIG_TIP_SHARE = 0.2  # of the fare
@@ -168,6 +165,7 @@ def count_epochs(steps: int, max_epochs: int) -> int:
 
 def run_fn(fn_args: FnArgs) -> None:
     """Trains the model, logs to TensorBoard and exports to `fn_args.serving_model_dir`."""
+    fn_args = FnArgs.of(fn_args)  # TFX's own Trainer passes no seed
     distribution = strategy(fn_args)  # must be created before other TensorFlow operations
     config = fn_args.custom_config or {}
     batch_size = config.get("batch_size", BATCH_SIZE)

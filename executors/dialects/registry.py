@@ -202,7 +202,7 @@ def run_as(dialect: str, module: ModuleType | str, fn_args: FnArgs, function: st
     dialects = installed()
     _require_installed(dialect, dialects)
     found = sys.modules[module] if isinstance(module, str) else module
-    return dialects[dialect].run_fn(found, function, TrainingOptions(dialect=dialect))(fn_args)
+    return dialects[dialect].run_fn(found, function, TrainingOptions(dialect=dialect))(FnArgs.of(fn_args))
 
 
 def _require_installed(name: str, dialects: Mapping[str, Dialect]) -> None:

@@ -13,14 +13,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import tensorflow as tf
 
 from ..distributed.tf_config import PS, task_from_environment
-
-if TYPE_CHECKING:
-    from ..fn_args import FnArgs
+from ..fn_args import FnArgs
 
 
 def strategy(
@@ -33,7 +29,7 @@ def strategy(
     is their number.
 
     Args:
-      fn_args: The argument of `run_fn`.
+      fn_args: The argument of `run_fn`; also that of TFX's own Trainer.
       variable_partitioner: Shards large variables across parameter servers, if there are any; one of
         `tf.distribute.experimental.partitioners`.
 
@@ -45,7 +41,7 @@ def strategy(
     if task is not None and PS in task.jobs:
         cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
         return tf.distribute.ParameterServerStrategy(cluster, variable_partitioner)
-    if task is not None and fn_args.num_workers > 1:
+    if task is not None and FnArgs.of(fn_args).num_workers > 1:
         return tf.distribute.MultiWorkerMirroredStrategy()
     if len(tf.config.list_logical_devices("GPU")) > 1:
         return tf.distribute.MirroredStrategy()

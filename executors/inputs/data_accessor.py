@@ -1,10 +1,11 @@
 """Dataset and record-batch factories for every TFX payload format, compatible with TFX's `DataAccessor`.
 
 `DataAccessor` has the same fields as TFX's, so modules that call `fn_args.data_accessor.tf_dataset_factory` run
-unchanged. The output is identical to that of tfx_bsl's readers, including the order of the examples, but Apache Beam is
-never imported. `tfrecord/record_dataset.py` reads the records, `readers/record_parsers.py` parses them into tensors,
-and `example_batches.py` decodes them into Arrow record batches. `parquet/datasets.py` reads Parquet, for which tfx_bsl
-has no tf.data reader. These modules are imported when a factory is called.
+unchanged, and `isinstance` with TFX's class is True. The output is identical to that of tfx_bsl's readers, including
+the order of the examples, but Apache Beam is never imported. `tfrecord/record_dataset.py` reads the records,
+`readers/record_parsers.py` parses them into tensors, and `example_batches.py` decodes them into Arrow record batches.
+`parquet/datasets.py` reads Parquet, for which tfx_bsl has no tf.data reader. These modules are imported when a factory
+is called.
 
 Usage:
 
@@ -17,8 +18,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..compat.tfx_instance import TfxInstance, own_class
 from .bad_records import policy
 from .message_text import closest_names
 from .parse_errors import track_parser
@@ -73,7 +75,13 @@ class CacheOptions:
     limit_gb: float
 
 
-class DataAccessor(NamedTuple):
+class _Factories(NamedTuple):
+    tf_dataset_factory: Callable[..., tf.data.Dataset]
+    record_batch_factory: Callable[..., Iterator[pa.RecordBatch]]
+    data_view_decode_fn: Callable[[tf.Tensor], dict[str, TensorType]] | None
+
+
+class DataAccessor(TfxInstance, _Factories):
     """Factories that read examples of any payload format; a drop-in replacement for TFX's `DataAccessor`.
 
     Attributes:
@@ -83,9 +91,11 @@ class DataAccessor(NamedTuple):
       data_view_decode_fn: Decodes a vector of serialized records into a dict of tensors; None without a DataView.
     """
 
-    tf_dataset_factory: Callable[..., tf.data.Dataset]
-    record_batch_factory: Callable[..., Iterator[pa.RecordBatch]]
-    data_view_decode_fn: Callable[[tf.Tensor], dict[str, TensorType]] | None
+    __slots__ = ()
+    _tfx_name = "DataAccessor"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return own_class(self), tuple(self)
 
     @classmethod
     def for_format(cls, examples: ExamplesFormat, cache: CacheOptions | None = None) -> DataAccessor:
@@ -98,7 +108,7 @@ class DataAccessor(NamedTuple):
         """
         decode = None
         if examples.payload == PROTO and examples.data_view:
-            decode = _data_view_decoder(examples.data_view)
+            decode = _DataViewDecoder(examples.data_view)
         return cls(
             functools.partial(_tf_dataset, examples, cache), functools.partial(_record_batches, examples), decode
         )
@@ -193,13 +203,21 @@ def _parser(examples: ExamplesFormat, file_pattern: list[str], schema: schema_pb
     return record_parsers.DataViewParser(examples.data_view)
 
 
-def _data_view_decoder(data_view: str) -> Callable[[tf.Tensor], dict[str, TensorType]]:
-    """Returns the DataView's decode function, which loads the DataView at its first call."""
+class _DataViewDecoder:
+    """Decodes records with a DataView, which it loads at the first call."""
 
-    @functools.cache
-    def decoder() -> LoadedDecoder:
+    def __init__(self, data_view: str) -> None:
+        self._data_view = data_view
+
+    def __call__(self, records: tf.Tensor) -> dict[str, TensorType]:
+        decoded: dict[str, TensorType] = self._decoder.decode_record(records)
+        return decoded
+
+    @functools.cached_property
+    def _decoder(self) -> LoadedDecoder:
         from .readers.record_parsers import load_decoder
 
-        return load_decoder(data_view).decode_record
+        return load_decoder(self._data_view)
 
-    return lambda records: decoder()(records)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _DataViewDecoder, (self._data_view,)

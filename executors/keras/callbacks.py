@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from ..errors import InputError
+from ..fn_args import FnArgs
 from .backup_and_restore import BackUp
 
 if TYPE_CHECKING:
     import keras
-
-    from ..fn_args import FnArgs
 
 SAVE_SECONDS = 60.0
 SAVE_STEPS = 500  # for several workers, which cannot save by time because their clocks differ
@@ -46,7 +45,7 @@ def callbacks(
     restored.
 
     Args:
-      fn_args: The arguments of `run_fn`.
+      fn_args: The arguments of `run_fn`; also those of TFX's own Trainer.
       save_seconds: Interval between checkpoints in seconds; None to not save by time. Ignored with several workers,
         which save every `save_steps`.
       save_steps: Interval between checkpoints in steps. By default None for one worker; 500 for several workers, which
@@ -60,6 +59,7 @@ def callbacks(
     for name, value in (("save_seconds", save_seconds), ("save_steps", save_steps)):
         if value is not None and value <= 0:
             raise InputError(f"callbacks: {name}={value!r} must be a number above 0, or None.")
+    fn_args = FnArgs.of(fn_args)
     if fn_args.num_workers > 1:
         save_seconds, save_steps = None, save_steps or SAVE_STEPS
     backup = BackUp(fn_args, save_seconds, save_steps, fn_args.num_workers > 1, endless_data)

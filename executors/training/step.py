@@ -17,10 +17,12 @@ from ..monitoring import run_record
 from ..monitoring.run_record import RunRecord
 from ..options import TrainingOptions
 from ..reporting.writing import keep_failed_run, path_in, report_on_exit
+from ..runtime.logs.sanitize import printable
+from ..runtime.logs.setup import announce
 from .artifacts import Artifact, Artifacts, fn_args_from_artifacts
 from .run import train
 
-_MODULES = ("module_path", "module_file", "run_fn")  # properties in TFX's order of precedence
+_MODULES = ("module_path", "module_file", "run_fn", "trainer_fn")  # properties in TFX's order of precedence
 
 
 def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapping[str, object]) -> None:
@@ -44,13 +46,16 @@ def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapp
         record = train(module, fn_args, options, function=function, checkpoint_root=step_checkpoint_root(model_run.uri))
     model_run.set_string_custom_property("run_record", record.path)
     model_run.set_string_custom_property("run_id", record.id)
-    if report := path_in(model_run.uri):
+    report = path_in(model_run.uri)
+    if report:
         model_run.set_string_custom_property("report", report)
     if not record.check:
         logging.info("This cluster task has finished; the chief publishes the model.")
         return
     _describe(model, record)
-    logging.info("Model published to %s; TensorBoard logs are below %s.", fn_args.serving_model_dir, model_run.uri)
+    announce(f"Model published to {fn_args.serving_model_dir}; TensorBoard logs are below {model_run.uri}.")
+    announce(_metrics_line(record))
+    announce(f"Report: {report}" if report else f"Run record: {record.path}")
 
 
 @contextlib.contextmanager
@@ -70,12 +75,20 @@ def _failure_recorded(folder: str, properties: Mapping[str, object]) -> Iterator
 
 def _module_of(properties: Mapping[str, Any]) -> tuple[str, str | None]:
     """Returns the module reference and the name of the function to run, by TFX's precedence."""
-    module_path, module_file, run_fn = (properties.get(key) or None for key in _MODULES)
+    module_path, module_file, run_fn, trainer_fn = (properties.get(key) or None for key in _MODULES)
+    function = run_fn or trainer_fn
     if module_path or module_file:
-        return str(module_path or module_file), run_fn
-    if run_fn:
-        return str(run_fn), None
+        return str(module_path or module_file), function
+    if function:
+        return str(function), None
     raise ModuleError("no module is given: set module_file (a path) or run_fn (package.module.function).")
+
+
+def _metrics_line(record: RunRecord) -> str:
+    """Returns the eval metrics, or the train metrics without any: "Eval metrics: accuracy 0.9667, loss 0.1043"."""
+    split = "eval" if record.metrics.get("eval") else "train"
+    values = ", ".join(f"{name} {value:.5g}" for name, value in record.metrics.get(split, {}).items())
+    return printable(f"{split.capitalize()} metrics: {values or 'none'}")
 
 
 def _describe(model: Artifact, record: RunRecord) -> None:

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from absl import logging
+from google.protobuf import json_format
+from tfx.proto import tuner_pb2
 
 from ..checkpoints.directory import step_checkpoint_root, step_checkpoints
 from ..checkpoints.fingerprint import compute_identity
@@ -51,6 +53,7 @@ def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mappi
       TrainerError: If an input or the module is invalid, or no trial was completed.
       Exception: Exceptions raised by the module, with their original type and traceback.
     """
+    _require_sequential(properties.get("tune_args"))
     options = TrainingOptions.from_exec_properties(properties)
     fn_args = common_fn_args(inputs, properties)
     fn_args.seed = options.seed
@@ -80,6 +83,16 @@ def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mappi
     if found["trials"]:
         best.set_float_custom_property(found["objective"], float(found["trials"][0]["score"]))
     logging.info("Best hyperparameters of %s trials: %s", len(found["trials"]), hyperparameters_text(values))
+
+
+def _require_sequential(tune_args: Any) -> None:
+    """Rejects more than one parallel trial; `tune_args` is the JSON text of TFX's TuneArgs, or None."""
+    trials = json_format.Parse(tune_args or "{}", tuner_pb2.TuneArgs()).num_parallel_trials
+    if trials > 1:
+        raise InputError(
+            f"tune_args: num_parallel_trials={trials}: this Tuner runs trials one after the other. Omit tune_args; for "
+            "parallel trials, use TFX's extension for Vertex AI."
+        )
 
 
 def _module_of(properties: Mapping[str, Any]) -> tuple[str, str | None]:

@@ -42,7 +42,7 @@ def test_the_arguments_are_those_of_tfx_and_the_training_options() -> None:
     expected = [parameter.name for parameter in theirs if parameter.name != "trainer_fn"]
     assert positional == ([] if "statistics" in expected else ["statistics"]) + expected
     options = {parameter.name: parameter.default for parameter in ours if parameter.kind is parameter.KEYWORD_ONLY}
-    assert options == {"train_steps": None, "eval_steps": None, **vars(TrainingOptions())}
+    assert options == {"trainer_fn": None, "train_steps": None, "eval_steps": None, **vars(TrainingOptions())}
 
 
 def test_inputs_outputs_and_properties_are_those_of_tfx(tiny_module: str) -> None:
@@ -113,7 +113,7 @@ def test_the_fingerprint_follows_the_helpers(module: Callable[..., str]) -> None
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"examples": EXAMPLES}, ValueError, "Exactly one of 'module_file' or 'run_fn'"),
+        ({"examples": EXAMPLES}, ValueError, "Exactly one of 'module_file', 'run_fn' and 'trainer_fn'"),
         ({"module_file": "m.py", "run_fn": "a.b", "examples": EXAMPLES}, ValueError, "both name a module"),
         ({"run_fn": "a.b"}, ValueError, "Exactly one of 'examples' or 'transformed_examples'"),
         ({"run_fn": "a.b", "transformed_examples": EXAMPLES}, ValueError, "'transform_graph' must be supplied"),

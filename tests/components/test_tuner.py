@@ -114,16 +114,17 @@ def test_arguments_inputs_outputs_and_properties_are_those_of_tfx(module: Callab
         ({"module_file": "m.py", "tuner_fn": "a.b.c"}, ValueError, "Exactly one of 'module_file' or 'tuner_fn'"),
         ({"module_file": "/nowhere.py"}, ModuleError, "/nowhere.py does not exist"),
         ({"tuner_fn": "a.b", "keras": "4"}, InputError, "keras='4': choose from auto, 2, 3"),
-        (
-            {"tuner_fn": "a.b", "tune_args": tuner_pb2.TuneArgs(num_parallel_trials=2)},
-            InputError,
-            "num_parallel_trials=2: this Tuner runs trials one after the other",
-        ),
     ],
 )
 def test_wrong_arguments(arguments: dict[str, Any], error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         Tuner(examples=EXAMPLES, **arguments)
+
+
+def test_parallel_trials_are_rejected_when_the_step_runs_and_not_before() -> None:
+    tuner = Tuner(examples=EXAMPLES, tuner_fn="a.b", tune_args=tuner_pb2.TuneArgs(num_parallel_trials=2))
+    with pytest.raises(InputError, match="num_parallel_trials=2: this Tuner runs trials one after the other"):
+        TunerExecutor().Do({}, {}, tuner.exec_properties)
 
 
 def test_parameters_of_a_pipeline_pass_through() -> None:

@@ -4,31 +4,92 @@ from __future__ import annotations
 
 import copy
 import json
+import pathlib
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
+import attr
 import pytest
 
 from generic_trainer import FnArgs
 from generic_trainer.executors.inputs.data_accessor import PARQUET, PROTO, DataAccessor, ExamplesFormat
 
 
-def test_every_attribute_of_tfx_is_there_and_starts_out_as_in_tfx() -> None:
-    import attr
+def test_the_fields_are_those_of_tfx_in_their_order_and_then_others() -> None:
     from tfx.components.trainer import fn_args_utils
 
-    fields = [field for field in attr.fields(fn_args_utils.FnArgs) if field.name != "data_accessor"]
+    theirs, ours = attr.fields(fn_args_utils.FnArgs), attr.fields(FnArgs)
 
-    assert {field.name: getattr(FnArgs(), field.name) for field in fields} == {
-        field.name: field.default for field in fields
+    assert [field.name for field in ours][: len(theirs)] == [field.name for field in theirs]
+    assert {field.name: getattr(FnArgs(), field.name) for field in theirs if field.name != "data_accessor"} == {
+        field.name: field.default for field in theirs if field.name != "data_accessor"
     }
+    assert DataAccessor._fields == fn_args_utils.DataAccessor._fields
 
 
-def test_the_data_accessor_has_the_fields_of_tfx_in_their_order() -> None:
+def test_instances_are_also_instances_of_tfx_classes() -> None:
     from tfx.components.trainer import fn_args_utils
 
-    assert DataAccessor._fields == fn_args_utils.DataAccessor._fields
+    fn_args = FnArgs(train_steps=3)
+    changed = attr.evolve(fn_args, train_steps=9)
+
+    assert isinstance(fn_args, fn_args_utils.FnArgs)
+    assert isinstance(fn_args, FnArgs)
+    assert not isinstance(fn_args, fn_args_utils.DataAccessor)
+    assert isinstance(fn_args.data_accessor, fn_args_utils.DataAccessor)
+    assert isinstance(changed, fn_args_utils.FnArgs)
+    assert not isinstance(fn_args_utils.FnArgs(), FnArgs)
+
+
+def test_attrs_functions_keep_all_fields() -> None:
+    fn_args = FnArgs(train_files=["a/*"], train_steps=3, seed=4, checkpoint_dir="checkpoints")
+
+    shorter = attr.evolve(fn_args, train_steps=1)
+
+    assert (shorter.train_steps, shorter.seed, shorter.data_accessor) == (1, 4, fn_args.data_accessor)
+    assert attr.evolve(shorter, train_steps=3) == fn_args
+    values = attr.asdict(fn_args, recurse=False)
+    assert FnArgs(**values) == fn_args
+    assert values["data_accessor"] is fn_args.data_accessor
+
+
+def test_arguments_of_tfx_get_the_attributes_that_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tfx.components.trainer import fn_args_utils
+
+    theirs = fn_args_utils.FnArgs(train_steps=3, model_run_dir="run", data_accessor="readers")
+    theirs.num_examples = {"train": 120}
+    cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+
+    fn_args = FnArgs.of(theirs)
+
+    assert (fn_args.train_steps, fn_args.data_accessor, fn_args.num_examples) == (3, "readers", {"train": 120})
+    assert (fn_args.seed, fn_args.checkpoint_dir) == (None, "run/checkpoints")
+    assert (fn_args.is_chief, fn_args.worker_index, fn_args.num_workers) == (False, 1, 2)
+    fn_args.train_steps = 4
+    assert theirs.train_steps == FnArgs.of(theirs).train_steps == 4
+    assert FnArgs.of(fn_args) is fn_args
+
+
+def pickled(fn_args: FnArgs) -> FnArgs:
+    return pickle.loads(pickle.dumps(fn_args))  # noqa: S301
+
+
+@pytest.mark.parametrize("restored", [copy.copy, copy.deepcopy, pickled])
+def test_copies_and_pickles_are_complete(restored: Callable[[FnArgs], FnArgs], tmp_path: pathlib.Path) -> None:
+    fn_args = FnArgs(train_steps=3, examples_format=ExamplesFormat(PROTO, str(tmp_path)))
+    fn_args.num_examples = {"train": 120}
+
+    for original in (fn_args, attr.evolve(fn_args)):
+        again = restored(original)
+        assert type(again) is FnArgs
+        assert again == original
+        assert vars(again).keys() == vars(original).keys()
+        assert all(callable(factory) for factory in restored(original.data_accessor))
+    assert restored(fn_args).num_examples == {"train": 120}
 
 
 def test_items_are_attributes() -> None:
@@ -101,14 +162,6 @@ def test_num_examples_is_there_only_with_statistics() -> None:
 def test_equal_arguments_are_equal() -> None:
     assert FnArgs(train_steps=1) == FnArgs(train_steps=1)
     assert FnArgs(train_steps=1) != FnArgs(train_steps=2)
-
-
-def test_the_data_accessor_is_built_once_when_touched() -> None:
-    fn_args = FnArgs()
-
-    assert not any(isinstance(value, DataAccessor) for value in vars(fn_args).values())
-    assert isinstance(fn_args.data_accessor, DataAccessor)
-    assert fn_args.data_accessor is fn_args.data_accessor
 
 
 def test_a_data_accessor_may_be_assigned() -> None:

@@ -55,6 +55,18 @@ def test_the_model_artifact_says_what_is_known_of_it(artifacts: Any, module: Cal
     assert record["arguments"]["train_files"] == [f"{inputs['examples'][0].uri}/Split-train/*"]
 
 
+def test_the_results_are_printed_although_tfx_hides_log_lines(
+    artifacts: Any, module: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inputs, outputs = artifacts
+    [model], [model_run] = outputs["model"], outputs["model_run"]
+    monkeypatch.delenv("GENERIC_TRAINER_LOGS", raising=False)  # set by the commands
+    GenericExecutor().Do(inputs, outputs, {**TRAIN_ARGS, "module_file": module(TINY), "isolate": 0})
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[-3].startswith(f"Model published to {model.uri}/Format-Serving;")
+    assert shown[-2:] == ["Eval metrics: auc 1", f"Report: {model_run.uri}/report.html"]
+
+
 TINY = """
     import tensorflow as tf
 

@@ -60,6 +60,14 @@ def inherit_log_display() -> None:
     inherit_log_file()
 
 
+def announce(text: str) -> None:
+    """Logs a result, or prints it in a process that does not use `show_logs`: TFX's runners hide INFO lines."""
+    if _VARIABLE in os.environ:
+        absl_logging.info("%s", text)
+    else:
+        print(masked_text(text), flush=True)  # noqa: T201
+
+
 def is_filtered() -> bool:
     """Whether the log lines of installed packages are hidden."""
     return os.environ.get(_VARIABLE) == "people"
