@@ -140,7 +140,10 @@ def elasticdl_flags(command_name: str) -> Callable[[Command], Command]:
 
 
 def model_file(zoo: str, model_def: str) -> tuple[str, str]:
-    """Returns the model file of --model_def below --model_zoo without running it; adds the zoo to `sys.path`.
+    """Returns the model file of --model_def below --model_zoo without running it.
+
+    As in ElasticDL's images, the folder above the zoo is in front of `sys.path` (`import model_zoo.iris`). The zoo
+    itself, which only the first release had there, is at the end.
 
     Args:
       zoo: The folder, or a zip file of it on any file system that TFX can read.
@@ -157,7 +160,8 @@ def model_file(zoo: str, model_def: str) -> tuple[str, str]:
         raise InputError(f"--model_def={model_def}: must be package.module.function, relative to --model_zoo.")
     if archive_in(zoo):
         return f"{path}@{zoo}", model_name
-    sys.path[:0] = [os.path.abspath(zoo), os.path.dirname(os.path.abspath(zoo))]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(zoo)))
+    sys.path.append(os.path.abspath(zoo))
     return os.path.join(zoo, *path.split(".")) + ".py", model_name
 
 

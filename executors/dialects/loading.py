@@ -91,11 +91,12 @@ def loaded(source: ModuleSource, dialect: str = "auto") -> Iterator[ModuleType]:
     """
     known = installed()  # reads the metadata of all installed packages
     imports = dialect not in known or known[dialect].imports_module
+    owners = [one for one in known.values() if one.installed_first and call_dialect(one, "detect", source.path)]
     with restored_on_use():
         try:
             for one in known.values():
                 call_dialect(one, "prepare", source.files)
-            with loader.loaded(source, executed=imports) as module:
+            with loader.loaded(source, executed=imports, installed_first=bool(owners)) as module:
                 yield module
         except Exception as error:
             if wrong_keras := keras_version_error(error):

@@ -37,7 +37,12 @@ def iris_csv(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def zoo(tmp_path: pathlib.Path) -> pathlib.Path:
-    """A folder with model files in ElasticDL's layout: one package per model."""
+    """A folder with model files in ElasticDL's layout, one package per model, in a clone of ElasticDL's repository."""
+    source = tmp_path / "elasticdl" / "python" / "common" / "constants.py"
+    source.parent.mkdir(parents=True)
+    source.write_text("raise ImportError('a source file of ElasticDL was imported')\n")
+    for package in (source.parents[2], source.parents[1], source.parent):
+        (package / "__init__.py").write_text("")
     folder = tmp_path / "model_zoo" / "odps_iris_dnn_model"
     folder.mkdir(parents=True)
     shutil.copy(MODULES / "iris_elasticdl.py", folder / "odps_iris_dnn_model.py")

@@ -21,6 +21,7 @@ class ElasticDLDialect(Dialect):
 
     needs = "a Keras model (custom_model, CustomModel or model), feed or dataset_fn, loss and optimizer"
     functions = ("custom_model", "feed", "dataset_fn", "loss", "optimizer", "eval_metrics_fn")
+    installed_first = True  # the folders of a model zoo are named after libraries and data sets: deepctr, mnist
     no_scaffold = "its models read single records, without statistics of the data such as means and vocabularies"
 
     def detect(self, path: str) -> Evidence | None:

@@ -389,3 +389,20 @@ def test_a_model_file_is_recognized_by_its_parts(module: Module) -> None:
     namespace = type("Module", (), {"feed": len, "loss": len, "optimizer": len, "custom_model": 1})
     assert ElasticDLDialect().matches(namespace, None) == "it defines custom_model, feed, loss and optimizer"  # type: ignore[arg-type]
     assert ElasticDLDialect().matches(type("Module", (), {"loss": len}), None) == ""  # type: ignore[arg-type]
+
+
+def test_a_part_in_another_file_of_the_zoo(tmp_path: pathlib.Path) -> None:
+    from types import ModuleType
+
+    from generic_trainer.executors.dialects.elasticdl.options import ElasticDLOptions
+    from generic_trainer.executors.dialects.elasticdl.parts import Parts
+
+    (tmp_path / "zoo" / "iris").mkdir(parents=True)
+    (tmp_path / "zoo" / "json").mkdir()  # not the standard library's
+    (tmp_path / "zoo" / "json" / "losses.py").write_text("def loss(labels, predictions):\n    return labels\n")
+    module = ModuleType("iris")
+    module.__file__ = str(tmp_path / "zoo" / "iris" / "iris.py")
+
+    parts = Parts(module, None, ElasticDLOptions(loss="json.losses.loss"))
+
+    assert parts.loss(1, 2) == 1
