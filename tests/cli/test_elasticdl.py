@@ -500,6 +500,20 @@ def test_a_job_with_a_shuffling_feed_resumes_in_the_same_order(command: Command,
     assert counts_in(tmp_path) == EACH_TWICE
 
 
+@pytest.mark.slow
+def test_one_worker_trains_beside_idle_parameter_servers(
+    command: Command, zoo: pathlib.Path, iris_csv: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = {"chief": ["127.0.0.1:34567"], "ps": ["127.0.0.1:34568"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "chief", "index": 0}}))
+    line = [f"--model_zoo={zoo}", "--model_def=odps_iris_dnn_model.odps_iris_dnn_model.custom_model"]
+    line += [f"--training_data={iris_csv}", f"--data_reader_params={READER}", f"--output={tmp_path / 'out'}"]
+    done = command("elasticdl", "train", *line)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "the parameter servers stay idle" in done.stderr
+    assert (tmp_path / "out" / "saved_model.pb").is_file()
+
+
 def test_parameter_servers_need_a_chief_a_worker_and_a_model_made_for_them(tmp_path: pathlib.Path) -> None:
     from types import ModuleType
 

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
+from absl import logging
 
 from ...checkpoints.trained_marker import TrainedMarker
 from ...compat.tensorflow import write_graph
@@ -62,6 +63,9 @@ def train(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[s
     if servers and not servers.is_chief:
         serve(servers, fn_args.model_run_dir)
         return {}
+    if servers and servers.num_workers == 1:
+        logging.info("The variables are in the process of the only worker; the parameter servers stay idle.")
+        servers = None
     if servers:
         parts.require_functions("Its variables must be created on the parameter servers.")
     workers = _workers(fn_args, servers)
@@ -184,7 +188,7 @@ def evaluate(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dic
 
 
 def predict(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[str, float]:
-    """Runs batch inference on the validation data with the weights of `checkpoint_dir_for_init`.
+    """Runs batch inference on the prediction data with the weights of `checkpoint_dir_for_init`.
 
     The predictions are passed to the file's processor, if any, and written as JSON lines to `predictions.jsonl` in
     `fn_args.serving_model_dir`.
@@ -198,7 +202,7 @@ def predict(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict
     """
     options = ElasticDLOptions.of(fn_args)
     parts = Parts(module, model_name, options)
-    records = _records(parts, options.validation_data or fn_args.eval_files, "prediction_data")
+    records = _records(parts, options.prediction_data or fn_args.eval_files, "prediction_data")
     data = _batches(parts, records, PREDICTION)
     model = parts.model()
     with records.reraising():
@@ -228,8 +232,10 @@ def _records(parts: Parts, origin: str | Sequence[str], what: str) -> Records:
     reader = parts.custom_data_reader()
     if reader is None:
         return open_records(origin, params)
-    data_origin = origin[0] if isinstance(origin, list) and len(origin) == 1 else origin
-    made = reader(data_origin, records_per_task=parts.options.records_per_task or None, **params)
+    options = parts.options
+    data_origin = origin if isinstance(origin, str) or len(origin) > 1 else origin[0]
+    task_size = options.records_per_task or options.minibatch_size * options.num_minibatches_per_task
+    made = reader(data_origin, **{"records_per_task": task_size, **params})
     return open_custom(made, str(data_origin))
 
 
