@@ -88,6 +88,11 @@ def test_the_seeds_command_then_evaluate_then_predict(
     assert len(lines) == 150
     assert {len(line["output"]) for line in lines} == {3}
 
+    done = command("predict", "--model", out, "--examples", iris_csv, "--output", tmp_path / "published.jsonl")
+    assert done.returncode == 0, done.stderr[-3000:]
+    published = [json.loads(line) for line in (tmp_path / "published.jsonl").read_text().splitlines()]
+    assert [line["output"] for line in published] == [pytest.approx(line["output"], rel=1e-4) for line in lines]
+
 
 def ask(folder: pathlib.Path) -> dict[str, Any]:
     import tensorflow as tf

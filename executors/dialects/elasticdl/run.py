@@ -25,6 +25,7 @@ from ...inputs.readers.reader_params import parse_reader_params
 from ...inputs.readers.records import Records
 from ...runtime.logs.exceptions import add_note
 from ...saved_models.export_rehearsal import rehearsal
+from ...saved_models.record_reader import write_record_reader
 from ...saved_models.sample_input import set_sample_input
 from .export import export, features_of, first_inputs
 from .job import Job, build
@@ -132,14 +133,23 @@ def _train(
     if pool:
         model = _local_model(parts, records)
         tf.train.Checkpoint(model=model).restore(checkpoints.latest).expect_partial()
-    takes_records = export(model, parts, records.dataset(), records.metadata, fn_args.serving_model_dir)
+    takes_records = _export(model, parts, records, fn_args.serving_model_dir)
     source = validation or records
     if inputs := first_inputs(parts, source, takes_records):
         set_sample_input(f"the first record of {source.origin}", inputs)
     if evaluation.best:
         tf.train.Checkpoint(model=model).restore(evaluation.best)
-        export(model, parts, records.dataset(), records.metadata, os.path.join(folder, BEST_DIR))
+        _export(model, parts, records, os.path.join(folder, BEST_DIR))
     return {f"eval_{name}": value for name, value in evaluation.results.items()}
+
+
+def _export(model: tf.keras.Model, parts: Parts, records: Records, folder: str) -> bool:
+    """Exports the model; returns whether its `serving_default` takes raw records."""
+    takes_records = export(model, parts, records.dataset(), records.metadata, folder)
+    if takes_records:
+        sep = parse_reader_params(parts.options.data_reader_params).get("sep", ",")
+        write_record_reader(folder, records, str(sep))
+    return takes_records
 
 
 def _rehearse_export(parts: Parts, records: Records, job: Job, is_remote: bool) -> None:
