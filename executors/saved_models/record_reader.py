@@ -33,7 +33,7 @@ def write_record_reader(folder: str, records: Records, sep: str) -> None:
     """
     columns = records.metadata.column_names
     if records.kind == TEXT:
-        params = {"reader_type": TEXT}
+        params: dict[str, object] = {"reader_type": TEXT}
     elif columns and records.dataset().element_spec.shape.as_list() == [len(columns)]:
         params = {"reader_type": CSV, "columns": list(columns), "sep": sep}
     else:

@@ -143,9 +143,25 @@ class Parts:
         return self._optional(self.options.custom_data_reader)
 
     def prediction_outputs_processor(self) -> Any:
-        """Returns an instance of the file's prediction processor, or None."""
-        value = self._optional(self.options.prediction_outputs_processor)
-        return value() if inspect.isclass(value) else value
+        """Returns the object whose `process(predictions, worker_id)` gets the predictions, or None.
+
+        It is an object, a module, or a class, of which an instance is created if that takes no arguments. ElasticDL
+        called `process` of the attribute itself, so it may be a static or class method.
+
+        Raises:
+          ModuleError: When it has no method `process`.
+        """
+        name = self.options.prediction_outputs_processor
+        if (value := self._get(name)) is None:
+            return None
+        if callable(value) and (inspect.isclass(value) or not hasattr(value, "process")) and has_no_parameters(value):
+            value = value()
+        if not callable(getattr(value, "process", None)):
+            raise ModuleError(
+                f"{self._name_in_file(name)} is {value!r}, which has no process(predictions, worker_id). Write a class "
+                "with this method."
+            )
+        return value
 
     def require(self) -> None:
         """Checks that feed, loss and optimizer exist.

@@ -36,6 +36,7 @@ from .options import ElasticDLOptions
 from .parameter_servers import WorkerPool, make_server_strategy, releasing_workers, serve
 from .parts import EVALUATION, PREDICTION, TRAINING, Parts
 from .predictions import Predictions
+from .shared_batches import share
 from .shim.tensor_values import Tensors
 
 BEST_DIR = "best/model"
@@ -117,7 +118,7 @@ def _train(
     folder = (
         fn_args.model_run_dir if fn_args.is_chief else os.path.join(os.path.dirname(fn_args.serving_model_dir), "run")
     )
-    evaluate_on = partial(pool.evaluate, job) if pool else partial(job.evaluate, verbose=0, return_dict=True)
+    evaluate_on = partial(pool.evaluate, job) if pool else partial(_evaluate, job, options)
     evaluation = Evaluation(job, validation and _batches(parts, validation, EVALUATION, size), folder, evaluate_on)
     if is_trained:
         evaluation.resume(mark["evaluation"])
@@ -170,6 +171,13 @@ def _local_model(parts: Parts, records: Records) -> tf.keras.Model:
     model = parts.model()
     build(model, features_of(_first(_batches(parts, records, TRAINING))))
     return model
+
+
+def _evaluate(job: Job, options: ElasticDLOptions, dataset: tf.data.Dataset) -> dict[str, float]:
+    job.synchronize()
+    parts = share(dataset, job.distribute_strategy.num_replicas_in_sync, options.minibatch_size)
+    values: dict[str, float] = job.evaluate(parts, verbose=0, return_dict=True)
+    return values
 
 
 def _workers(fn_args: FnArgs, servers: ClusterTask | None) -> tf.distribute.Strategy:
