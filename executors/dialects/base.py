@@ -25,12 +25,14 @@ class Evidence:
       text: The code found there, such as "import elasticdl".
       keras: The Keras version that `tf.keras` must be for the file: "2", "3", or "" if either works.
       uses_estimators: Whether the file trains a `tf.estimator.Estimator`.
+      reads_any_origin: Whether the file reads the data itself, so that `train_files` may name a table.
     """
 
     line: int
     text: str
     keras: str = ""
     uses_estimators: bool = False
+    reads_any_origin: bool = False
 
 
 class Dialect:
