@@ -16,7 +16,8 @@ from ..executors.options import LOCAL
 from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.setup import LOG_NAME, keep_logs
 from ..executors.training.run import train as train_module
-from .elasticdl_flags import effective_flags, elasticdl_flags, model_file
+from .elasticdl_flags import DEFAULT_OUTPUT, effective_flags, elasticdl_flags, model_file
+from .elasticdl_images import clean, zoo
 from .elasticdl_prepare import prepare
 from .submitted_command import Submittable
 from .summary import print_summary, summary_lines
@@ -25,7 +26,7 @@ from .train import keep_finished_run
 from .training_flags import options_from, training_flags
 from .worker_counts import SERVERS, WORKERS, with_counts
 
-_NOT_IN_CONFIG = ("model_zoo", "model_def", "output", "job_name", "dataset_fn", "prediction_data")
+_NOT_IN_CONFIG = ("model_zoo", "model_def", "output")
 
 
 @click.group()
@@ -42,6 +43,8 @@ def elasticdl() -> None:
 
 
 elasticdl.add_command(prepare)
+elasticdl.add_command(zoo)
+elasticdl.add_command(clean)
 
 
 @elasticdl.command()
@@ -57,7 +60,7 @@ def train(**flags: object) -> None:
     """  # noqa: D301 (click's mark of lines to keep)
     flags["dialect"] = "elasticdl"
     options = options_from(flags)
-    given = effective_flags(flags, options.engine != LOCAL, options.ps)
+    given = effective_flags("train", flags, options.engine != LOCAL, options.ps)
     options = with_counts(options, given)
     given = {name: value for name, value in given.items() if name not in (*WORKERS, *SERVERS)}
     module, model_name, fn_args = _make_job(given)
@@ -79,9 +82,9 @@ def evaluate(**flags: object) -> None:
     \b
     Example:
       generic-trainer elasticdl evaluate --model_zoo=model_zoo --model_def=iris.iris.custom_model \\
-          --validation_data=iris.csv --checkpoint_dir_for_init=iris_model_run/checkpoints --output=iris_model
+          --validation_data=iris.csv --checkpoint_dir_for_init=iris_model_run/checkpoints
     """  # noqa: D301 (click's mark of lines to keep)
-    metrics = _run_worker("evaluate", effective_flags(flags))
+    metrics = _run_worker("evaluate", effective_flags("evaluate", flags))
     print_summary({}, {"eval": metrics})
 
 
@@ -97,7 +100,7 @@ def predict(**flags: object) -> None:
       generic-trainer elasticdl predict --model_zoo=model_zoo --model_def=iris.iris.custom_model \\
           --prediction_data=iris.csv --checkpoint_dir_for_init=iris_model_run/checkpoints --output=out
     """  # noqa: D301 (click's mark of lines to keep)
-    given = effective_flags(flags)
+    given = effective_flags("predict", flags)
     count = _run_worker("predict", given)["count"]
     click.echo(f"{count:.0f} predictions: {os.path.join(given['output'], 'predictions.jsonl')}")
 
@@ -112,14 +115,8 @@ def _run_worker(action: str, given: Mapping[str, Any]) -> dict[str, float]:
 def _make_job(given: Mapping[str, Any]) -> tuple[str, str, FnArgs]:
     """Returns the model file's path, the model's name in it, and the job's FnArgs."""
     path, model_name = model_file(given["model_zoo"], given["model_def"])
-    output = given["output"]
+    output = given.get("output", DEFAULT_OUTPUT)
     config = {name: value for name, value in given.items() if name not in _NOT_IN_CONFIG}
-    if "dataset_fn" in given:
-        config.setdefault("feed", given["dataset_fn"])
-    if "prediction_data" in given:
-        config["validation_data"] = given["prediction_data"]
-    if "num_minibatches_per_task" in config:
-        config["records_per_task"] = config.pop("num_minibatches_per_task") * config.get("minibatch_size", 64)
     validation = config.get("validation_data", "")
     fn_args = FnArgs(
         train_files=[],

@@ -43,7 +43,7 @@ _DATA = ("train_files", "eval_files")
 _LENGTHS = (
     *("train_steps", "eval_steps", "epochs", "num_epochs", "max_step", "max_steps", "evaluation_steps"),
     *("checkpoint_steps", "save_steps", "save_secs", "log_steps", "log_loss_steps", "keep_checkpoint_max"),
-    *("checkpoint_dir", "checkpoint_dir_for_init", "records_per_task"),
+    *("checkpoint_dir", "checkpoint_dir_for_init", "records_per_task", "num_minibatches_per_task"),
     *("has_trained", "train_data_anew", "use_conf_model_dir"),
 )
 

@@ -25,12 +25,14 @@ class Evidence:
       text: The code found there, such as "import elasticdl".
       keras: The Keras version that `tf.keras` must be for the file: "2", "3", or "" if either works.
       uses_estimators: Whether the file trains a `tf.estimator.Estimator`.
+      reads_any_origin: Whether the file reads the data itself, so that `train_files` may name a table.
     """
 
     line: int
     text: str
     keras: str = ""
     uses_estimators: bool = False
+    reads_any_origin: bool = False
 
 
 class Dialect:
@@ -50,6 +52,7 @@ class Dialect:
       reads_examples: Whether the dialect parses tf.Examples with the run's schema for modules with its `entry_points`.
       imports_module: Whether the file is imported before `matches` and `run_fn`. Otherwise they get a module that has
         `__file__` only, and the dialect must be chosen explicitly.
+      installed_first: Whether an installed package takes precedence over the module's own folders of the same name.
       no_scaffold: Why `init` has no template for a new module in this dialect; "" if it has one.
     """
 
@@ -60,6 +63,7 @@ class Dialect:
     form: ClassVar[str] = ""
     reads_examples: ClassVar[bool] = False
     imports_module: ClassVar[bool] = True
+    installed_first: ClassVar[bool] = False
     no_scaffold: ClassVar[str] = "it has no template"
 
     def detect(self, path: str) -> Evidence | None:

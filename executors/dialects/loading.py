@@ -22,6 +22,7 @@ from ..modules.pipeline_modules import PipelineModules
 from ..modules.source import ModuleSource
 from ..options import TrainingOptions
 from ..runtime.logs.exceptions import chain
+from .base import Evidence
 from .registry import call_dialect, installed
 
 
@@ -44,8 +45,17 @@ def choose_keras(
 
 def uses_estimators(files: Sequence[str]) -> bool:
     """Whether a module's files train an Estimator, according to the evidence that dialects find in their source."""
+    return any(evidence.uses_estimators for evidence in _evidence(files))
+
+
+def reads_any_origin(files: Sequence[str]) -> bool:
+    """Whether a module reads the data itself, so that `train_files` and `eval_files` need not be files."""
+    return any(evidence.reads_any_origin for evidence in _evidence(files))
+
+
+def _evidence(files: Sequence[str]) -> Iterator[Evidence]:
     found = (call_dialect(dialect, "detect", path) for dialect in installed().values() for path in files)
-    return any(evidence is not None and evidence.uses_estimators for evidence in found)
+    return (evidence for evidence in found if evidence is not None)
 
 
 def choose_keras_for(
@@ -91,11 +101,14 @@ def loaded(source: ModuleSource, dialect: str = "auto") -> Iterator[ModuleType]:
     """
     known = installed()  # reads the metadata of all installed packages
     imports = dialect not in known or known[dialect].imports_module
+    installed_first = any(
+        call_dialect(one, "detect", path) for one in known.values() if one.installed_first for path in source.files
+    )
     with restored_on_use():
         try:
             for one in known.values():
                 call_dialect(one, "prepare", source.files)
-            with loader.loaded(source, executed=imports) as module:
+            with loader.loaded(source, executed=imports, installed_first=installed_first) as module:
                 yield module
         except Exception as error:
             if wrong_keras := keras_version_error(error):

@@ -70,7 +70,8 @@ class Batch:
       file: The file that the examples come from.
       first: Row number of the first example in the file, counted from 1.
       size: Number of examples.
-      records: Serialized records of a TFRecord file; empty for CSV and JSON Lines.
+      records: Serialized records of a TFRecord file, or a CSV file's lines or rows for a model that takes these; else
+        empty.
       columns: {feature: one value per example}, with None for a missing value. Values are as in the file: str for CSV,
         any JSON value for JSON Lines. Empty for TFRecord.
     """

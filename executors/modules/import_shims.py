@@ -1,7 +1,8 @@
 """Provides replacement modules for packages that are not installed, under the dotted names that model files import.
 
 A published module contains the public names of one or more modules of this project. Its parent packages are created as
-needed. An installed package is never replaced.
+needed. An installed package is never replaced, but the source tree of such a package is, for example a clone of its
+repository in the working directory: it has not been built, and was not asked for.
 
 Usage:
 
@@ -14,12 +15,13 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Collection
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from .source import parsed
+from .source import is_installed, parsed
 
 
 def publish_shims(table: Collection[tuple[str, str]], beside: str) -> None:
@@ -31,7 +33,8 @@ def publish_shims(table: Collection[tuple[str, str]], beside: str) -> None:
       beside: Dotted name of a module in the same package as the replacement modules.
     """
     package = beside.rpartition(".")[0]
-    missing = {top for top in {name.partition(".")[0] for name, _ in table} if not _is_available(top)}
+    names = {name for name, _ in table}
+    missing = {top for top in {name.partition(".")[0] for name in names} if not _is_available(top, names)}
     for name, replacement in table:
         if name.partition(".")[0] in missing:
             vars(_published(name)).update(_public(importlib.import_module(f"{package}.{replacement}")))
@@ -48,12 +51,26 @@ def first_import(path: str, packages: Collection[str]) -> tuple[int, str] | None
     return min(found, default=None)
 
 
-def _is_available(package: str) -> bool:
-    """Whether a package is installed or already published; a folder without `__init__.py` does not count."""
+def _is_available(package: str, names: Collection[str]) -> bool:
+    """Whether a package is installed, already published, or the user's own.
+
+    A folder without `__init__.py` does not count, nor does a source tree of one of the packages to publish, unless it
+    is in PYTHONPATH.
+    """
     if package in sys.modules:
         return True
     spec = importlib.util.find_spec(package)
-    return spec is not None and spec.origin is not None
+    if spec is None or spec.origin is None:
+        return False
+    folder = os.path.dirname(os.path.dirname(spec.origin))
+    chosen = is_installed(folder) or folder in os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return chosen or not any(_has_module(spec, name) for name in names)
+
+
+def _has_module(spec: ModuleSpec, name: str) -> bool:
+    package, _, inner = name.partition(".")
+    paths = [os.path.join(folder, *inner.split(".")) for folder in spec.submodule_search_locations or () if inner]
+    return package == spec.name and any(os.path.exists(path) or os.path.exists(f"{path}.py") for path in paths)
 
 
 def _public(module: ModuleType) -> dict[str, object]:

@@ -25,6 +25,7 @@ from importlib.abc import PathEntryFinder
 from types import ModuleType
 
 from ..errors import ModuleError
+from .installed_first import installed_packages_first, installed_spec
 from .keras_imports import legacy_keras_imports
 from .keras_version import only_keras_2
 from .source import ModuleSource, is_below, own_folders
@@ -34,12 +35,13 @@ OWN_PACKAGE = __name__.partition(".")[0]
 
 
 @contextlib.contextmanager
-def loaded(source: ModuleSource, executed: bool = True) -> Iterator[ModuleType]:
+def loaded(source: ModuleSource, executed: bool = True, installed_first: bool = False) -> Iterator[ModuleType]:
     """Imports the module and keeps it importable for the duration of the block.
 
     Args:
       source: The module's files.
       executed: Whether to execute the module; otherwise it is empty except for `__file__`.
+      installed_first: Whether an installed package takes precedence over folders, and the module, of the same name.
 
     Raises:
       ModuleError: When another package with the name of the module's package is already imported.
@@ -49,8 +51,9 @@ def loaded(source: ModuleSource, executed: bool = True) -> Iterator[ModuleType]:
         tfx_imports_available(),
         legacy_keras_imports(source.files, lambda: only_keras_2(source.files)),
         _importable(source),
+        installed_packages_first(source) if installed_first else contextlib.nullcontext(),
     ):
-        yield _import(source) if executed else _empty(source)
+        yield _import(source, installed_first) if executed else _empty(source)
 
 
 @contextlib.contextmanager
@@ -159,7 +162,7 @@ def _empty(source: ModuleSource) -> ModuleType:
     return module
 
 
-def _import(source: ModuleSource) -> ModuleType:
+def _import(source: ModuleSource, installed_first: bool) -> ModuleType:
     if "." in source.name or os.path.basename(source.path) == "__init__.py":
         module = importlib.import_module(source.name)
         if os.path.realpath(module.__file__ or "") != source.path:
@@ -169,9 +172,10 @@ def _import(source: ModuleSource) -> ModuleType:
             )
         return module
     name = source.name
-    if source.relative_imports or name in sys.stdlib_module_names:
-        # Relative imports need a parent package, which a folder without __init__.py lacks; and a module
-        # named like one of the standard library, such as `code.py`, must not replace that.
+    taken = name in sys.stdlib_module_names or (installed_first and installed_spec(name) is not None)
+    if source.relative_imports or taken:
+        # Relative imports need a parent package, which a folder without __init__.py lacks; and a module named like one
+        # of the standard library, such as `code.py`, or like an installed one, must not replace that.
         package = ModuleType(f"user_code_{source.fingerprint[:12]}")
         package.__path__ = [source.roots[0]]
         sys.modules[package.__name__] = package
@@ -181,7 +185,7 @@ def _import(source: ModuleSource) -> ModuleType:
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    if source.name not in sys.stdlib_module_names:
+    if not taken:
         sys.modules.setdefault(source.name, module)  # for siblings with circular imports
     spec.loader.exec_module(module)
     return module

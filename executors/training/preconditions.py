@@ -35,8 +35,12 @@ def require_outputs(fn_args: FnArgs) -> None:
             raise InputError(f"{name}={path}: cannot write there ({reason}). Choose another folder.") from error
 
 
-def require_inputs(fn_args: FnArgs) -> None:
+def require_inputs(fn_args: FnArgs, any_origin: bool = False) -> None:
     """Checks that all inputs exist.
+
+    Args:
+      fn_args: The run's arguments.
+      any_origin: Whether the examples need not be files.
 
     Raises:
       InputError: If a pattern matches no file, a folder is missing, or the schema cannot be read.
@@ -44,7 +48,7 @@ def require_inputs(fn_args: FnArgs) -> None:
     for name in ("train_files", "eval_files"):
         for pattern in fn_args.get(name, ()):
             found = file_io.glob(pattern)
-            if not found:
+            if not found and not any_origin:
                 raise InputError(f"{name}: no file matches {pattern!r}. Check the path, or the split's name.")
             for path in found:
                 require_readable_kind(path, name)

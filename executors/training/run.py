@@ -28,7 +28,7 @@ from ..checkpoints import directory
 from ..checkpoints.data_fingerprint import data_of
 from ..checkpoints.directory import CheckpointFolder
 from ..checkpoints.fingerprint import Identity, compute_identity
-from ..dialects.loading import choose_keras, keras_for_restart, uses_estimators
+from ..dialects.loading import choose_keras, keras_for_restart, reads_any_origin, uses_estimators
 from ..dialects.registry import installed
 from ..distributed.tf_config import (
     CHIEF,
@@ -136,7 +136,7 @@ def train(
                 keras = choose_keras(options.keras, source.files, distributed=distributed)
                 if options.isolate:
                     fork_server.prepare(keras.environment())  # imports TensorFlow in the background
-                require_inputs(fn_args)
+                require_inputs(fn_args, reads_any_origin(source.files))
             function = function or source.function
             identity = compute_identity(fn_args, source, function, options, keras)
             record.data = {name: data_of(fn_args.get(name) or ()) for name in ("train_files", "eval_files")}

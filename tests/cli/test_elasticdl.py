@@ -37,7 +37,12 @@ def iris_csv(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def zoo(tmp_path: pathlib.Path) -> pathlib.Path:
-    """A folder with model files in ElasticDL's layout: one package per model."""
+    """A folder with model files in ElasticDL's layout, one package per model, in a clone of ElasticDL's repository."""
+    source = tmp_path / "elasticdl" / "python" / "common" / "constants.py"
+    source.parent.mkdir(parents=True)
+    source.write_text("raise ImportError('a source file of ElasticDL was imported')\n")
+    for package in (source.parents[2], source.parents[1], source.parent):
+        (package / "__init__.py").write_text("")
     folder = tmp_path / "model_zoo" / "odps_iris_dnn_model"
     folder.mkdir(parents=True)
     shutil.copy(MODULES / "iris_elasticdl.py", folder / "odps_iris_dnn_model.py")
@@ -82,6 +87,11 @@ def test_the_seeds_command_then_evaluate_then_predict(
     lines = [json.loads(line) for line in (tmp_path / "p" / "predictions.jsonl").read_text().splitlines()]
     assert len(lines) == 150
     assert {len(line["output"]) for line in lines} == {3}
+
+    done = command("predict", "--model", out, "--examples", iris_csv, "--output", tmp_path / "published.jsonl")
+    assert done.returncode == 0, done.stderr[-3000:]
+    published = [json.loads(line) for line in (tmp_path / "published.jsonl").read_text().splitlines()]
+    assert [line["output"] for line in published] == [pytest.approx(line["output"], rel=1e-4) for line in lines]
 
 
 def ask(folder: pathlib.Path) -> dict[str, Any]:
@@ -500,6 +510,20 @@ def test_a_job_with_a_shuffling_feed_resumes_in_the_same_order(command: Command,
     assert done.returncode == 0, done.stderr[-3000:]
     assert f"Resuming from {tmp_path}/c/version-140, at step 140." in done.stderr
     assert counts_in(tmp_path) == EACH_TWICE
+
+
+@pytest.mark.slow
+def test_one_worker_trains_beside_idle_parameter_servers(
+    command: Command, zoo: pathlib.Path, iris_csv: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = {"chief": ["127.0.0.1:34567"], "ps": ["127.0.0.1:34568"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "chief", "index": 0}}))
+    line = [f"--model_zoo={zoo}", "--model_def=odps_iris_dnn_model.odps_iris_dnn_model.custom_model"]
+    line += [f"--training_data={iris_csv}", f"--data_reader_params={READER}", f"--output={tmp_path / 'out'}"]
+    done = command("elasticdl", "train", *line)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "the parameter servers stay idle" in done.stderr
+    assert (tmp_path / "out" / "saved_model.pb").is_file()
 
 
 def test_parameter_servers_need_a_chief_a_worker_and_a_model_made_for_them(tmp_path: pathlib.Path) -> None:

@@ -5,6 +5,7 @@ options.py            the supported flags of ElasticDL's command
 job.py                adapts a model file to a Keras model for `fit` and `evaluate`
 metrics.py            adapts `eval_metrics_fn` to Keras metrics
 loop.py               training loop with ElasticDL's evaluation and checkpoint intervals and limits
+shared_batches.py     divides global batches among workers
 grouped_steps.py      runs several training steps per call
 parameter_servers.py  training with parameter servers
 predictions.py        writes predictions

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from ...fn_args import FnArgs
+from ...modules.defined_names import defines
 from ...options import TrainingOptions
 from ..base import Dialect, Evidence, RunFn, limit_loop
 from ..signatures import require_call
@@ -21,12 +22,14 @@ class ElasticDLDialect(Dialect):
 
     needs = "a Keras model (custom_model, CustomModel or model), feed or dataset_fn, loss and optimizer"
     functions = ("custom_model", "feed", "dataset_fn", "loss", "optimizer", "eval_metrics_fn")
+    installed_first = True  # the folders of a model zoo are named after libraries and data sets: deepctr, mnist
     no_scaffold = "its models read single records, without statistics of the data such as means and vocabularies"
 
     def detect(self, path: str) -> Evidence | None:
         """Returns where a file imports ElasticDL or defines the required parts of a model file."""
         found = find_elasticdl_use(path)
-        return Evidence(*found, keras="2") if found else None
+        own_reader = defines(path, ElasticDLOptions.custom_data_reader)
+        return Evidence(*found, keras="2", reads_any_origin=own_reader) if found else None
 
     def prepare(self, files: Sequence[str]) -> None:
         """Installs the shims for ElasticDL's packages if a file uses ElasticDL."""

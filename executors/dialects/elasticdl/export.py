@@ -16,6 +16,7 @@ from ...errors import ModuleError
 from ...inputs.readers.records import Metadata, Records
 from ...runtime.logs.exceptions import one_line_message
 from ...saved_models.input_names import argument_names
+from ...saved_models.record_reader import RECORDS
 from .job import call_model
 from .parts import PREDICTION, Parts
 from .shim.tensor_values import AnyTensor, Tensors
@@ -97,7 +98,7 @@ def first_inputs(parts: Parts, records: Records, takes_records: bool) -> dict[st
     except Exception as error:  # feed is user code
         logging.warning("feed failed on the first record in %s: %s", PREDICTION, one_line_message(error))
         return {}
-    features = {"records": first} if takes_records else features_of(first)
+    features = {RECORDS: first} if takes_records else features_of(first)
     by_name = features if isinstance(features, Mapping) else {"inputs": features}
     names = argument_names(by_name)
     if not all(isinstance(value, tf.Tensor) for value in by_name.values()):
@@ -143,7 +144,7 @@ def _record_signature(
         batch = dataset.batch(tf.shape(records, tf.int64)[0]).get_single_element()
         return name_outputs(call_model(model, features_of(batch), False))
 
-    return tf.function(serve, input_signature=[tf.TensorSpec([None, *spec.shape], tf.string, name="records")])
+    return tf.function(serve, input_signature=[tf.TensorSpec([None, *spec.shape], tf.string, name=RECORDS)])
 
 
 def name_outputs(outputs: Tensors) -> dict[str, AnyTensor]:

@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from ...errors import ModuleError
-from .metrics import EvalMetrics, batch_size, zero_if_empty
+from .metrics import EvalMetrics, batch_size
 from .parts import Parts
+from .shared_batches import take_part
 from .shim.tensor_values import Tensors
 
 Gradient: TypeAlias = "tf.Tensor | tf.IndexedSlices | None"
@@ -51,10 +52,10 @@ class Job(tf.keras.Model):  # type: ignore[misc]
         """Returns the model's outputs for a batch of features."""
         return call_model(self.inner, features, training)
 
-    def train_step(self, data: tuple[Tensors, Tensors]) -> dict[str, tf.Tensor]:
-        """Trains on one batch of (features, labels); returns the mean loss so far."""
+    def train_step(self, data: Any) -> dict[str, tf.Tensor]:
+        """Trains on one batch of (features, labels), or a replica's part of it; returns the mean loss so far."""
         if self.distribute_strategy.num_replicas_in_sync > 1:
-            return self._shared_step(data)
+            return self._shared_step(*take_part(data))
         return self.update_weights(*self.gradients(data))
 
     def gradients(self, data: tuple[Tensors, Tensors]) -> tuple[list[Gradient], tf.Tensor, tf.Tensor]:
@@ -70,17 +71,16 @@ class Job(tf.keras.Model):  # type: ignore[misc]
         self.optimizer.apply_gradients(zip(gradients, self.inner.trainable_variables, strict=True))
         return self._count(loss, records)
 
-    def _shared_step(self, data: tuple[Tensors, Tensors]) -> dict[str, tf.Tensor]:
-        """Trains on this replica's shard of a global batch.
+    def _shared_step(self, features: Tensors, labels: Tensors, records: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Trains on this replica's part of a global batch.
 
-        Shards may differ in size; that of a short batch may be empty. The loss is weighted by shard size, so that the
-        step equals that of a single worker with the whole batch.
+        The loss is weighted by the number of records, so that the step equals that of a single worker with the whole
+        batch.
         """
-        features, labels = data
         workers = tf.distribute.get_replica_context()
+        own = tf.cast(records, tf.float32)
         with tf.GradientTape() as tape:
             outputs = self(features, training=True)
-            own = tf.cast(batch_size(outputs), tf.float32)
             part = tf.math.multiply_no_nan(self._loss(labels, outputs), own / workers.all_reduce("SUM", own))
         variables = self.inner.trainable_variables
         self.optimizer.apply_gradients(zip(tape.gradient(part, variables), variables, strict=True))
@@ -95,10 +95,24 @@ class Job(tf.keras.Model):  # type: ignore[misc]
         self._mean_loss.update_state(loss, sample_weight=records)
         return {"loss": self._mean_loss.result()}
 
-    def test_step(self, data: tuple[Tensors, Tensors]) -> dict[str, tf.Tensor]:
-        """Evaluates one batch of (features, labels); returns the metric results so far."""
-        self.update_metrics(*self.predict_batch(data))
+    def test_step(self, data: Any) -> dict[str, tf.Tensor]:
+        """Evaluates one batch, or a replica's part of it; returns the metric results so far."""
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            features, labels, own = take_part(data)
+            outputs = self(features, training=False)
+            tf.cond(own > 0, lambda: self.update_metrics(labels, outputs), lambda: None)
+        else:
+            self.update_metrics(*self.predict_batch(data))
         return self.results()
+
+    def synchronize(self) -> None:
+        """Gives each replica the mean of all replicas' moving statistics, which the exported model will have.
+
+        They are updated separately for each replica, and evaluation would use these values.
+        """
+        for variable in self.inner.non_trainable_variables:
+            if getattr(variable, "synchronization", None) == tf.VariableSynchronization.ON_READ:
+                variable.assign(variable.read_value())
 
     def predict_batch(self, data: tuple[Tensors, Tensors]) -> tuple[Tensors, Tensors]:
         """Returns a batch's labels and the model's outputs."""
@@ -107,8 +121,7 @@ class Job(tf.keras.Model):  # type: ignore[misc]
 
     def update_metrics(self, labels: Tensors, outputs: Tensors) -> None:
         """Updates the loss and the metrics with the results of `predict_batch`."""
-        records = batch_size(outputs)
-        self._mean_loss.update_state(zero_if_empty(self._loss(labels, outputs), records), sample_weight=records)
+        self._mean_loss.update_state(self._loss(labels, outputs), sample_weight=batch_size(outputs))
         self._eval_metrics.update(labels, outputs)
 
     def results(self) -> dict[str, tf.Tensor]:

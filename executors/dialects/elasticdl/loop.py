@@ -25,6 +25,7 @@ from .batch_callbacks import find_batch_callback
 from .grouped_steps import GroupedSteps
 from .job import Job
 from .options import ElasticDLOptions
+from .shared_batches import share
 
 CHECKPOINT_NAME = "version"
 ENDLESS = 2**31  # epochs; max_step ends training before
@@ -310,7 +311,9 @@ def fit(
             # No records are left if the checkpoint was saved at the epoch's last step.
             if next(iter(training(epoch, records).take(1)), None) is not None:
                 rest = training(epoch, records)
+                rest = share(rest, job.distribute_strategy.num_replicas_in_sync, options.minibatch_size)
                 job.fit(rest, initial_epoch=epoch, epochs=epoch + 1, callbacks=callbacks, verbose=0)
             epoch += 1
         if epoch < epochs and not (0 < options.max_step <= int(job.step.numpy())):
-            job.fit(training(epoch, 0), initial_epoch=epoch, epochs=epochs, callbacks=callbacks, verbose=0)
+            data = share(training(epoch, 0), job.distribute_strategy.num_replicas_in_sync, options.minibatch_size)
+            job.fit(data, initial_epoch=epoch, epochs=epochs, callbacks=callbacks, verbose=0)

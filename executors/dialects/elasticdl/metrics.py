@@ -115,15 +115,9 @@ def _select(outputs: Tensors, name: str | None) -> Tensors:
 def _update_mean(mean: tf.keras.metrics.Mean, value: tf.Tensor, outputs: Tensors) -> None:
     value = tf.cast(value, tf.float32)
     if value.shape.rank == 0:
-        records = batch_size(outputs)
-        mean.update_state(zero_if_empty(value, records), sample_weight=tf.cast(records, tf.float32))
+        mean.update_state(value, sample_weight=tf.cast(batch_size(outputs), tf.float32))
     else:
         mean.update_state(value)
-
-
-def zero_if_empty(mean: tf.Tensor, records: tf.Tensor) -> tf.Tensor:
-    """Returns the mean, or 0 if there are no records; a worker's shard of a short batch may be empty."""
-    return tf.math.multiply_no_nan(mean, tf.cast(records > 0, mean.dtype))
 
 
 def batch_size(outputs: Tensors) -> tf.Tensor:

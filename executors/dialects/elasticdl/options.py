@@ -29,6 +29,7 @@ class ElasticDLOptions:
     Attributes:
       training_data: File, directory, file pattern or table; default `fn_args.train_files`.
       validation_data: The same for evaluation; default `fn_args.eval_files`.
+      prediction_data: The same for prediction; default `fn_args.eval_files`.
       minibatch_size: Records per batch and worker, at least 1; the last batch of an epoch may have fewer.
       num_epochs: Passes over the training data; 0 or less repeats the data without end and requires `max_step`.
       max_step: Total number of training steps; 0 for `fn_args.train_steps`, and no limit if that is None.
@@ -40,7 +41,8 @@ class ElasticDLOptions:
       log_loss_steps: Steps between log lines with the loss.
       data_reader_params: Parameters of the reader: "columns=['a', 'b']; sep=','", or a dict.
       model_params: Arguments of the model function or class, in the same format.
-      records_per_task: Passed to a custom reader; 0 for None.
+      num_minibatches_per_task: Batches in a task, which ElasticDL passes to a custom reader as a number of records.
+      records_per_task: Records in a task; 0 for `minibatch_size * num_minibatches_per_task`.
       feed: Name of the function that turns records into features and labels; "" for `feed` or `dataset_fn`.
       loss: Name of the loss function.
       optimizer: Name of the function that returns the optimizer.
@@ -52,6 +54,7 @@ class ElasticDLOptions:
 
     training_data: str = ""
     validation_data: str = ""
+    prediction_data: str = ""
     minibatch_size: int = 64
     num_epochs: int = 1
     max_step: int = 0
@@ -63,6 +66,7 @@ class ElasticDLOptions:
     log_loss_steps: int = 100
     data_reader_params: str | dict[str, object] = ""
     model_params: str | dict[str, object] = ""
+    num_minibatches_per_task: int = 8
     records_per_task: int = 0
     feed: str = ""
     loss: str = "loss"

@@ -13,7 +13,10 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
+import os
+import pathlib
 import re
 from collections.abc import Callable, Mapping
 from types import ModuleType
@@ -54,6 +57,7 @@ class Parts:
         self.module = module
         self.options = options
         self._model_name = model_name
+        self._others: dict[str, ModuleType] = {}
 
     def model(self) -> tf.keras.Model:
         """Returns the Keras model: the result of its function or class, or the module's instance.
@@ -150,9 +154,25 @@ class Parts:
         return self._optional(self.options.custom_data_reader)
 
     def prediction_outputs_processor(self) -> Any:
-        """Returns an instance of the file's prediction processor, or None."""
-        value = self._optional(self.options.prediction_outputs_processor)
-        return value() if inspect.isclass(value) else value
+        """Returns the object whose `process(predictions, worker_id)` gets the predictions, or None.
+
+        It is an object, a module, or a class, of which an instance is created if that takes no arguments. ElasticDL
+        called `process` of the attribute itself, so it may be a static or class method.
+
+        Raises:
+          ModuleError: When it has no method `process`.
+        """
+        name = self.options.prediction_outputs_processor
+        if (value := self._get(name)) is None:
+            return None
+        if callable(value) and (inspect.isclass(value) or not hasattr(value, "process")) and has_no_parameters(value):
+            value = value()
+        if not callable(getattr(value, "process", None)):
+            raise ModuleError(
+                f"{self._name_in_file(name)} is {value!r}, which has no process(predictions, worker_id). Write a class "
+                "with this method."
+            )
+        return value
 
     def require(self) -> None:
         """Checks that feed, loss and optimizer exist.
@@ -185,9 +205,24 @@ class Parts:
         return value if callable(value) else None
 
     def _get(self, name: str) -> Any:
-        """Returns the attribute of a name in the file, or `other_module.name` in an importable module; else None."""
+        """Returns the attribute of a name in the file, or `other_module.name` of another file in the zoo; else None."""
         other, _, last = name.rpartition(".")
-        return getattr(importlib.import_module(other) if other else self.module, last, None)
+        return getattr(self._other_module(other) if other else self.module, last, None)
+
+    def _other_module(self, name: str) -> ModuleType:
+        """Returns a module of the zoo, by its file below a folder above this one, or else any importable module."""
+        path = os.path.join(*name.split(".")) + ".py"
+        above = pathlib.Path(self.module.__file__ or "").resolve().parents
+        found = next((folder / path for folder in above if (folder / path).is_file()), None)
+        if found is None:
+            return importlib.import_module(name)
+        if str(found) not in self._others:
+            spec = importlib.util.spec_from_file_location(name, found)
+            assert spec  # always found for a .py file
+            assert spec.loader
+            self._others[str(found)] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(self._others[str(found)])
+        return self._others[str(found)]
 
     def _name_in_file(self, name: str) -> str:
         return f"{self.module.__file__}: {name}"

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
+from absl import logging
 
 from ...checkpoints.trained_marker import TrainedMarker
 from ...compat.tensorflow import write_graph
@@ -26,6 +27,7 @@ from ...inputs.readers.record_search import describe_failure, lines_note
 from ...inputs.readers.records import Records
 from ...runtime.logs.exceptions import add_note
 from ...saved_models.export_rehearsal import rehearsal
+from ...saved_models.record_reader import write_record_reader
 from ...saved_models.sample_input import set_sample_input
 from .export import export, features_of, first_inputs
 from .job import Job, build
@@ -36,6 +38,7 @@ from .options import ElasticDLOptions
 from .parameter_servers import WorkerPool, make_server_strategy, releasing_workers, serve
 from .parts import EVALUATION, PREDICTION, TRAINING, Parts
 from .predictions import Predictions
+from .shared_batches import share
 from .shim.tensor_values import Tensors
 
 BEST_DIR = "best/model"
@@ -64,6 +67,9 @@ def train(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[s
     if servers and not servers.is_chief:
         serve(servers, fn_args.model_run_dir)
         return {}
+    if servers and servers.num_workers == 1:
+        logging.info("The variables are in the process of the only worker; the parameter servers stay idle.")
+        servers = None
     if servers:
         parts.require_functions("Its variables must be created on the parameter servers.")
     workers = _workers(fn_args, servers)
@@ -116,7 +122,7 @@ def _train(
     folder = (
         fn_args.model_run_dir if fn_args.is_chief else os.path.join(os.path.dirname(fn_args.serving_model_dir), "run")
     )
-    evaluate_on = partial(pool.evaluate, job) if pool else partial(job.evaluate, verbose=0, return_dict=True)
+    evaluate_on = partial(pool.evaluate, job) if pool else partial(_evaluate, job, options)
     evaluation = Evaluation(job, validation and _batches(parts, validation, EVALUATION, size), folder, evaluate_on)
     if is_trained:
         evaluation.resume(mark["evaluation"])
@@ -132,14 +138,23 @@ def _train(
     if pool:
         model = _local_model(parts, records)
         tf.train.Checkpoint(model=model).restore(checkpoints.latest).expect_partial()
-    takes_records = export(model, parts, records.dataset(), records.metadata, fn_args.serving_model_dir)
+    takes_records = _export(model, parts, records, fn_args.serving_model_dir)
     source = validation or records
     if inputs := first_inputs(parts, source, takes_records):
         set_sample_input(f"the first record of {source.origin}", inputs)
     if evaluation.best:
         tf.train.Checkpoint(model=model).restore(evaluation.best)
-        export(model, parts, records.dataset(), records.metadata, os.path.join(folder, BEST_DIR))
+        _export(model, parts, records, os.path.join(folder, BEST_DIR))
     return {f"eval_{name}": value for name, value in evaluation.results.items()}
+
+
+def _export(model: tf.keras.Model, parts: Parts, records: Records, folder: str) -> bool:
+    """Exports the model; returns whether its `serving_default` takes raw records."""
+    takes_records = export(model, parts, records.dataset(), records.metadata, folder)
+    if takes_records:
+        sep = parse_reader_params(parts.options.data_reader_params).get("sep", ",")
+        write_record_reader(folder, records, str(sep))
+    return takes_records
 
 
 def _rehearse_export(parts: Parts, records: Records, job: Job, is_remote: bool) -> None:
@@ -160,6 +175,13 @@ def _local_model(parts: Parts, records: Records) -> tf.keras.Model:
     model = parts.model()
     build(model, features_of(_first(_batches(parts, records, TRAINING), records)))
     return model
+
+
+def _evaluate(job: Job, options: ElasticDLOptions, dataset: tf.data.Dataset) -> dict[str, float]:
+    job.synchronize()
+    parts = share(dataset, job.distribute_strategy.num_replicas_in_sync, options.minibatch_size)
+    values: dict[str, float] = job.evaluate(parts, verbose=0, return_dict=True)
+    return values
 
 
 def _workers(fn_args: FnArgs, servers: ClusterTask | None) -> tf.distribute.Strategy:
@@ -188,7 +210,7 @@ def evaluate(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dic
 
 
 def predict(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict[str, float]:
-    """Runs batch inference on the validation data with the weights of `checkpoint_dir_for_init`.
+    """Runs batch inference on the prediction data with the weights of `checkpoint_dir_for_init`.
 
     The predictions are passed to the file's processor, if any, and written as JSON lines to `predictions.jsonl` in
     `fn_args.serving_model_dir`.
@@ -202,7 +224,7 @@ def predict(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> dict
     """
     options = ElasticDLOptions.of(fn_args)
     parts = Parts(module, model_name, options)
-    records = _records(parts, options.validation_data or fn_args.eval_files, "prediction_data")
+    records = _records(parts, options.prediction_data or fn_args.eval_files, "prediction_data")
     data = _batches(parts, records, PREDICTION)
     model = parts.model()
     with records.reraising():
@@ -232,8 +254,10 @@ def _records(parts: Parts, origin: str | Sequence[str], what: str) -> Records:
     reader = parts.custom_data_reader()
     if reader is None:
         return open_records(origin, params)
-    data_origin = origin[0] if isinstance(origin, list) and len(origin) == 1 else origin
-    made = reader(data_origin, records_per_task=parts.options.records_per_task or None, **params)
+    options = parts.options
+    data_origin = origin if isinstance(origin, str) or len(origin) > 1 else origin[0]
+    task_size = options.records_per_task or options.minibatch_size * options.num_minibatches_per_task
+    made = reader(data_origin, **{"records_per_task": task_size, **params})
     return open_custom(made, str(data_origin))
 
 

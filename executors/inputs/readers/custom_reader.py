@@ -105,7 +105,8 @@ def open_custom(reader: CustomReader | tf.data.Dataset, origin: str = "") -> Rec
 
     Raises:
       InputError: If `reader` is neither; while reading, if a record does not match `records_output_types` or the shape
-        of the first records. Exceptions of the reader itself are re-raised unchanged by `Records.reraising()`.
+        of the first records, or if a shard has fewer records than announced. Exceptions of the reader itself are
+        re-raised unchanged by `Records.reraising()`.
     """
     if isinstance(reader, tf.data.Dataset):
         return Records(origin, KIND, Metadata(None), lambda _: reader)
@@ -150,7 +151,16 @@ def _shards(reader: CustomReader, origin: str) -> list[Shard]:
 
 def _read(reader: CustomReader, shards: Sequence[Shard]) -> Iterator[object]:
     for number, shard in enumerate(shards):
-        yield from reader.read_records(Task(number, TaskShard(shard.name, shard.start, shard.end)))
+        count = 0
+        for record in reader.read_records(Task(number, TaskShard(shard.name, shard.start, shard.end))):
+            yield record
+            count += 1
+        if count < (announced := shard.end - shard.start) and shard.end != sys.maxsize:
+            raise InputError(
+                f"{shard.name or 'shard'}, records {shard.start} to {shard.end - 1}: read_records() yields {count} "
+                f"records, but create_shards() announced {announced}. Return the real number of records from "
+                "create_shards(), or None if it is unknown."
+            )
 
 
 def _types(reader: CustomReader, first: object) -> Nested[tf.DType]:

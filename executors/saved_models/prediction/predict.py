@@ -14,16 +14,18 @@ from __future__ import annotations
 import contextlib
 import csv
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from ...errors import InputError, did_you_mean
-from ...inputs.example_files import Batch, batches
+from ...inputs.example_files import CSV, Batch, ExampleFile, batches
 from ...inputs.message_text import closest_names, join_names
+from ...inputs.readers.open_records import open_records
 from ...runtime.logs.exceptions import one_line_message
+from ..record_reader import RECORDS, read_record_reader
 from . import files
 from .feed import Feed, feed_for, named_feed, record_feed, separator_hint
 from .request import PredictionRequest
@@ -59,8 +61,9 @@ def predict(request: PredictionRequest) -> PredictionSummary:
     signature = load_signature(request.model, request.signature, request.op_packages)
     count = 0
     with _long_values(), files.opened(request.output) as predictions:
-        feed = feed_for(signature, request.files)
-        for batch in _batches(request, signature.batch_size or request.batch_size):
+        reader = read_record_reader(request.model) if list(signature.inputs) == [RECORDS] else None
+        feed = feed_for(signature, request.files) if reader is None else _feed_with_rows(signature, request.files)
+        for batch in _batches(request, signature.batch_size or request.batch_size, reader):
             predictions.write(_answers(signature, feed, batch))
             count += batch.size
     return PredictionSummary(count, signature.name)
@@ -98,9 +101,24 @@ def _long_values() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-def _batches(request: PredictionRequest, size: int) -> Iterator[Batch]:
+def _batches(request: PredictionRequest, size: int, reader: Mapping[str, object] | None) -> Iterator[Batch]:
     for file in request.files:
-        yield from batches(file, size)
+        yield from batches(file, size) if reader is None or file.kind != CSV else _record_batches(file, size, reader)
+
+
+def _record_batches(file: ExampleFile, size: int, reader: Mapping[str, object]) -> Iterator[Batch]:
+    """Yields the rows or lines of a CSV file, read as the model's training data."""
+    records = open_records(file.path, reader)
+    first = 1
+    with records.reraising():
+        for batch in records.dataset().batch(size).as_numpy_iterator():
+            yield Batch(file, first, len(batch), records=batch.tolist())
+            first += len(batch)
+
+
+def _feed_with_rows(signature: ServingSignature, files: Sequence[ExampleFile]) -> Feed:
+    rows, others = record_feed(signature), feed_for(signature, [file for file in files if file.kind != CSV])
+    return lambda batch: rows(batch) if batch.file.kind == CSV else others(batch)
 
 
 def _answers(signature: ServingSignature, feed: Feed, batch: Batch) -> dict[str, np.ndarray]:

@@ -160,6 +160,29 @@ def test_a_module_named_like_the_standard_librarys_hides_nothing(tmp_path: pathl
     assert run(str(tmp_path / "code.py"), scratch) is standard
 
 
+@pytest.mark.parametrize("name", ["zoo/wdl.py", "zoo/some_library/some_library.py"])
+def test_folders_of_a_zoo_do_not_hide_installed_packages(
+    name: str, tmp_path: pathlib.Path, scratch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "site-packages" / "some_library"
+    for folder in (installed, tmp_path / "zoo" / "some_library"):
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text("")
+    (installed / "models.py").write_text("WDL = 1\n")
+    module = tmp_path / name
+    module.write_text("from some_library.models import WDL\nimport helpers\nPAIR = WDL, helpers.ANSWER\n")
+    (module.parent / "helpers.py").write_text("ANSWER = 42\n")
+    for folder in ("site-packages", "zoo"):  # the zoo is in front
+        monkeypatch.syspath_prepend(tmp_path / folder)
+
+    with loaded(find_source(str(module), scratch), installed_first=True) as zoo_module:
+        assert zoo_module.PAIR == (1, 42)
+    monkeypatch.delitem(sys.modules, "some_library.models")
+    monkeypatch.delitem(sys.modules, "some_library")
+    with pytest.raises(ModuleNotFoundError, match=r"some_library"), loaded(find_source(str(module), scratch)):
+        pass
+
+
 def test_a_sibling_that_imports_the_module_back_gets_the_same_one(tmp_path: pathlib.Path, scratch: str) -> None:
     (tmp_path / "main_module.py").write_text(
         "STATE = []\nimport other\ndef run_fn(fn_args):\n    other.add()\n    return STATE\n"

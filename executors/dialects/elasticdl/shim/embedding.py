@@ -8,16 +8,19 @@ zero vector, and combiners ignore unknown ids.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from . import id_index
+from .lookup_function import warn_of_lookup
 from .sparse_embedding import COMBINERS
 from .tensor_values import AnyTensor, variable_of
 
 if TYPE_CHECKING:
     import keras
+    import numpy as np
 
 # Capacity of a layer without input_dim. With output_dim=64, the weights take 32 MiB, and optimizer slots twice that.
 MAX_IDS = 1 << 17
@@ -85,6 +88,16 @@ class Embedding(tf.keras.layers.Layer):  # type: ignore[misc]
             return tf.fill(shape, tf.constant(unused, tf.int64))
 
         return self.add_weight(name=name, shape=(rows,), dtype="int64", initializer=initializer, trainable=False)
+
+    def set_lookup_embedding_func(self, func: Callable[[str, list[int]], np.ndarray]) -> None:
+        """Ignores the function, with a warning: the vectors are not on parameter servers.
+
+        ElasticDL's workers set it themselves, too.
+
+        Args:
+          func: A function (name of the layer, ids) that returns the vectors.
+        """
+        warn_of_lookup(f"Embedding {self.name!r}", func)
 
     def call(self, inputs: AnyTensor, training: bool | None = None) -> tf.Tensor:
         """Looks up the vectors.

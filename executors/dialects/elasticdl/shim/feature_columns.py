@@ -15,11 +15,13 @@ from ....compat.tensorflow import (
     embedding_column_class,
     serialize_feature_column,
 )
+from .lookup_function import warn_of_lookup
 
-EmbeddingColumn = embedding_column_class()
+_EmbeddingColumn = embedding_column_class()
 _CategoricalColumn, _FirstCategoricalColumn = categorical_column_bases()
 
 if TYPE_CHECKING:
+    import numpy as np
 
     class TransformationCache(Protocol):
         """A cache of the tensors of a batch's feature columns."""
@@ -57,6 +59,14 @@ if TYPE_CHECKING:
             """Returns the ids of a batch."""
 
 
+class EmbeddingColumn(_EmbeddingColumn):  # type: ignore[misc, valid-type]
+    """TensorFlow's embedding column with ElasticDL's methods."""
+
+    def set_lookup_embedding_func(self, func: Callable[[str, list[int]], np.ndarray]) -> None:
+        """Ignores the function, with a warning, as `layers.Embedding` does."""
+        warn_of_lookup(f"Embedding column {self.name!r}", func)
+
+
 def embedding_column(
     categorical_column: CategoricalColumn,
     dimension: int,
@@ -65,10 +75,11 @@ def embedding_column(
     max_norm: float | None = None,
     trainable: bool = True,
 ) -> Any:
-    """Returns TensorFlow's own embedding column, since embeddings are not stored on ElasticDL's parameter servers."""
-    return tf.feature_column.embedding_column(
+    """Returns TensorFlow's embedding column, since embeddings are not stored on ElasticDL's parameter servers."""
+    made = tf.feature_column.embedding_column(
         categorical_column, dimension, combiner, initializer, max_norm=max_norm, trainable=trainable
     )
+    return EmbeddingColumn(*made)
 
 
 def concatenated_categorical_column(categorical_columns: list[CategoricalColumn]) -> ConcatenatedCategoricalColumn:

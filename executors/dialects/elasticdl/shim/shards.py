@@ -30,6 +30,13 @@ def _place(task: Any) -> tuple[str, int, int]:
     return name, shard.start, shard.end
 
 
+class Shards(dict[str, tuple[int, int]]):
+    """{name: (first record, number of records)}, which iterates over (name, first, number), as since late 2020."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return ((name, *place) for name, place in self.items())
+
+
 class CSVDataReader(AbstractDataReader):
     """Reads selected columns of a CSV file with a header row; a record is a list of strings."""
 
@@ -150,9 +157,9 @@ class RecordIODataReader(AbstractDataReader):
         finally:
             scanner.close()
 
-    def create_shards(self) -> dict[str, tuple[int, int]]:
+    def create_shards(self) -> Shards:
         """Returns one shard per file."""
-        shards = {}
+        shards = Shards()
         for name in sorted(os.listdir(self._folder)):
             path = os.path.join(self._folder, name)
             index = _recordio().Index(path)

@@ -4,7 +4,10 @@ import pathlib
 
 import pytest
 
+from generic_trainer import FnArgs, InputError
 from generic_trainer.executors.dialects.elasticdl.detection import find_elasticdl_use
+from generic_trainer.executors.dialects.loading import reads_any_origin
+from generic_trainer.executors.training.preconditions import require_inputs
 
 
 @pytest.mark.parametrize(
@@ -28,3 +31,14 @@ from generic_trainer.executors.dialects.elasticdl.detection import find_elasticd
 def test_elasticdl_is_found_by_its_imports(source: str, expected: object, tmp_path: pathlib.Path) -> None:
     (tmp_path / "model.py").write_text(source)
     assert find_elasticdl_use(str(tmp_path / "model.py")) == expected
+
+
+def test_the_data_of_a_file_with_its_own_reader_need_not_be_files(tmp_path: pathlib.Path) -> None:
+    with_reader, without = tmp_path / "with_reader.py", tmp_path / "without.py"
+    without.write_text("from elasticdl.python.common.constants import Mode\n")
+    with_reader.write_text(f"{without.read_text()}def custom_data_reader(data_origin, **kwargs): ...\n")
+    fn_args = FnArgs(train_files=["project.table"])
+
+    require_inputs(fn_args, reads_any_origin([str(without), str(with_reader)]))
+    with pytest.raises(InputError, match=r"no file matches 'project\.table'"):
+        require_inputs(fn_args, reads_any_origin([str(without)]))

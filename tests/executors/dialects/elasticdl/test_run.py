@@ -13,6 +13,7 @@ import pytest
 
 from generic_trainer.executors.dialects.elasticdl.dialect import ElasticDLDialect
 from generic_trainer.executors.dialects.loading import choose_keras
+from generic_trainer.executors.errors import ModuleError
 
 Module = Callable[..., str]
 
@@ -389,3 +390,61 @@ def test_a_model_file_is_recognized_by_its_parts(module: Module) -> None:
     namespace = type("Module", (), {"feed": len, "loss": len, "optimizer": len, "custom_model": 1})
     assert ElasticDLDialect().matches(namespace, None) == "it defines custom_model, feed, loss and optimizer"  # type: ignore[arg-type]
     assert ElasticDLDialect().matches(type("Module", (), {"loss": len}), None) == ""  # type: ignore[arg-type]
+
+
+def test_a_part_in_another_file_of_the_zoo(tmp_path: pathlib.Path) -> None:
+    from types import ModuleType
+
+    from generic_trainer.executors.dialects.elasticdl.options import ElasticDLOptions
+    from generic_trainer.executors.dialects.elasticdl.parts import Parts
+
+    (tmp_path / "zoo" / "iris").mkdir(parents=True)
+    (tmp_path / "zoo" / "json").mkdir()  # not the standard library's
+    (tmp_path / "zoo" / "json" / "losses.py").write_text("def loss(labels, predictions):\n    return labels\n")
+    module = ModuleType("iris")
+    module.__file__ = str(tmp_path / "zoo" / "iris" / "iris.py")
+
+    parts = Parts(module, None, ElasticDLOptions(loss="json.losses.loss"))
+
+    assert parts.loss(1, 2) == 1
+
+
+class Processor:
+    def process(self, predictions: object, worker_id: int) -> tuple[object, int]:
+        return predictions, worker_id
+
+
+class StaticProcessor:
+    def __init__(self, table: str) -> None:
+        raise AssertionError("ElasticDL did not create an instance")
+
+    @staticmethod
+    def process(predictions: object, worker_id: int) -> tuple[object, int]:
+        return predictions, worker_id
+
+
+@pytest.mark.parametrize(
+    "defined",
+    [Processor, Processor(), StaticProcessor, lambda: Processor()],
+    ids=["class", "object", "static", "function"],
+)
+def test_a_prediction_processor_is_anything_with_process(defined: object) -> None:
+    assert processor_of(defined).process([1], 0) == ([1], 0)
+
+
+def test_a_prediction_processor_without_process_is_reported() -> None:
+    assert processor_of(None) is None
+    with pytest.raises(ModuleError, match=r"PredictionOutputsProcessor is 3, which has no process\(predictions"):
+        processor_of(3)
+
+
+def processor_of(defined: object) -> Any:
+    from types import ModuleType
+
+    from generic_trainer.executors.dialects.elasticdl.options import ElasticDLOptions
+    from generic_trainer.executors.dialects.elasticdl.parts import Parts
+
+    module = ModuleType("job")
+    module.__file__ = "job.py"
+    module.PredictionOutputsProcessor = defined  # type: ignore[attr-defined]
+    return Parts(module, None, ElasticDLOptions()).prediction_outputs_processor()

@@ -230,6 +230,14 @@ def test_shards_of_unknown_form_are_reported(shards: Any, what: str) -> None:
         values(open_custom(reader, "/data"))
 
 
+def test_a_shard_with_fewer_records_than_announced_is_reported() -> None:
+    reader = reader_of(list(range(100)))
+    reader.create_shards = lambda: (("first", 0, 40), ("second", 40, 61))  # type: ignore[method-assign]
+
+    with pytest.raises(InputError, match=r"second, records 40 to 100: read_records\(\) yields 60 records, but .* 61\."):
+        values(open_custom(reader))
+
+
 def test_a_reader_without_records_is_reported() -> None:
     with pytest.raises(InputError, match="/data: the custom reader yields no records"):
         values(open_custom(reader_of([]), "/data"))

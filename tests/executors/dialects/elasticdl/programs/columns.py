@@ -42,6 +42,8 @@ def a_model_of_columns_is_saved(folder: pathlib.Path) -> None:
     ages = tf.feature_column.bucketized_column(tf.feature_column.numeric_column("age"), [18.0, 65.0])
     both = tf.feature_column.embedding_column(concatenated_categorical_column([words, ages]), 2)
     own = elastic.embedding_column(words, dimension=3)
+    assert isinstance(own, elastic.EmbeddingColumn)
+    own.set_lookup_embedding_func(lambda name, ids: pytest.fail("it was called"))
     inputs = {"word": tf.keras.Input((1,), dtype=tf.string, name="word"), "age": tf.keras.Input((1,), name="age")}
     model = tf.keras.Model(inputs, tf.keras.layers.DenseFeatures([both, own])(inputs))
     features = {"word": tf.constant([["a"], ["b"]]), "age": tf.constant([[1.0], [70.0]])}

@@ -172,6 +172,7 @@ def recordio_is_written_and_read(folder: pathlib.Path) -> None:
             file.write(b"5")
     reader = RecordIODataReader(data_dir=str(folder / "data"))
     assert reader.create_shards() == {path: (0, 5)}
+    assert list(reader.create_shards()) == [(path, 0, 5)]  # as of the last version
     task = types.SimpleNamespace(shard_name=path, start=1, end=3)
     assert list(reader.read_records(task)) == [b"1", b"2"]
 
