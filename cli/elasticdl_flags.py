@@ -36,6 +36,7 @@ class Flag:
       required: Commands that require it.
       default: The default value; None for no default.
       aliases: Its names in other releases.
+      minimum: The minimum of an integer; None for no bound.
     """
 
     name: str
@@ -45,11 +46,11 @@ class Flag:
     required: tuple[str, ...] = ()
     default: Any = None
     aliases: tuple[str, ...] = ()
+    minimum: int | None = 0
 
 
 DEFAULT_OUTPUT = "elasticdl_output"
 _TRAIN = ("train",)
-_MINIMUM = {"minibatch_size": 1, "num_minibatches_per_task": 1, "num_workers": 1, "num_epochs": None}  # others: 0
 _WITH_LABELS = ("train", "evaluate")
 SUPPORTED = (
     Flag("model_zoo", "Directory of model files, or a zip archive of one.", required=ALL),
@@ -81,10 +82,14 @@ SUPPORTED = (
         required=("predict",),
     ),
     Flag("data_reader_params", "Parameters of the reader: \"columns=['a', 'b']; sep=','\"."),
-    Flag("minibatch_size", "Records per batch and worker (default: 64).", int),
-    Flag("num_minibatches_per_task", "Batches of --minibatch_size per task of a custom reader.", int),
+    Flag("minibatch_size", "Records per batch and worker (default: 64).", int, minimum=1),
+    Flag("num_minibatches_per_task", "Batches of --minibatch_size per task of a custom reader.", int, minimum=1),
     Flag(
-        "num_epochs", "Passes over the training data (default: 1); 0 or less repeats it until --max_step.", int, _TRAIN
+        "num_epochs",
+        "Passes over the training data (default: 1); 0 or less repeats it until --max_step.",
+        int,
+        _TRAIN,
+        minimum=None,
     ),
     Flag("max_step", "Maximum number of training steps; 0 for no limit.", int, _TRAIN),
     Flag("evaluation_steps", "Steps between evaluations; 0 evaluates at epoch ends only.", int, _TRAIN),
@@ -109,7 +114,7 @@ SUPPORTED = (
         "Local, AllreduceStrategy or ParameterServerStrategy; the last two need --engine=ray.",
         default="Local",
     ),
-    Flag("num_workers", "Alias of --workers; ignored without --engine=ray.", int, _TRAIN),
+    Flag("num_workers", "Alias of --workers; ignored without --engine=ray.", int, _TRAIN, minimum=1),
     Flag("num_ps_pods", "Alias of --ps; ignored without --engine=ray.", int, _TRAIN),
 )
 _SCHEDULER = "processes are started by the platform, with TF_CONFIG"
@@ -159,7 +164,8 @@ def elasticdl_flags(command_name: str) -> Callable[[Command], Command]:
             if command_name in flag.commands:
                 required = command_name in flag.required
                 default = {} if flag.default is None else {"default": flag.default}  # click: None is a value
-                kind = click.IntRange(min=_MINIMUM.get(flag.name, 0)) if flag.kind is int else flag.kind
+                is_bounded = flag.kind is int and flag.minimum is not None
+                kind = click.IntRange(min=flag.minimum) if is_bounded else flag.kind
                 names = [flag.name, *(f"--{name}" for name in (flag.name, *flag.aliases))]
                 command = click.option(*names, type=kind, required=required, help=flag.help, **default)(command)
         return command
