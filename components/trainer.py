@@ -65,6 +65,7 @@ class TrainerSpec(ComponentSpec):
         "base_model": ChannelParameter(type=standard_artifacts.Model, optional=True),
         "hyperparameters": ChannelParameter(type=standard_artifacts.HyperParameters, optional=True),
         "statistics": ChannelParameter(type=standard_artifacts.ExampleStatistics, optional=True),
+        "raw_examples": ChannelParameter(type=standard_artifacts.Examples, optional=True),
     }
     OUTPUTS: ClassVar[dict[str, ChannelParameter]] = {
         "model": ChannelParameter(type=standard_artifacts.Model),
@@ -104,6 +105,7 @@ class Trainer(ModuleComponent):
         custom_executor_spec: executor_spec.ExecutorSpec | None = None,
         *,
         trainer_fn: str | RuntimeParameter | None = None,
+        raw_examples: types.BaseChannel | None = None,
         train_steps: int | RuntimeParameter | None = None,
         eval_steps: int | RuntimeParameter | None = None,
         **options: Unpack[TrainerKeywords],
@@ -125,6 +127,8 @@ class Trainer(ModuleComponent):
           custom_config: JSON object passed on as `fn_args.custom_config`.
           custom_executor_spec: Deprecated in TFX; replaces the executor.
           trainer_fn: `package.module.trainer_fn`, as in TFX up to 1.16; see `run_fn`.
+          raw_examples: Channel of the Examples that Transform read. If the model takes raw examples, its check runs
+            inference on one of them; without this channel, on values made up from the schema.
           train_steps: Number of training steps; overrides that in `train_args`, and may be a RuntimeParameter.
           eval_steps: The same for `eval_args`.
           **options: Training options, such as `keras="2"` or `timeout=3600`; each is a field of `TrainingOptions`.
@@ -164,6 +168,7 @@ class Trainer(ModuleComponent):
             module_file=module_file,
             run_fn=run_fn,
             trainer_fn=trainer_fn,
+            raw_examples=raw_examples,
             custom_config=serialize_config(custom_config),
             train_steps=train_steps,
             eval_steps=eval_steps,

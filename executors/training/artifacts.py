@@ -64,7 +64,7 @@ def fn_args_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Ma
 
     Args:
       inputs: Artifacts by key: examples (one or more); transform_graph, schema, base_model, hyperparameters and
-        statistics if connected.
+        statistics if connected. For `raw_examples` see `raw_eval_files`.
       outputs: Artifacts by key: model, model_run.
       properties: Execution properties: train_args, eval_args, custom_config, train_steps and eval_steps. The latter
         two take precedence over the numbers of steps in train_args and eval_args.
@@ -81,6 +81,21 @@ def fn_args_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Ma
     if inputs.get("statistics"):
         fn_args.num_examples = _num_examples(_only(inputs, "statistics"))
     return fn_args
+
+
+def raw_eval_files(inputs: Artifacts, fn_args: FnArgs, properties: Mapping[str, object]) -> list[str]:
+    """Returns patterns of the eval examples before Transform; [] without `raw_examples`, or in another format.
+
+    Args:
+      inputs: Artifacts by key.
+      fn_args: The result of `fn_args_from_artifacts`.
+      properties: Execution properties.
+    """
+    raw = inputs.get("raw_examples") or ()
+    if not raw or _examples_format(raw) != fn_args.examples_format:
+        return []
+    splits = _steps_and_splits(properties, "eval_args", trainer_pb2.EvalArgs()).splits or ["eval"]
+    return _patterns(raw, splits)
 
 
 def common_fn_args(inputs: Artifacts, properties: Mapping[str, object]) -> FnArgs:

@@ -19,7 +19,7 @@ import dataclasses
 import os
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from absl import logging
@@ -83,6 +83,7 @@ def train(
     *,
     function: str | None = None,
     checkpoint_root: str | None = None,
+    raw_eval_files: Sequence[str] = (),
 ) -> RunRecord:
     """Trains a module and publishes its model.
 
@@ -94,6 +95,7 @@ def train(
       function: Name of the function to run; by default the dialect chooses it.
       checkpoint_root: Folder in which retries of a pipeline step, each with its own model run, find the checkpoints
         of the previous attempt (see `checkpoints.directory`). By default checkpoints are in the model run.
+      raw_eval_files: Patterns of the evaluation examples before Transform, one of which is the model's sample input.
 
     Returns:
       The run record, as written to `model_run_dir/run.json`; for a task other than the chief, that task's record.
@@ -146,7 +148,7 @@ def train(
             record.save()  # so that a killed run leaves a record
             with _checkpoints(fn_args, identity, checkpoint_root, source, task) as checkpoints:
                 unpublished_folder = kept_folder(fn_args.model_run_dir) if checkpoint_root else fn_args.model_run_dir
-                run = _Run(source, function, options, record, task, checkpoints, unpublished_folder)
+                run = _Run(source, function, options, record, task, checkpoints, unpublished_folder, raw_eval_files)
                 if is_over is not None:
                     run.run_auxiliary_task(fn_args, is_over)
                 else:
@@ -211,6 +213,7 @@ class _Run:
     task: ClusterTask | None
     checkpoints: CheckpointFolder
     unpublished_folder: str  # folder for outputs that are not published
+    raw_eval_files: Sequence[str]
 
     def produce_model(self, fn_args: FnArgs) -> None:
         """Trains, checks and publishes the model: on one machine, or as the chief of a cluster."""
@@ -451,6 +454,7 @@ class _Run:
         report = check_saved_model(
             staged_args.serving_model_dir,
             staged_args.eval_files or (),
+            raw_eval_files=self.raw_eval_files,
             examples_format=staged_args.examples_format,
             schema_path=staged_args.schema_path,
             transform_graph_path=staged_args.transform_graph_path,

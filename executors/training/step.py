@@ -19,7 +19,7 @@ from ..options import TrainingOptions
 from ..reporting.writing import keep_failed_run, path_in, report_on_exit
 from ..runtime.logs.sanitize import printable
 from ..runtime.logs.setup import announce
-from .artifacts import Artifact, Artifacts, fn_args_from_artifacts
+from .artifacts import Artifact, Artifacts, fn_args_from_artifacts, raw_eval_files
 from .run import train
 
 _MODULES = ("module_path", "module_file", "run_fn", "trainer_fn")  # properties in TFX's order of precedence
@@ -29,8 +29,8 @@ def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapp
     """Trains the module named in the properties, and sets the run's results as custom properties of the artifacts.
 
     Args:
-      inputs: Artifacts by key: examples (required); transform_graph, schema, base_model, hyperparameters and
-        statistics if connected.
+      inputs: Artifacts by key: examples (required); transform_graph, schema, base_model, hyperparameters,
+        statistics and raw_examples if connected.
       outputs: Artifacts by key: model and model_run.
       properties: Execution properties of TFX's Trainer, and the fields of `TrainingOptions`.
 
@@ -43,7 +43,14 @@ def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapp
         options = TrainingOptions.from_exec_properties(properties)
         fn_args = fn_args_from_artifacts(inputs, outputs, properties)
         module, function = _module_of(properties)
-        record = train(module, fn_args, options, function=function, checkpoint_root=step_checkpoint_root(model_run.uri))
+        record = train(
+            module,
+            fn_args,
+            options,
+            function=function,
+            checkpoint_root=step_checkpoint_root(model_run.uri),
+            raw_eval_files=raw_eval_files(inputs, fn_args, properties),
+        )
     model_run.set_string_custom_property("run_record", record.path)
     model_run.set_string_custom_property("run_id", record.id)
     report = path_in(model_run.uri)

@@ -101,7 +101,7 @@ def steps_of(
         )
         nodes.append(transform)
         if options.train_examples != "raw":
-            trainer_inputs["examples"] = transform.outputs["transformed_examples"]
+            trainer_inputs |= {"examples": transform.outputs["transformed_examples"], "raw_examples": examples}
         trainer_inputs["transform_graph"] = transform.outputs["transform_graph"]
     has_evaluator = bool(options.label or options.eval_config)
     baseline = None
