@@ -42,7 +42,8 @@ def test_the_arguments_are_those_of_tfx_and_the_training_options() -> None:
     expected = [parameter.name for parameter in theirs if parameter.name != "trainer_fn"]
     assert positional == ([] if "statistics" in expected else ["statistics"]) + expected
     options = {parameter.name: parameter.default for parameter in ours if parameter.kind is parameter.KEYWORD_ONLY}
-    assert options == {"trainer_fn": None, "train_steps": None, "eval_steps": None, **vars(TrainingOptions())}
+    added = dict.fromkeys(("trainer_fn", "raw_examples", "train_steps", "eval_steps"))
+    assert options == {**added, **vars(TrainingOptions())}
 
 
 def test_inputs_outputs_and_properties_are_those_of_tfx(tiny_module: str) -> None:
