@@ -14,22 +14,30 @@ from __future__ import annotations
 import contextlib
 import csv
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
+import pyarrow as pa
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from ...errors import InputError, did_you_mean
 from ...inputs.example_files import Batch, batches
 from ...inputs.message_text import closest_names, join_names
+from ...runtime.files import file_io
 from ...runtime.logs.exceptions import one_line_message
 from . import files
+from .classes import PredictedClasses
 from .feed import Feed, feed_for, named_feed, record_feed, separator_hint
+from .joined_columns import joined_columns
 from .request import PredictionRequest
 from .signature import ServingSignature, load_signature
 
+_ROWS_AT_ONCE = 4096
 _LONGEST = (1 << 31) - 1  # characters of a CSV field
+
+
+Progress = Callable[[str, float], None]
 
 
 class SignatureError(InputError):
@@ -49,21 +57,44 @@ class PredictionSummary:
     signature: str
 
 
-def predict(request: PredictionRequest) -> PredictionSummary:
+def predict(request: PredictionRequest, progress: Progress = lambda task, position: None) -> PredictionSummary:
     """Writes a prediction for every example, in the examples' order.
+
+    Args:
+      request: The model, the examples and the output.
+      progress: Called after each batch with a description of the current pass over the files, and the number of bytes
+        of the files that it has read.
 
     Raises:
       InputError: If the model cannot be loaded, or an example does not fit its signature; names file and row. No output
         file is written then, and an existing one is kept.
     """
     signature = load_signature(request.model, request.signature, request.op_packages)
-    count = 0
+    count, classes = 0, PredictedClasses(request.thresholds)
     with _long_values(), files.opened(request.output) as predictions:
+        joined = joined_columns(
+            _batches(request, _ROWS_AT_ONCE, "Reading column types", progress) if request.joins else (),
+            request.ids,
+            with_inputs=request.with_inputs,
+        )
         feed = feed_for(signature, request.files)
-        for batch in _batches(request, signature.batch_size or request.batch_size):
-            predictions.write(_answers(signature, feed, batch))
+        for batch in _batches(request, signature.batch_size or request.batch_size, "Predicting", progress):
+            outputs = _answers(signature, feed, batch)
+            outputs |= classes.of(outputs)
+            predictions.write(outputs, _renamed(joined.of(batch), {*outputs, *files.column_names(outputs)}))
             count += batch.size
     return PredictionSummary(count, signature.name)
+
+
+def _renamed(columns: Mapping[str, pa.Array], taken: set[str]) -> dict[str, pa.Array]:
+    """Prefixes columns of the examples that have the name of an output, such as a label `class`, with `input_`."""
+    renamed = {}
+    for name, array in columns.items():
+        free = name
+        while free in taken or (free != name and free in columns):
+            free = f"input_{free}"
+        renamed[free] = array
+    return renamed
 
 
 def answers_of(signature: ServingSignature, batch: Batch, *, takes_tensors: bool) -> dict[str, np.ndarray]:
@@ -98,9 +129,13 @@ def _long_values() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-def _batches(request: PredictionRequest, size: int) -> Iterator[Batch]:
+def _batches(request: PredictionRequest, size: int, task: str, progress: Progress) -> Iterator[Batch]:
+    done = 0
     for file in request.files:
-        yield from batches(file, size)
+        for batch in batches(file, size):
+            yield batch
+            progress(task, done + batch.position)
+        done += file_io.size_of(file.path)
 
 
 def _answers(signature: ServingSignature, feed: Feed, batch: Batch) -> dict[str, np.ndarray]:
