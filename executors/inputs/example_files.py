@@ -210,17 +210,19 @@ def _parquet_batches(file: ExampleFile, size: int) -> Iterator[Batch]:
     import pyarrow as pa
 
     from .parquet.arrow_file import ArrowFile
-    from .parquet.files import opened_parquet
+    from .parquet.files import opened_parquet, require_columns
 
     done, bytes_of_file = 0, file_io.size_of(file.path)
     with ArrowFile(file.path, "rb") as opened:
         parquet = opened_parquet(file.path, opened)
+        names = parquet.schema_arrow.names
+        require_columns(file.path, names, names)
         try:
-            for rows in parquet.iter_batches(size):
-                columns = {name: _plain_values(rows[name]) for name in rows.schema.names}
-                position = bytes_of_file * (done + rows.num_rows) / parquet.metadata.num_rows
-                yield Batch(file, done + 1, rows.num_rows, columns=columns, position=position)
-                done += rows.num_rows
+            for rows in filter(len, parquet.iter_batches(size)):
+                columns = dict(zip(names, map(_plain_values, rows.columns), strict=True))
+                position = bytes_of_file * (done + len(rows)) / parquet.metadata.num_rows
+                yield Batch(file, done + 1, len(rows), columns=columns, position=position)
+                done += len(rows)
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{file.path} is damaged after row {done}: {error}. Write the file again.") from error
 

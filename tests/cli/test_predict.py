@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import datetime
+import decimal
 import gzip
 import json
 import os
@@ -496,6 +498,23 @@ def test_a_damaged_parquet_file_is_named(ask: Ask, tmp_path: pathlib.Path) -> No
     path = joined_examples(tmp_path, "parquet")
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(InputError, match=r"joined.parquet: not a Parquet file, or damaged"):
+        ask(path)
+
+
+def test_values_of_parquet_files(ask: Ask, tmp_path: pathlib.Path) -> None:
+    """Models take numbers, bytes and lists; dates and decimals are text, as in CSV."""
+    path = tmp_path / "x.parquet"
+    day, price = datetime.date(2026, 1, 31), decimal.Decimal("1.50")
+    row = {"x": 1, "ids": [1, 2], "words": [b"\xff"], "day": day, "price": price, "is_new": True}
+    pq.write_table(pa.Table.from_pylist([row, {}]).slice(0, 1), path)
+    assert ask(path, with_inputs=True) == [
+        {"x": 1, "ids": [1, 2], "input_words": {"b64": "/w=="}, "day": "2026-01-31", "price": "1.50", "is_new": 1}
+        | {"n": -1, "sum": 3, "words": {"b64": "/w=="}, "y": 3.0}
+    ]
+    pq.write_table(pa.table({"x": pa.array([], pa.float32())}), path)
+    assert ask(path, id=["x"]) == []
+    pq.write_table(pa.table([[1.0], [2.0]], names=["x", "x"]), path)
+    with pytest.raises(InputError, match=r"x.parquet has 2 columns named 'x'; column names must be unique"):
         ask(path)
 
 
