@@ -782,4 +782,6 @@ def test_an_estimators_export(command: Command, tmp_path: pathlib.Path) -> None:
     assert [row["logistic"][0] for row in rows] == pytest.approx(json.loads(trained.stdout.splitlines()[-1]), rel=1e-5)
     assert rows[0]["classes"] in (["0"], ["1"])
     done = command("predict", *files, "--output", "-")
-    assert json.loads(done.stdout.splitlines()[0])["classes"] == ["0", "1"]
+    scored = [json.loads(line) for line in done.stdout.splitlines()]
+    assert scored[0]["classes"] == ["0", "1"]
+    assert [row["predicted_class"] for row in scored] == [row["classes"][0] for row in rows]
