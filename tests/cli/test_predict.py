@@ -482,6 +482,13 @@ def test_an_unknown_id_names_the_known_ones(ask: Ask, tmp_path: pathlib.Path, ki
         ask(joined_examples(tmp_path, kind), tmp_path / "other.csv", id=["key"])
 
 
+def test_many_small_batches_in_parquet(ask: Ask, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "x.csv").write_text("x\n" + "".join(f"{i}\n" for i in range(600)))
+    path = ask(tmp_path / "x.csv", signature="odd", id=["x"], batch_size=1, output="out.parquet")
+    assert pq.read_table(path)["x"].to_pylist() == list(range(600))
+    assert pq.ParquetFile(path).num_row_groups == 1
+
+
 def test_lists_of_outputs_in_parquet(ask: Ask, tmp_path: pathlib.Path) -> None:
     lines = [{"x": [0.1, i], "n": 1, "words": ["a"] * (1 + i)} for i in range(2)]
     for i, line in enumerate(lines):

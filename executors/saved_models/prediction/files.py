@@ -123,14 +123,16 @@ class Parquet:
     some batches only.
     """
 
-    _ROWS = 1 << 16  # minimum number of rows in a row group
-    _BYTES = 1 << 26  # size in memory from which a row group may be smaller
+    _ROWS = 1 << 16  # rows from which a row group is written
+    _BYTES = 1 << 26  # size in memory from which it may have fewer rows
+    _TABLES = 256  # batches from which they are combined, as each needs some kB of memory besides its data
 
     def __init__(self, file: IO[bytes], path: str) -> None:
         self._file = file
         self._path = path
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []
+        self._rows = self._bytes = 0  # of the waiting tables
 
     def write(self, outputs: Mapping[str, np.ndarray], inputs: Mapping[str, pa.Array]) -> None:
         """See `Predictions`."""
@@ -144,8 +146,11 @@ class Parquet:
                 *([f"{one.name} ({one.type})" for one in schema] for schema in (self._writer.schema, table.schema)),
             )
         self._waiting.append(table)
-        if sum(map(len, self._waiting)) >= self._ROWS or sum(one.nbytes for one in self._waiting) >= self._BYTES:
+        self._rows, self._bytes = self._rows + len(table), self._bytes + table.nbytes
+        if self._rows >= self._ROWS or self._bytes >= self._BYTES:
             self._flush()
+        elif len(self._waiting) >= self._TABLES:
+            self._waiting = [self._combined()]
 
     def close(self) -> None:
         """Writes the last rows and the footer."""
@@ -156,9 +161,12 @@ class Parquet:
 
     def _flush(self) -> None:
         if self._waiting and self._writer:
-            table = pa.concat_tables(self._waiting).combine_chunks()
-            self._writer.write_table(table, len(table))
+            self._writer.write_table(self._combined(), self._rows)
             self._waiting.clear()
+            self._rows = self._bytes = 0
+
+    def _combined(self) -> pa.Table:
+        return pa.concat_tables(self._waiting).combine_chunks()
 
 
 class TFRecords:

@@ -33,7 +33,6 @@ from .joined_columns import joined_columns
 from .request import PredictionRequest
 from .signature import ServingSignature, load_signature
 
-_ROWS_AT_ONCE = 4096
 _LONGEST = (1 << 31) - 1  # characters of a CSV field
 
 
@@ -73,7 +72,7 @@ def predict(request: PredictionRequest, progress: Progress = lambda task, positi
     count, classes = 0, PredictedClasses(request.thresholds)
     with _long_values(), files.opened(request.output) as predictions:
         joined = joined_columns(
-            _batches(request, _ROWS_AT_ONCE, "Reading column types", progress) if request.joins else (),
+            _batches(request, request.batch_size, "Reading column types", progress) if request.joins else (),
             request.ids,
             with_inputs=request.with_inputs,
         )
