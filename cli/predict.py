@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import sys
+from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from ..executors.evaluation.plan import BINARY, LOGITS, MARGINS, MULTICLASS, PROBABILITIES, UNKNOWN, EvaluationPlan
 from ..executors.evaluation.recorded_plan import recorded_plan_of
 from ..executors.inputs.example_files import CSV
+from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.setup import keep_logs
 from ..executors.saved_models.prediction.request import OUTPUT_ENDINGS, STDOUT, PredictionRequest
 
@@ -40,6 +46,14 @@ from ..executors.saved_models.prediction.request import OUTPUT_ENDINGS, STDOUT, 
     metavar="PACKAGE",
     help="Package to import for custom ops of the model.",
 )
+@click.option(
+    "--id",
+    "ids",
+    multiple=True,
+    metavar="COLUMN",
+    help="Column or feature of the examples to write with each prediction; may be repeated.",
+)
+@click.option("--with-inputs", is_flag=True, help="Write all columns or features of the examples with each prediction.")
 def predict(model: str, examples: tuple[str, ...], output: str, **flags: object) -> None:
     """Runs batch inference with a SavedModel.
 
@@ -48,18 +62,22 @@ def predict(model: str, examples: tuple[str, ...], output: str, **flags: object)
       generic-trainer predict --model out --examples 'iris/eval/*' --output predictions.jsonl
 
     Examples are TFRecords of tf.Examples, CSV with a header (.csv; an empty cell is a missing value) or one JSON
-    object per line (.jsonl, .json); each may be gzipped. The output has one prediction per example. In JSON lines
-    output, "NaN" and "Infinity" are strings, and bytes that are not UTF-8 are {"b64": …}.
+    object per line (.jsonl, .json), each of which may be gzipped, or Parquet (.parquet). The output has one prediction
+    per example, with the predicted class beside scores of classes. In JSON lines output, "NaN" and "Infinity" are
+    strings, and bytes that are not UTF-8 are {"b64": …}.
     """  # noqa: D301 (click's mark of lines to keep)
     request = PredictionRequest.of(model, examples, output, **flags)
-    if not request.signature and (plan := recorded_plan_of(request.model)):
-        request = dataclasses.replace(request, signature=plan.signature or None)
+    if plan := recorded_plan_of(request.model):
+        request = dataclasses.replace(
+            request, signature=request.signature or plan.signature or None, thresholds=_thresholds(plan)
+        )
     keep_logs(os.devnull, native=True)
 
     from ..executors.saved_models.prediction.predict import predict as predict_all  # imports TensorFlow: seconds
 
     try:
-        summary = predict_all(request)
+        with _progress(request) as progress:
+            summary = predict_all(request, progress)
     except BrokenPipeError:
         _end_like_a_filter()
     if not summary.count and any(file.kind == CSV for file in request.files):
@@ -69,6 +87,36 @@ def predict(model: str, examples: tuple[str, ...], output: str, **flags: object)
         f"{summary.count} prediction{'s' * (summary.count != 1)} of the signature {summary.signature!r}: {place}",
         err=True,
     )
+
+
+def _thresholds(plan: EvaluationPlan) -> dict[str, float] | None:
+    """Returns {output with scores of classes: threshold for a single score}; None if no task is known."""
+    known = {PROBABILITIES: 0.5, LOGITS: 0.0, MARGINS: 0.0}
+    if all(one.task == UNKNOWN for one in plan.outputs):
+        return None
+    return {
+        one.output: known[one.scores]
+        for one in plan.outputs
+        if one.task in (BINARY, MULTICLASS) and one.scores in known
+    }
+
+
+@contextlib.contextmanager
+def _progress(request: PredictionRequest) -> Iterator[Callable[[str, float], None]]:
+    """Shows a progress bar with the time left if standard error is a terminal; yields the function that updates it."""
+    console = Console(stderr=True)
+    is_shown = console.is_terminal and not (request.output == STDOUT and sys.stdout.isatty())
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    total = sum(file_io.size_of(file.path) for file in request.files) if is_shown else 0
+    tasks: dict[str, TaskID] = {}
+    with Progress(*columns, console=console, transient=True, disable=not is_shown) as bar:
+
+        def update(task: str, position: float) -> None:
+            if task not in tasks:
+                tasks[task] = bar.add_task(task, total=total)
+            bar.update(tasks[task], completed=position)
+
+        yield update
 
 
 def _end_like_a_filter() -> NoReturn:

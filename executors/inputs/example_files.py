@@ -1,4 +1,4 @@
-"""Batch-wise reading of example files: TFRecord, CSV and JSON Lines, each optionally gzipped.
+"""Batch-wise reading of example files: TFRecord, CSV and JSON Lines, each optionally gzipped, and Parquet.
 
 The format is detected from the file name extension, or from the first bytes if the extension is unknown. Gzip is
 detected from the first bytes.
@@ -8,7 +8,7 @@ Usage:
     files = find_example_files(["eval/*", "more.csv"])
     for batch in batches(files[0], 512):
         batch.records     # for TFRecord: [b"…", …]
-        batch.columns     # for CSV and JSON Lines: {"age": ["31", None, …], …}, values as in the file
+        batch.columns     # for the others: {"age": ["31", None, …], …}, values as in the file
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import dataclasses
 import gzip
 import itertools
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,20 +31,25 @@ from .readers.record_files import GZIP_ERRORS, check_text, is_gzipped
 from .tfrecord.framing import find_damage
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from .readers.record_files import BinaryFile
 
 Row = TypeVar("Row")
 
-TF_RECORD, CSV, JSON_LINES = "TFRecord", "CSV", "JSON lines"
+TF_RECORD, CSV, JSON_LINES, PARQUET = "TFRecord", "CSV", "JSON lines", "Parquet"
 
 _ENDINGS = {
     ".csv": CSV,
     ".json": JSON_LINES,
     ".jsonl": JSON_LINES,
     ".ndjson": JSON_LINES,
+    ".parquet": PARQUET,
     ".tfrecord": TF_RECORD,
     ".tfrecords": TF_RECORD,
 }
+_SAMPLE_BYTES = 1 << 20  # to estimate the compression ratio of a file
+_TF_RECORD_FRAME_BYTES = 16  # of each record: its length, and two checksums
 _TF_RECORD_HEADER_BYTES = 12  # 8-byte length, whose upper bytes are zero, and its 4-byte checksum
 
 
@@ -53,7 +59,7 @@ class ExampleFile:
 
     Attributes:
       path: Path of the file.
-      kind: TF_RECORD, CSV or JSON_LINES.
+      kind: TF_RECORD, CSV, JSON_LINES or PARQUET.
       gzipped: Whether the content is gzipped, regardless of the file name.
     """
 
@@ -73,7 +79,8 @@ class Batch:
       records: Serialized records of a TFRecord file, or a CSV file's lines or rows for a model that takes these; else
         empty.
       columns: {feature: one value per example}, with None for a missing value. Values are as in the file: str for CSV,
-        any JSON value for JSON Lines. Empty for TFRecord.
+        any JSON value for JSON Lines, and for Parquet the same or bytes. Empty for TFRecord.
+      position: Bytes of the file that have been read, for progress; an estimate for gzipped TFRecord and for Parquet.
     """
 
     file: ExampleFile
@@ -81,6 +88,7 @@ class Batch:
     size: int
     records: list[bytes] = dataclasses.field(default_factory=list)
     columns: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
+    position: float = 0
 
     def where(self, index: int) -> str:
         """Returns the location of an example for messages, such as "data.csv, row 7", by its index in the batch."""
@@ -115,10 +123,15 @@ def batches(file: ExampleFile, size: int) -> Iterator[Batch]:
     if file.kind == TF_RECORD:
         yield from _record_batches(file, size)
         return
+    if file.kind == PARQUET:
+        yield from _parquet_batches(file, size)
+        return
     check_text(file.path)
     read = _csv_batches if file.kind == CSV else _json_batches
     with _opened(file) as binary:
-        yield from read(file, _lines(binary), size)
+        raw = getattr(binary, "fileobj", binary)
+        for batch in read(file, _lines(binary), size):
+            yield dataclasses.replace(batch, position=raw.tell())
 
 
 def _recognized(path: str) -> ExampleFile:
@@ -157,11 +170,15 @@ def _lines(binary: Iterable[bytes]) -> Iterator[str]:
 def _record_batches(file: ExampleFile, size: int) -> Iterator[Batch]:
     import tensorflow as tf
 
-    done = 0
+    done, position, ratio = 0, 0.0, 1.0
     try:
         for records in tf.data.TFRecordDataset(file.path, "GZIP" if file.gzipped else "").batch(size):
-            array = records.numpy()
-            yield Batch(file, done + 1, len(array), records=array.tolist())
+            array = records.numpy().tolist()
+            if file.gzipped and not done:
+                sample = b"".join(array)[:_SAMPLE_BYTES]
+                ratio = len(zlib.compress(sample)) / max(len(sample), 1)
+            position += ratio * sum(len(record) + _TF_RECORD_FRAME_BYTES for record in array)
+            yield Batch(file, done + 1, len(array), records=array, position=position)
             done += len(array)
     except tf.errors.DataLossError as error:
         what = find_damage(file.path) or f"{file.path} is damaged after record {done}: {error.message}."
@@ -188,6 +205,36 @@ def _csv_batches(file: ExampleFile, lines: Iterator[str], size: int) -> Iterator
             )
     except csv.Error as error:
         raise InputError(f"{file.path}, line {reader.line_num}: not valid CSV: {error}.") from error
+
+
+def _parquet_batches(file: ExampleFile, size: int) -> Iterator[Batch]:
+    import pyarrow as pa
+
+    from .parquet.arrow_file import ArrowFile
+    from .parquet.files import opened_parquet, require_columns
+
+    done, bytes_of_file = 0, file_io.size_of(file.path)
+    with ArrowFile(file.path, "rb") as opened:
+        parquet = opened_parquet(file.path, opened)
+        names = parquet.schema_arrow.names
+        require_columns(file.path, names, names)
+        try:
+            for rows in filter(len, parquet.iter_batches(size)):
+                columns = dict(zip(names, map(_plain_values, rows.columns), strict=True))
+                position = bytes_of_file * (done + len(rows)) / parquet.metadata.num_rows
+                yield Batch(file, done + 1, len(rows), columns=columns, position=position)
+                done += len(rows)
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{file.path} is damaged after row {done}: {error}. Write the file again.") from error
+
+
+def _plain_values(column: pa.Array) -> list[object]:
+    """Returns the values; dates, times and decimals as text, as in CSV and JSON."""
+    import pyarrow as pa
+
+    is_text = pa.types.is_temporal(column.type) or pa.types.is_decimal(column.type)
+    values: list[object] = (column.cast(pa.string()) if is_text else column).to_pylist()
+    return values
 
 
 def _json_batches(file: ExampleFile, lines: Iterator[str], size: int) -> Iterator[Batch]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import datetime
+import decimal
 import gzip
 import json
 import os
@@ -15,12 +18,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
 from generic_trainer.cli.predict import predict as predict_command
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.evaluation.plan import EvaluationPlan
+from generic_trainer.executors.evaluation.plan import BINARY, LOGITS, EvaluationPlan, OutputPlan
 from generic_trainer.executors.modules.keras_version import choose
 
 RESTORED = "before TensorFlow 2.16" not in choose("auto", []).reason
@@ -97,12 +102,16 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         def odd(self, x: Any) -> dict[str, Any]:
             return {"log": tf.math.log(x), "is_small": x < 1.0}
 
+        @takes(x=([None], tf.float32))
+        def scores(self, x: Any) -> dict[str, Any]:
+            return {"probabilities": tf.nn.softmax(tf.stack([x, -x], axis=1)), "half": x / 2}
+
         @takes(x=([None, None], tf.float32))
         def unbatched(self, x: Any) -> dict[str, Any]:
             return {"y": x, "total": tf.reduce_sum(x)}
 
     built = Model()
-    names = ("named", "one", "four", "scalar", "text", "odd", "unbatched")
+    names = ("named", "one", "four", "scalar", "text", "odd", "scores", "unbatched")
     folder = tmp_path_factory.mktemp("model")
     tf.saved_model.save(
         built,
@@ -121,7 +130,8 @@ def ask(model: pathlib.Path, tmp_path: pathlib.Path) -> Callable[..., list[dict]
         for file in examples:
             line += ["--examples", str(file)]
         for name, value in flags.items():
-            line += [f"--{name.replace('_', '-')}", str(value)]
+            for one in value if isinstance(value, list) else [value]:
+                line += [f"--{name.replace('_', '-')}", *([] if one is True else [str(one)])]
         done = CliRunner().invoke(predict_command, line)
         assert not list(tmp_path.glob("*.part-*"))
         if done.exception:
@@ -360,17 +370,203 @@ def test_csv_has_a_column_for_each_value(ask: Ask, tmp_path: pathlib.Path) -> No
         ask(tmp_path / "x.jsonl", tmp_path / "wide.jsonl", signature="named", output="out.csv")
 
 
-@pytest.mark.parametrize("ending", [".tfrecord", ".tfrecord.gz"])
-def test_tf_records_of_predictions(ask: Ask, tmp_path: pathlib.Path, ending: str) -> None:
+def tf_features(path: pathlib.Path) -> list[Any]:
     import tensorflow as tf
 
+    dataset = tf.data.TFRecordDataset(str(path), "GZIP" if path.suffix == ".gz" else "")
+    return [tf.train.Example.FromString(one.numpy()).features.feature for one in dataset]
+
+
+@pytest.mark.parametrize("ending", [".tfrecord", ".tfrecord.gz"])
+def test_tf_records_of_predictions(ask: Ask, tmp_path: pathlib.Path, ending: str) -> None:
     write_records(tmp_path / "data", [record(x=[1.5], n=[i], words=[b"\xff"]) for i in range(3)])
     path = ask(tmp_path / "data", batch_size=2, output=f"out{ending}")
-    dataset = tf.data.TFRecordDataset(str(path), "GZIP" if ending.endswith("gz") else "")
-    features = [tf.train.Example.FromString(one.numpy()).features.feature for one in dataset]
+    features = tf_features(path)
     assert [feature["n"].int64_list.value[:] for feature in features] == [[0], [1], [2]]
     assert features[0]["y"].float_list.value[:] == [4.5]
     assert features[0]["words"].bytes_list.value[:] == [b"\xff"]
+
+
+JOINED = [{"key": "007", "n": 1, "x": 0.5}, {"key": "010", "n": None, "x": 1.5}, {"key": "9a", "n": 3, "x": -2.0}]
+
+
+def joined_examples(folder: pathlib.Path, kind: str) -> pathlib.Path:
+    path = folder / f"joined.{kind}"
+    if kind == "tfrecord":
+        rows = [{name: [value] for name, value in row.items() if value is not None} for row in JOINED]
+        return write_records(path, [record(**{**row, "key": [row["key"][0].encode()]}) for row in rows])
+    if kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(JOINED), path)
+    elif kind == "csv":
+        path.write_text("key,n,x\n" + "".join(f"{row['key']},{row['n'] or ''},{row['x']}\n" for row in JOINED))
+    else:
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in JOINED))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "tfrecord"])
+def test_columns_of_the_examples_are_written_first(ask: Ask, tmp_path: pathlib.Path, kind: str) -> None:
+    path = joined_examples(tmp_path, kind)
+    rows = ask(path, id=["key"], batch_size=2)
+    assert [list(row) for row in rows] == [["key", "n", "sum", "words", "y"]] * 3
+    assert [row["key"] for row in rows] == ["007", "010", "9a"]  # text, although the first batch has only numbers
+    rows = ask(path, id=["key"], with_inputs=True, batch_size=2)
+    assert list(rows[0])[:3] == (["key", "input_n", "x"])  # n is also an output
+    assert [[row["key"], row["input_n"], row["x"], row["y"]] for row in rows] == [
+        ["007", 1, 0.5, 1.5],
+        ["010", None, 1.5, 4.5],
+        ["9a", 3, -2.0, -6.0],
+    ]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "tfrecord"])
+def test_tables_of_predictions_have_the_types_of_the_examples(ask: Ask, tmp_path: pathlib.Path, kind: str) -> None:
+    path = ask(joined_examples(tmp_path, "csv"), with_inputs=True, id=["key"], batch_size=2, output=f"out.{kind}")
+    if kind == "csv":
+        assert path.read_text().splitlines()[:3] == [
+            "key,input_n,x,n,sum,words,y",
+            "007,1,0.5,1,0,,1.5",
+            "010,,1.5,-1,0,,4.5",
+        ]
+    elif kind == "parquet":
+        table = pq.read_table(path)
+        assert [str(kind) for kind in table.schema.types[:4]] == ["string", "int64", "double", "int64"]
+        assert table.to_pylist()[1] == {
+            "key": "010",
+            "input_n": None,
+            "x": 1.5,
+            "n": -1,
+            "sum": 0,
+            "words": "",
+            "y": 4.5,
+        }
+        assert pq.ParquetFile(path).num_row_groups == 1  # not one for each batch
+    else:
+        features = tf_features(path)
+        assert [one["key"].bytes_list.value[:] for one in features] == [[b"007"], [b"010"], [b"9a"]]
+        assert [one["input_n"].int64_list.value[:] for one in features] == [[1], [], [3]]
+
+
+def test_lists_and_objects_are_written_beside_predictions(ask: Ask, tmp_path: pathlib.Path) -> None:
+    lines = [
+        {"x": 1, "ids": [1], "more": {"a": [1]}, "mixed": 2, "raw": {"b64": "/w=="}},
+        {"x": 2, "ids": [2, 3], "mixed": "é"},
+    ]
+    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    rows = ask(tmp_path / "data.jsonl", with_inputs=True)
+    names = ("ids", "more", "mixed", "raw")
+    assert [[row[name] for name in names] for row in rows] == [
+        [[1], '{"a": [1]}', "2", {"b64": "/w=="}],
+        [[2, 3], None, "é", None],
+    ]
+    table = pq.read_table(ask(tmp_path / "data.jsonl", with_inputs=True, output="out.parquet"))
+    assert table.select(["ids", "mixed", "raw"]).to_pylist() == [
+        {"ids": [1], "mixed": "2", "raw": '{"b64": "/w=="}'},
+        {"ids": [2, 3], "mixed": "é", "raw": None},
+    ]
+    rows = list(csv.DictReader(ask(tmp_path / "data.jsonl", with_inputs=True, output="out.csv").open()))
+    assert [(row["ids"], row["mixed"], row["raw"]) for row in rows] == [
+        ("[1]", "2", '{"b64": "/w=="}'),
+        ("[2, 3]", "é", ""),
+    ]
+
+
+@pytest.mark.parametrize(("kind", "what"), [("csv", "column"), ("parquet", "column"), ("tfrecord", "feature")])
+def test_an_unknown_id_names_the_known_ones(ask: Ask, tmp_path: pathlib.Path, kind: str, what: str) -> None:
+    with pytest.raises(
+        InputError, match=rf"--id kye: .*{kind} has no {what} .*; it has key, n, x\. Did you mean 'key'\?"
+    ):
+        ask(joined_examples(tmp_path, kind), id=["kye"])
+    (tmp_path / "other.csv").write_text("n,x\n1,2\n")
+    with pytest.raises(InputError, match=r"--id key: .*other.csv has no column of this name; it has n, x\."):
+        ask(joined_examples(tmp_path, kind), tmp_path / "other.csv", id=["key"])
+
+
+def test_many_small_batches_in_parquet(ask: Ask, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "x.csv").write_text("x\n" + "".join(f"{i}\n" for i in range(600)))
+    path = ask(tmp_path / "x.csv", signature="odd", id=["x"], batch_size=1, output="out.parquet")
+    assert pq.read_table(path)["x"].to_pylist() == list(range(600))
+    assert pq.ParquetFile(path).num_row_groups == 1
+
+
+def test_lists_of_outputs_in_parquet(ask: Ask, tmp_path: pathlib.Path) -> None:
+    lines = [{"x": [0.1, i], "n": 1, "words": ["a"] * (1 + i)} for i in range(2)]
+    for i, line in enumerate(lines):
+        (tmp_path / f"{i}.jsonl").write_text(json.dumps(line))
+    table = pq.read_table(ask(tmp_path / "1.jsonl", signature="named", output="out.parquet"))
+    assert table.to_pylist() == [{"words": ["a", "a"], "y": [0.1, 1.0]}]
+    with pytest.raises(InputError, match=r"first words \(string\), .* then words \(list<.*Use \.jsonl or \.tfrecord"):
+        ask(tmp_path / "0.jsonl", tmp_path / "1.jsonl", signature="named", output="out.parquet")
+    write_records(tmp_path / "none", [])
+    assert len(pq.read_table(ask(tmp_path / "none", output="out.parquet"))) == 0
+
+
+def test_a_damaged_parquet_file_is_named(ask: Ask, tmp_path: pathlib.Path) -> None:
+    path = joined_examples(tmp_path, "parquet")
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(InputError, match=r"joined.parquet: not a Parquet file, or damaged"):
+        ask(path)
+
+
+def test_values_of_parquet_files(ask: Ask, tmp_path: pathlib.Path) -> None:
+    """Models take numbers, bytes and lists; dates and decimals are text, as in CSV."""
+    path = tmp_path / "x.parquet"
+    day, price = datetime.date(2026, 1, 31), decimal.Decimal("1.50")
+    row = {"x": 1, "ids": [1, 2], "words": [b"\xff"], "day": day, "price": price, "is_new": True}
+    pq.write_table(pa.Table.from_pylist([row, {}]).slice(0, 1), path)
+    assert ask(path, with_inputs=True) == [
+        {"x": 1, "ids": [1, 2], "input_words": {"b64": "/w=="}, "day": "2026-01-31", "price": "1.50", "is_new": 1}
+        | {"n": -1, "sum": 3, "words": {"b64": "/w=="}, "y": 3.0}
+    ]
+    pq.write_table(pa.table({"x": pa.array([], pa.float32())}), path)
+    assert ask(path, id=["x"]) == []
+    pq.write_table(pa.table([[1.0], [2.0]], names=["x", "x"]), path)
+    with pytest.raises(InputError, match=r"x.parquet has 2 columns named 'x'; column names must be unique"):
+        ask(path)
+
+
+def test_the_predicted_class_is_written_beside_the_scores(ask: Ask, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "x.csv").write_text("x\n-1\n2\n")
+    assert [row["predicted_class"] for row in ask(tmp_path / "x.csv", signature="scores")] == [1, 0]
+
+
+def test_the_evaluation_plan_tells_which_outputs_are_scores(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "Format-Serving").symlink_to(model)
+    (tmp_path / "model_run").mkdir()
+    plan = EvaluationPlan("scores", outputs=(OutputPlan("half", BINARY, scores=LOGITS),))
+    (tmp_path / "model_run" / "run.json").write_text(json.dumps({"evaluation_plan": plan.to_json()}))
+    (tmp_path / "x.csv").write_text("x\n-1\n0.1\n")
+    line = ["--examples", str(tmp_path / "x.csv"), "--output", "-", "--model", str(tmp_path)]
+    lines = CliRunner().invoke(predict_command, line).output.splitlines()[:2]
+    assert [json.loads(line)["predicted_class"] for line in lines] == [0, 1]
+
+
+def test_progress_with_the_time_left_on_a_terminal(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "data.csv").write_text("x\n" + "1\n" * 9)
+    line = [sys.executable, "-m", "generic_trainer.cli.main", "predict", "--model", str(model)]
+    line += [
+        "--examples",
+        str(tmp_path / "data.csv"),
+        "--output",
+        str(tmp_path / "out.csv"),
+        "--batch-size",
+        "3",
+        "--id",
+        "x",
+    ]
+    shown, terminal = os.openpty()
+    process = subprocess.Popen(line, stderr=terminal, env={**os.environ, "TERM": "xterm", "COLUMNS": "100"})
+    os.close(terminal)
+    text = b""
+    with contextlib.suppress(OSError):  # at the end, on Linux
+        while part := os.read(shown, 4096):
+            text += part
+    os.close(shown)
+    assert process.wait() == 0, text.decode()
+    assert b"Reading column types" in text
+    assert b"Predicting" in text
+    assert b"100%" in text
 
 
 def test_an_output_without_a_value_for_each_example_is_named(ask: Ask, tmp_path: pathlib.Path) -> None:
@@ -388,8 +584,9 @@ def test_an_unknown_signature_lists_the_available_ones(ask: Ask, tmp_path: pathl
     (tmp_path / "x.csv").write_text("x\n1\n")
     with pytest.raises(InputError) as error:
         ask(tmp_path / "x.csv", signature="nmaed")
-    assert "no signature 'nmaed'; it has four, named, odd, one, scalar, serving_default, text, unbatched. " in str(
-        error.value
+    assert (
+        "no signature 'nmaed'; it has four, named, odd, one, scalar, scores, serving_default, text, unbatched. "
+        in str(error.value)
     )
     assert str(error.value).endswith("Did you mean 'named'?")
 
@@ -496,7 +693,7 @@ def test_a_keras_export(ask: Ask, tmp_path: pathlib.Path) -> None:
         (["--model", "."], "or a folder with a numeric name. It contains data.csv, folder, folder.csv."),
         (["--examples", "/nowhere/*"], "--examples: no file matches '/nowhere/*'."),
         (["--examples", "folder/"], "no file matches 'folder/'. It is a folder; use 'folder/*'."),
-        (["--output", "out.txt"], "--output out.txt: its name must end in .jsonl, .csv, .tfrecord"),
+        (["--output", "out.txt"], "--output out.txt: its name must end in .jsonl, .csv, .parquet, .tfrecord"),
         (["--output", "data.csv"], "--output data.csv is one of the input files."),
         (["--output", "folder.csv"], "--output folder.csv: this is a folder"),
     ],
@@ -592,4 +789,6 @@ def test_an_estimators_export(command: Command, tmp_path: pathlib.Path) -> None:
     assert [row["logistic"][0] for row in rows] == pytest.approx(json.loads(trained.stdout.splitlines()[-1]), rel=1e-5)
     assert rows[0]["classes"] in (["0"], ["1"])
     done = command("predict", *files, "--output", "-")
-    assert json.loads(done.stdout.splitlines()[0])["classes"] == ["0", "1"]
+    scored = [json.loads(line) for line in done.stdout.splitlines()]
+    assert scored[0]["classes"] == ["0", "1"]
+    assert [row["predicted_class"] for row in scored] == [row["classes"][0] for row in rows]

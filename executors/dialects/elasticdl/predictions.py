@@ -42,5 +42,5 @@ class Predictions:
         arrays = {name: value.numpy() for name, value in name_outputs(outputs).items()}
         if self._processor is not None:
             self._processor.process(outputs, 0)
-        self._file.write(arrays)
+        self._file.write(arrays, {})
         self.count += len(next(iter(arrays.values())))

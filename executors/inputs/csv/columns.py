@@ -24,10 +24,10 @@ _ROWS_AT_ONCE = 4096
 
 
 def typed_columns(batch: Batch, wanted: Mapping[str, pa.DataType]) -> dict[str, pa.Array]:
-    """Converts the requested features of a batch of CSV or JSON rows; features that the file lacks are omitted.
+    """Converts the requested features of a batch of rows; features that the file lacks are omitted.
 
     Args:
-      batch: Rows with values as in the file.
+      batch: Rows of a CSV, JSON Lines or Parquet file, with values as in the file.
       wanted: {feature: INT, FLOAT, DOUBLE or BYTES}.
 
     Returns:
@@ -42,7 +42,7 @@ def typed_columns(batch: Batch, wanted: Mapping[str, pa.DataType]) -> dict[str, 
 def inferred_types(files: Iterable[ExampleFile]) -> dict[str, pa.DataType]:
     """Infers each column's type: the narrowest of INT, FLOAT and BYTES that holds all of its values.
 
-    Reads the CSV and JSON files completely. Columns without any value are omitted.
+    Reads the files, of other kinds than TFRecord, completely. Columns without any value are omitted.
     """
     widths: dict[str, int] = {}
     for file in files:
@@ -137,6 +137,8 @@ def _plain(value: object) -> Any:
 def _bytes(value: object) -> bytes:
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
+    if isinstance(value, bytes):  # of a Parquet file
+        return value
     if isinstance(value, dict) and list(value) == ["b64"]:
         return base64.b64decode(value["b64"], validate=True)
     raise TypeError('bytes are written as "text" or {"b64": "…"}')

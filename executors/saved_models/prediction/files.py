@@ -1,4 +1,4 @@
-"""Writes predictions batch by batch as JSON lines, CSV or TFRecords, by the file name's extension.
+"""Writes predictions batch by batch as JSON lines, CSV, Parquet or TFRecords, by the file name's extension.
 
 Numbers that JSON cannot represent become the strings "NaN", "Infinity" and "-Infinity", as in protobuf's JSON mapping,
 so that every JSON parser accepts the lines. Bytes that are not UTF-8 become {"b64": "…"}, as in TensorFlow Serving's
@@ -7,7 +7,7 @@ REST API. A float32 is written with the fewest digits that identify it: 0.1, not
 Usage:
 
     with opened("predictions.jsonl") as predictions:
-        predictions.write({"probability": np.array([[0.25]])})
+        predictions.write({"probability": np.array([[0.25]])}, {"trip_id": pa.array([7])})
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ import contextlib
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import tensorflow as tf
 
 from ...errors import InputError
@@ -36,8 +38,13 @@ from .request import STDOUT
 class Predictions(Protocol):
     """A writer of predictions."""
 
-    def write(self, outputs: Mapping[str, np.ndarray]) -> None:
-        """Writes {output: array}; the arrays' first dimension is the batch dimension."""
+    def write(self, outputs: Mapping[str, np.ndarray], inputs: Mapping[str, pa.Array]) -> None:
+        """Writes a batch.
+
+        Args:
+          outputs: {output: array}; the arrays' first dimension is the batch dimension.
+          inputs: {column of the examples: array of values or of lists}; written first.
+        """
 
 
 @contextlib.contextmanager
@@ -57,6 +64,10 @@ def opened(path: str) -> Iterator[Predictions]:
                 yield TFRecords(writer)
             return
         with file_io.file_system(part).open(part, mode="wb") as file:
+            if path.endswith(".parquet"):
+                with contextlib.closing(Parquet(file, path)) as table:
+                    yield table
+                return
             yield Csv(file, path) if path.endswith(".csv") else JsonLines(file)
 
 
@@ -66,10 +77,11 @@ class JsonLines:
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
 
-    def write(self, outputs: Mapping[str, np.ndarray]) -> None:
+    def write(self, outputs: Mapping[str, np.ndarray], inputs: Mapping[str, pa.Array]) -> None:
         """See `Predictions`."""
-        columns = [_json_values(name, array) for name, array in outputs.items()]
-        rows = (dict(zip(outputs, row, strict=True)) for row in zip(*columns, strict=True))
+        columns = {name: list(map(_json_value, array.to_pylist())) for name, array in inputs.items()}
+        columns |= {name: _json_values(name, array) for name, array in outputs.items()}
+        rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
         lines = "".join(f"{json.dumps(row, ensure_ascii=False, allow_nan=False)}\n" for row in rows)
         self._file.write(lines.encode())
 
@@ -77,6 +89,7 @@ class JsonLines:
 class Csv:
     """Writes CSV with one column for each output, or for each of its values: `scores_0`, or `scores_0_1` for matrices.
 
+    Lists in inputs are JSON.
     `write` raises InputError if the outputs' shapes differ between batches.
     """
 
@@ -85,22 +98,75 @@ class Csv:
         self._path = path
         self._header: list[str] = []
 
-    def write(self, outputs: Mapping[str, np.ndarray]) -> None:
+    def write(self, outputs: Mapping[str, np.ndarray], inputs: Mapping[str, pa.Array]) -> None:
         """See `Predictions`."""
-        header = [column for name, array in outputs.items() for column in _column_names(name, array.shape[1:])]
+        header = [*inputs, *column_names(outputs)]
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         if not self._header:
             self._header = header
             writer.writerow(header)
         if header != self._header:
-            raise InputError(
-                f"--output {self._path}: the model's outputs differ in length between batches, which CSV columns "
-                f"cannot represent: first {', '.join(self._header)}, then {', '.join(header)}. Use .jsonl or .tfrecord."
-            )
+            raise _unequal(self._path, self._header, header)
         tables = [_csv_values(name, array).reshape(len(array), -1) for name, array in outputs.items()]
-        writer.writerows(np.concatenate(tables, axis=1).tolist())
+        cells = [map(_cell, array.to_pylist()) for array in inputs.values()]
+        writer.writerows(
+            (*row, *more) for *row, more in zip(*cells, np.concatenate(tables, axis=1).tolist(), strict=True)
+        )
         self._file.write(text.getvalue().encode())
+
+
+class Parquet:
+    """Writes Parquet: an output with one value for each example is a column of values, any other a column of lists.
+
+    Strings are UTF-8; other bytes are JSON text, {"b64": "…"}. `write` raises InputError if an output has one value in
+    some batches only.
+    """
+
+    _ROWS = 1 << 16  # rows from which a row group is written
+    _BYTES = 1 << 26  # size in memory from which it may have fewer rows
+    _TABLES = 256  # batches from which they are combined, as each needs some kB of memory besides its data
+
+    def __init__(self, file: IO[bytes], path: str) -> None:
+        self._file = file
+        self._path = path
+        self._writer: pq.ParquetWriter | None = None
+        self._waiting: list[pa.Table] = []
+        self._rows = self._bytes = 0  # of the waiting tables
+
+    def write(self, outputs: Mapping[str, np.ndarray], inputs: Mapping[str, pa.Array]) -> None:
+        """See `Predictions`."""
+        columns = {name: _with_text(array) for name, array in inputs.items()}
+        table = pa.table(columns | {name: _arrow_values(name, array) for name, array in outputs.items()})
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._file, table.schema)
+        if table.schema != self._writer.schema:
+            raise _unequal(
+                self._path,
+                *([f"{one.name} ({one.type})" for one in schema] for schema in (self._writer.schema, table.schema)),
+            )
+        self._waiting.append(table)
+        self._rows, self._bytes = self._rows + len(table), self._bytes + table.nbytes
+        if self._rows >= self._ROWS or self._bytes >= self._BYTES:
+            self._flush()
+        elif len(self._waiting) >= self._TABLES:
+            self._waiting = [self._combined()]
+
+    def close(self) -> None:
+        """Writes the last rows and the footer."""
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._file, pa.schema([]))
+        self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        if self._waiting and self._writer:
+            self._writer.write_table(self._combined(), self._rows)
+            self._waiting.clear()
+            self._rows = self._bytes = 0
+
+    def _combined(self) -> pa.Table:
+        return pa.concat_tables(self._waiting).combine_chunks()
 
 
 class TFRecords:
@@ -109,11 +175,25 @@ class TFRecords:
     def __init__(self, writer: tf.io.TFRecordWriter) -> None:
         self._writer = writer
 
-    def write(self, outputs: Mapping[str, np.ndarray]) -> None:
+    def write(self, outputs: Mapping[str, np.ndarray], inputs: Mapping[str, pa.Array]) -> None:
         """See `Predictions`."""
         size = len(next(iter(outputs.values()), ()))
-        for example in to_tf_examples({name: _lists(name, array) for name, array in outputs.items()}, size):
+        columns = {name: _features(array) for name, array in inputs.items()}
+        columns |= {name: _lists(name, array) for name, array in outputs.items()}
+        for example in to_tf_examples(columns, size):
             self._writer.write(example)
+
+
+def column_names(outputs: Mapping[str, np.ndarray]) -> list[str]:
+    """Returns the names of the CSV columns for {output: array}."""
+    return [column for name, array in outputs.items() for column in _column_names(name, array.shape[1:])]
+
+
+def _unequal(path: str, before: Iterable[str], now: Iterable[str]) -> InputError:
+    return InputError(
+        f"--output {path}: the model's outputs differ in length between batches, which its columns cannot represent: "
+        f"first {', '.join(before)}, then {', '.join(now)}. Use .jsonl or .tfrecord."
+    )
 
 
 def _column_names(name: str, shape: tuple[int, ...]) -> list[str]:
@@ -167,6 +247,45 @@ def _text(value: bytes) -> str | dict[str, str]:
         return value.decode()
     except UnicodeDecodeError:
         return {"b64": base64.b64encode(value).decode()}
+
+
+def _json_value(value: object) -> object:
+    if isinstance(value, list):
+        return list(map(_json_value, value))
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return _text(value) if isinstance(value, bytes) else value
+
+
+def _cell(value: object) -> object:
+    """Returns a value of an input for CSV: empty for a missing one, JSON for lists and for bytes that are not UTF-8."""
+    plain = value if isinstance(value, float) else _json_value(value)
+    return json.dumps(plain, ensure_ascii=False) if isinstance(plain, (list, dict)) else plain
+
+
+def _with_text(array: pa.Array) -> pa.Array:
+    """Returns an array of values or lists with strings in place of bytes."""
+    if pa.types.is_list(array.type):
+        return pa.ListArray.from_arrays(array.offsets, _with_text(array.values))
+    return pa.array(list(map(_cell, array.to_pylist())), pa.string()) if array.type == BYTES else array
+
+
+def _arrow_values(name: str, array: np.ndarray) -> pa.Array:
+    plain = _values(name, array)
+    kind = pa.string() if plain.dtype == object else pa.from_numpy_dtype(plain.dtype)
+    values = pa.array(_csv_values(name, array).ravel(), kind)
+    shape = () if int(np.prod(array.shape[1:])) == 1 else array.shape[1:]
+    for size in reversed(shape):
+        count = len(values) // size if size else int(np.prod(array.shape[:-1]))
+        values = pa.ListArray.from_arrays(pa.array(np.arange(count + 1) * size, pa.int32()), values)
+    return values
+
+
+def _features(array: pa.Array) -> pa.ListArray:
+    """Returns the values or lists as those of a tf.Example: int64, float32 or bytes."""
+    kind = array.type.value_type if pa.types.is_list(array.type) else array.type
+    rows = [value if value is None or isinstance(value, list) else [value] for value in array.to_pylist()]
+    return pa.array(rows, pa.list_(FLOAT if pa.types.is_floating(kind) else kind))
 
 
 def _lists(name: str, array: np.ndarray) -> pa.ListArray:

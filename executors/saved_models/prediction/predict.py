@@ -14,9 +14,10 @@ from __future__ import annotations
 import contextlib
 import csv
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
+import pyarrow as pa
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
@@ -24,14 +25,20 @@ from ...errors import InputError, did_you_mean
 from ...inputs.example_files import CSV, Batch, ExampleFile, batches
 from ...inputs.message_text import closest_names, join_names
 from ...inputs.readers.open_records import open_records
+from ...runtime.files import file_io
 from ...runtime.logs.exceptions import one_line_message
 from ..record_reader import RECORDS, read_record_reader
 from . import files
+from .classes import PredictedClasses
 from .feed import Feed, feed_for, named_feed, record_feed, separator_hint
+from .joined_columns import joined_columns
 from .request import PredictionRequest
 from .signature import ServingSignature, load_signature
 
 _LONGEST = (1 << 31) - 1  # characters of a CSV field
+
+
+Progress = Callable[[str, float], None]
 
 
 class SignatureError(InputError):
@@ -51,22 +58,45 @@ class PredictionSummary:
     signature: str
 
 
-def predict(request: PredictionRequest) -> PredictionSummary:
+def predict(request: PredictionRequest, progress: Progress = lambda task, position: None) -> PredictionSummary:
     """Writes a prediction for every example, in the examples' order.
+
+    Args:
+      request: The model, the examples and the output.
+      progress: Called after each batch with a description of the current pass over the files, and the number of bytes
+        of the files that it has read.
 
     Raises:
       InputError: If the model cannot be loaded, or an example does not fit its signature; names file and row. No output
         file is written then, and an existing one is kept.
     """
     signature = load_signature(request.model, request.signature, request.op_packages)
-    count = 0
+    count, classes = 0, PredictedClasses(request.thresholds)
     with _long_values(), files.opened(request.output) as predictions:
         reader = read_record_reader(request.model) if list(signature.inputs) == [RECORDS] else None
+        joined = joined_columns(
+            _batches(request, request.batch_size, "Reading column types", progress) if request.joins else (),
+            request.ids,
+            with_inputs=request.with_inputs,
+        )
         feed = feed_for(signature, request.files) if reader is None else _feed_with_rows(signature, request.files)
-        for batch in _batches(request, signature.batch_size or request.batch_size, reader):
-            predictions.write(_answers(signature, feed, batch))
+        for batch in _batches(request, signature.batch_size or request.batch_size, "Predicting", progress, reader):
+            outputs = _answers(signature, feed, batch)
+            outputs |= classes.of(outputs)
+            predictions.write(outputs, _renamed(joined.of(batch), {*outputs, *files.column_names(outputs)}))
             count += batch.size
     return PredictionSummary(count, signature.name)
+
+
+def _renamed(columns: Mapping[str, pa.Array], taken: set[str]) -> dict[str, pa.Array]:
+    """Prefixes columns of the examples that have the name of an output, such as a label `class`, with `input_`."""
+    renamed = {}
+    for name, array in columns.items():
+        free = name
+        while free in taken or (free != name and free in columns):
+            free = f"input_{free}"
+        renamed[free] = array
+    return renamed
 
 
 def answers_of(signature: ServingSignature, batch: Batch, *, takes_tensors: bool) -> dict[str, np.ndarray]:
@@ -101,19 +131,37 @@ def _long_values() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-def _batches(request: PredictionRequest, size: int, reader: Mapping[str, object] | None) -> Iterator[Batch]:
+def _batches(
+    request: PredictionRequest, size: int, task: str, progress: Progress, reader: Mapping[str, object] | None = None
+) -> Iterator[Batch]:
+    done = 0
     for file in request.files:
-        yield from batches(file, size) if reader is None or file.kind != CSV else _record_batches(file, size, reader)
+        read = batches(file, size)
+        if reader is not None and file.kind == CSV:
+            read = _record_batches(file, size, reader, read if request.joins else None)
+        for batch in read:
+            yield batch
+            progress(task, done + batch.position)
+        done += file_io.size_of(file.path)
 
 
-def _record_batches(file: ExampleFile, size: int, reader: Mapping[str, object]) -> Iterator[Batch]:
-    """Yields the rows or lines of a CSV file, read as the model's training data."""
+def _record_batches(
+    file: ExampleFile, size: int, reader: Mapping[str, object], rows: Iterator[Batch] | None
+) -> Iterator[Batch]:
+    """Yields the rows or lines of a CSV file, read as the model's training data, with the columns of `rows`.
+
+    Raises:
+      InputError: If `rows` has other rows than the model's reader, as for a file without a header.
+    """
     records = open_records(file.path, reader)
     first = 1
     with records.reraising():
-        for batch in records.dataset().batch(size).as_numpy_iterator():
-            yield Batch(file, first, len(batch), records=batch.tolist())
-            first += len(batch)
+        for part in records.dataset().batch(size).as_numpy_iterator():
+            row = next(rows, None) if rows is not None else Batch(file, first, len(part))
+            if row is None or row.size != len(part):
+                raise InputError(f"{file.path}: --id and --with-inputs need a CSV file with a header, read row by row.")
+            yield dataclasses.replace(row, records=part.tolist())
+            first += len(part)
 
 
 def _feed_with_rows(signature: ServingSignature, files: Sequence[ExampleFile]) -> Feed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ...errors import InputError
 from ...inputs.example_files import ExampleFile, find_example_files
@@ -16,7 +16,7 @@ from ..locations import base_model_path
 STDOUT = "-"
 PUSHED = "serving"  # the push destination in a pipeline root
 _SHOWN = 10  # maximum number of a folder's entries in an error
-OUTPUT_ENDINGS = (".jsonl", ".csv", ".tfrecord", ".tfrecord.gz")
+OUTPUT_ENDINGS = (".jsonl", ".csv", ".parquet", ".tfrecord", ".tfrecord.gz")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +30,9 @@ class PredictionRequest:
       signature: The signature to use; None for `serving_default`, `predict`, or the only one.
       batch_size: Examples in a batch; default 512. Ignored if the signature has a fixed batch size.
       op_packages: Packages to import first because they register TensorFlow ops.
+      ids: Columns or features of the examples to write with each prediction.
+      with_inputs: Whether to write all columns or features of the examples.
+      thresholds: See `classes.PredictedClasses`.
 
     Raises:
       InputError: From the constructor, if the output has another extension, is a folder, or is one of the input files.
@@ -41,6 +44,14 @@ class PredictionRequest:
     signature: str | None = None
     batch_size: int = 512
     op_packages: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    with_inputs: bool = False
+    thresholds: Mapping[str, float] | None = None
+
+    @property
+    def joins(self) -> bool:
+        """Whether columns of the examples are written beside the predictions."""
+        return self.with_inputs or bool(self.ids)
 
     def __post_init__(self) -> None:
         if self.output == STDOUT:
