@@ -88,10 +88,14 @@ def test_the_seeds_command_then_evaluate_then_predict(
     assert len(lines) == 150
     assert {len(line["output"]) for line in lines} == {3}
 
-    done = command("predict", "--model", out, "--examples", iris_csv, "--output", tmp_path / "published.jsonl")
+    done = command(
+        "predict", "--model", out, "--examples", iris_csv, "--id", "id", "--output", tmp_path / "published.jsonl"
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     published = [json.loads(line) for line in (tmp_path / "published.jsonl").read_text().splitlines()]
     assert [line["output"] for line in published] == [pytest.approx(line["output"], rel=1e-4) for line in lines]
+    rows = pathlib.Path(iris_csv).read_text().splitlines()[1:]
+    assert [line["id"] for line in published] == [int(row.partition(",")[0]) for row in rows]  # no input of the model
 
 
 def ask(folder: pathlib.Path) -> dict[str, Any]:
