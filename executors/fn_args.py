@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -122,6 +123,20 @@ class FnArgs:
         state["examples_format"] = dataclasses.asdict(self.examples_format)
         state["custom_config"] = _config_to_json(self.custom_config)
         return state
+
+    @classmethod
+    def of(cls, values: Any) -> FnArgs:
+        """Returns FnArgs with the attributes of TFX's `FnArgs`, such as a TFX Trainer passes; ours are returned as is.
+
+        `checkpoint_dir` is set to a folder in `model_run_dir`, as in a run outside of a pipeline.
+        """
+        if isinstance(values, cls):
+            return values
+        fn_args = cls()
+        for name, value in vars(values).items():
+            setattr(fn_args, name, value)
+        fn_args.checkpoint_dir = fn_args.checkpoint_dir or os.path.join(fn_args.model_run_dir, "checkpoints")
+        return fn_args
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> FnArgs:
