@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from .components.trainer import Trainer
     from .components.tuner import Tuner
     from .executors.checkpoints.async_checkpoints import AsyncCheckpoints
-    from .executors.dialects import Dialect, Evidence, run_as
+    from .executors.dialects import Dialect, Evidence
+    from .executors.dialects.converted_modules import prepare_for, run_as
     from .executors.engines.strategies import strategy
     from .executors.errors import (
         CheckpointError,
@@ -62,9 +63,10 @@ _HOMES = {
     "__version__": "version",
     "callbacks": "executors.keras.callbacks",
     "check_saved_model": "executors.saved_models.check",
+    "prepare_for": "executors.dialects.converted_modules",
     "prefetch_to_device": "executors.inputs.device_prefetch",
     "report_progress": "executors.monitoring.progress",
-    "run_as": "executors.dialects.registry",
+    "run_as": "executors.dialects.converted_modules",
     "strategy": "executors.engines.strategies",
     "train": "executors.training.run",
 }
@@ -92,6 +94,7 @@ __all__ = [
     "callbacks",
     "check_saved_model",
     "prefetch_to_device",
+    "prepare_for",
     "report_progress",
     "run_as",
     "strategy",

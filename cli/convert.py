@@ -13,19 +13,22 @@ from ..executors.dialects import conversion
 @click.command()
 @click.argument("module")
 @click.option("--write", is_flag=True, help="Also write the change to the file.")
-@click.option("--function", metavar="NAME", help="Function or conf class to train with, if the module has several.")
+@click.option("--function", metavar="NAME", help="Function, Estimator or conf class to use, if the module has several.")
 def convert(module: str, write: bool, function: str | None) -> None:
-    """Shows a diff that adds a run_fn to MODULE.
+    """Shows a diff that makes MODULE a module for TFX's own Trainer, by adding a run_fn.
 
     \b
     Example:
       generic-trainer convert taxi_estimator.py --write
 
-    MODULE is a file or package.module with a trainer_fn, a model_fn, or a DLRover conf class. It is not executed.
+    MODULE is a file or package.module with a trainer_fn, a model_fn or an Estimator, or a DLRover conf class. It is not
+    executed. What it still lacks is listed, with the lines to add.
     """  # noqa: D301 (click's mark of lines to keep)
     sys.path.insert(0, os.getcwd())
     converted = conversion.convert(module, function)
     click.echo(converted.diff(), nl=False)
+    for part in converted.lacks:
+        click.echo(f"{converted.path}: {part}", err=True)
     if write:
         converted.write()
         click.echo(f"Wrote {converted.path}.", err=True)

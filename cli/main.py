@@ -15,6 +15,7 @@ from types import FrameType
 import click
 
 from ..executors.errors import TrainerError
+from ..executors.modules import tensorflow_1
 from ..executors.monitoring.run_record import stack
 from ..executors.runtime.files import storage_errors, temporary_folder
 from ..executors.runtime.logs import standard_streams
@@ -184,7 +185,8 @@ def _print_failure(error: BaseException) -> None:
     message = storage_errors.hint(error) or _short_message(error)  # TensorFlow's message on the disk is printed above
     if isinstance(error, MemoryError) or _NO_THREAD in message:  # messages that do not name the cause
         message = f"{message}. {_NO_MEMORY}".removeprefix(". ")
-    notes = [note for note in getattr(error, "__notes__", ()) if note not in text]  # not in the traceback
+    advice = [*getattr(error, "__notes__", ()), tensorflow_1.hint(error)]
+    notes = [note for note in dict.fromkeys(advice) if note and note not in text]  # not in the traceback
     _print_error("\n".join([text.rstrip(), *notes, f"generic-trainer: failed: {type(error).__qualname__}: {message}"]))
 
 

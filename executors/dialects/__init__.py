@@ -1,13 +1,14 @@
 """Training-module dialects: adapters that turn modules of different styles into `run_fn(fn_args)`.
 
-base.py        the class `Dialect`, which third-party dialects subclass
-registry.py    the installed dialects, dialect selection, and `run_as`
-loading.py     Keras version and process preparation before a module is imported
-conversion.py  `generic-trainer convert`
-signatures.py  signature inspection and checks for a module's functions
+base.py               the class `Dialect`, which third-party dialects subclass
+registry.py           the installed dialects, and dialect selection
+loading.py            Keras version and process preparation before a module is imported
+conversion.py         `generic-trainer convert`
+converted_modules.py  the functions that a converted module calls: `prepare_for` and `run_as`
+signatures.py         signature inspection and checks for a module's functions
 """
 
 from .base import Dialect, Evidence, RunFn, function_in
-from .registry import GROUP, choose, installed, run_as
+from .registry import GROUP, choose, installed
 
-__all__ = ["GROUP", "Dialect", "Evidence", "RunFn", "choose", "function_in", "installed", "run_as"]
+__all__ = ["GROUP", "Dialect", "Evidence", "RunFn", "choose", "function_in", "installed"]

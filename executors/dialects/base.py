@@ -53,6 +53,7 @@ class Dialect:
       imports_module: Whether the file is imported before `matches` and `run_fn`. Otherwise they get a module that has
         `__file__` only, and the dialect must be chosen explicitly.
       installed_first: Whether an installed package takes precedence over the module's own folders of the same name.
+      keras: The Keras version that all modules of the dialect need: "2", "3", or "" if it depends on the module.
       no_scaffold: Why `init` has no template for a new module in this dialect; "" if it has one.
     """
 
@@ -64,6 +65,7 @@ class Dialect:
     reads_examples: ClassVar[bool] = False
     imports_module: ClassVar[bool] = True
     installed_first: ClassVar[bool] = False
+    keras: ClassVar[str] = ""
     no_scaffold: ClassVar[str] = "it has no template"
 
     def detect(self, path: str) -> Evidence | None:
@@ -112,6 +114,14 @@ class Dialect:
         Args:
           definitions: The module's top-level definitions by name, as syntax trees.
           function: The only name to consider, or None for any. It may be missing from `definitions`.
+        """
+        return []
+
+    def lacks(self, definitions: Mapping[str, ast.stmt]) -> list[str]:
+        """Returns what a converted module still lacks, or may lack, each with the lines to add.
+
+        Args:
+          definitions: As for `convertible`.
         """
         return []
 

@@ -1,8 +1,8 @@
-"""Converts a module of an older dialect to TFX's `run_fn` interface by appending a `run_fn` to it.
+"""Converts a module of an older dialect to TFX's `run_fn` interface, so that TFX's own Trainer can run it.
 
-As in TFX's RFC on the generic trainer, the `run_fn` calls the `trainer_fn` and trains the Estimator that it returns.
-Each dialect lists the definitions it can convert. The module is parsed, not executed; its existing lines stay as they
-are.
+As in TFX's RFC on the generic trainer, the added `run_fn` calls the `trainer_fn` and trains the Estimator that it
+returns. A call of `prepare_for` before the module's imports restores what they need, such as `tf.estimator`. Each
+dialect lists the definitions it can convert. The module is parsed, not executed; its existing lines stay as they are.
 
 Usage:
 
@@ -14,6 +14,7 @@ Usage:
 from __future__ import annotations
 
 import ast
+import codecs
 import dataclasses
 import difflib
 import io
@@ -21,16 +22,22 @@ import os
 import platform
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 
 from ..errors import InputError, did_you_mean
 from ..modules.archive import archive_in
+from ..modules.defined_names import definitions_of
 from ..modules.source import find_source
 from ..runtime.files import file_io
 from ..runtime.files.file_io import atomic_write
 from .registry import call_dialect, installed
 from .signatures import parameters_of
 
+_PREPARE = """\
+from generic_trainer import prepare_for
+
+prepare_for("{dialect}", __name__)
+"""
 _RUN_FN = '''
 def run_fn(fn_args):
     """Trains with {function}; see generic_trainer.run_as."""
@@ -47,12 +54,14 @@ class Conversion:
     Attributes:
       path: The file's path.
       before: The original content.
-      after: The original content followed by the `run_fn`.
+      after: The original content, with a call of `prepare_for` before its code and a `run_fn` at its end.
+      lacks: What the module still lacks, or may lack, each with the lines to add.
     """
 
     path: str
     before: bytes
     after: bytes
+    lacks: Sequence[str] = ()
 
     def diff(self) -> bytes:
         """Returns the change as a unified diff that `patch` can apply."""
@@ -93,39 +102,23 @@ def convert(reference: str, function: str | None = None) -> Conversion:
     with tempfile.TemporaryDirectory() as scratch:
         source = find_source(reference, scratch)
     before = file_io.read_bytes(source.path)
-    definitions = {name: node for node in _top_level_statements(source.path, before) for name in _defined_names(node)}
+    definitions = definitions_of(_parse(source.path, before))
     if "run_fn" in definitions:
         raise InputError(f"{source.path}, line {definitions['run_fn'].lineno}: it already has a run_fn.")
     chosen, dialect = _entry_point(source.path, definitions, function or source.function)
-    return Conversion(source.path, before, before + _make_run_fn(before, chosen, dialect))
+    start = _start_of_code(before)
+    after = before[:start] + _make_preparation(before, start, dialect) + before[start:]
+    lacks = call_dialect(installed()[dialect], "lacks", definitions)
+    return Conversion(source.path, before, after + _make_run_fn(before, chosen, dialect), lacks)
 
 
-def _top_level_statements(path: str, content: bytes) -> Iterable[ast.stmt]:
-    """Returns a module's top-level statements, including those inside `if`, `try` and `with` blocks."""
+def _parse(path: str, content: bytes) -> ast.Module:
     try:
-        pending: list[ast.AST] = list(ast.parse(content).body)
+        return ast.parse(content)
     except (SyntaxError, ValueError) as error:
         number = getattr(error, "lineno", None)
         line = f", line {number}" if number else ""
         raise InputError(f"{path}{line}: this is not Python {_python_version()}: {error}.") from error
-    found = []
-    for node in pending:
-        if isinstance(node, (ast.If, ast.Try, ast.With, ast.ExceptHandler)):
-            pending.extend(ast.iter_child_nodes(node))
-        elif isinstance(node, ast.stmt):
-            found.append(node)
-    return found
-
-
-def _defined_names(statement: ast.stmt) -> Iterator[str]:
-    """Yields the names that a statement defines, imports or assigns."""
-    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        yield statement.name
-    elif isinstance(statement, (ast.Import, ast.ImportFrom)):
-        yield from (alias.asname or alias.name for alias in statement.names)
-    elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
 def _entry_point(path: str, definitions: Mapping[str, ast.stmt], function: str | None) -> tuple[str, str]:
@@ -145,10 +138,12 @@ def _entry_point(path: str, definitions: Mapping[str, ast.stmt], function: str |
         (one, name) for one, name in found if not dialects[name].yields(None) or one in dialects[name].entry_points
     ]
     found = certain or found
+    if function is not None:  # several dialects may accept the name of an imported function
+        found = [(one, name) for one, name in found if one in dialects[name].entry_points] or found
     if len(found) == 1:
         return found[0]
     if found:
-        names = " and ".join(one for one, _ in found)
+        names = " and ".join(dict.fromkeys(one for one, _ in found))
         raise InputError(f"{path} defines {names}. Choose one with --function.")
     if function is None:
         known = [name for dialect in dialects.values() for name in dialect.entry_points]
@@ -176,6 +171,38 @@ def _make_run_fn(before: bytes, function: str, dialect: str) -> bytes:
     text = _RUN_FN.format(function=function, arguments=", ".join(arguments)).lstrip("\n")
     ends = before[len(before.rstrip(b"\r\n")) :].count(b"\n")
     text = "\n" * max(3 - ends, 0) + (text if ends else text.rstrip("\n"))
+    return _encoded(text, before)
+
+
+def _start_of_code(content: bytes) -> int:
+    """Returns the offset of the line after a module's docstring and `__future__` imports, or else of its first code."""
+    tree = ast.parse(content)
+    first = [
+        one for one in tree.body if (ast.get_docstring(tree) is not None and one is tree.body[0]) or _is_future(one)
+    ]
+    if first:
+        lines = int(first[-1].end_lineno or 0)
+    else:
+        lines = min((one.lineno for one in [tree.body[0], *getattr(tree.body[0], "decorator_list", ())]), default=1) - 1
+    start = sum(len(line) for line in content.splitlines(keepends=True)[:lines])
+    return start or len(codecs.BOM_UTF8) * content.startswith(codecs.BOM_UTF8)
+
+
+def _is_future(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+
+
+def _make_preparation(before: bytes, start: int, dialect: str) -> bytes:
+    """Returns the bytes to insert at the start of the code, separated by blank lines from what is around them."""
+    text = _PREPARE.format(dialect=dialect)
+    above = before[:start].replace(b"\r", b"")
+    is_below_code = bool(above.strip(codecs.BOM_UTF8)) and not above.endswith(b"\n\n")
+    is_apart = before[start:].startswith((b"\n", b"\r\n"))
+    return _encoded("\n" * is_below_code + text + "\n" * (not is_apart), before)
+
+
+def _encoded(text: str, before: bytes) -> bytes:
+    """Returns text with the line endings of a file."""
     is_crlf = before.count(b"\r\n") * 2 > before.count(b"\n")
     return text.replace("\n", "\r\n" if is_crlf else "\n").encode("ascii")
 

@@ -6,7 +6,6 @@ import ast
 import functools
 import importlib.metadata
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Literal, Protocol, overload
@@ -14,7 +13,6 @@ from typing import Literal, Protocol, overload
 from absl import logging
 
 from ..errors import InputError, ModuleError, did_you_mean
-from ..fn_args import FnArgs
 from ..modules.source import parsed
 from ..options import TrainingOptions
 from ..spelling import nearest
@@ -113,8 +111,12 @@ def call_dialect(
 ) -> list[str]: ...
 
 
+@overload
+def call_dialect(dialect: Dialect, method: Literal["lacks"], definitions: Mapping[str, ast.stmt], /) -> list[str]: ...
+
+
 def call_dialect(dialect: Dialect, method: str, *arguments: object) -> object:
-    """Calls `detect`, `prepare`, `matches` or `convertible` of a dialect and contains its errors.
+    """Calls `detect`, `prepare`, `matches`, `convertible` or `lacks` of a dialect and contains its errors.
 
     These methods are called for modules of every dialect. An exception in a dialect of another package is therefore
     logged once per dialect, method and message, and does not fail the module. An exception in a built-in dialect is
@@ -163,7 +165,7 @@ def choose(
       ModuleError: When no dialect matches, or more than one.
     """
     if options.dialect != "auto":
-        _require_installed(options.dialect, dialects)
+        require_installed(options.dialect, dialects)
         return options.dialect, f"dialect={options.dialect!r} was requested"
     found = {name: call_dialect(dialect, "matches", module, function) for name, dialect in dialects.items()}
     evidence = {name: reason for name, reason in found.items() if reason}
@@ -174,38 +176,8 @@ def choose(
     return choice
 
 
-def run_as(dialect: str, module: ModuleType | str, fn_args: FnArgs, function: str | None = None) -> object:
-    """Trains a module with a dialect, from a `run_fn` in the module itself.
-
-    It gives a module of another dialect a `run_fn` that any TFX Trainer can call:
-
-        def run_fn(fn_args):
-            from generic_trainer import run_as
-
-            return run_as("trainer_fn", __name__, fn_args)
-
-    `generic-trainer convert` adds these lines.
-
-    Args:
-      dialect: The name of an installed dialect.
-      module: The module or its `__name__`.
-      fn_args: The arguments of the module's `run_fn`.
-      function: The function that the dialect uses; None for the dialect's default name.
-
-    Returns:
-      The metrics returned by the dialect's `run_fn`.
-
-    Raises:
-      InputError: When the dialect is not installed.
-      ModuleError: When the module lacks a definition that the dialect requires.
-    """
-    dialects = installed()
-    _require_installed(dialect, dialects)
-    found = sys.modules[module] if isinstance(module, str) else module
-    return dialects[dialect].run_fn(found, function, TrainingOptions(dialect=dialect))(FnArgs.of(fn_args))
-
-
-def _require_installed(name: str, dialects: Mapping[str, Dialect]) -> None:
+def require_installed(name: str, dialects: Mapping[str, Dialect]) -> None:
+    """Raises an InputError if a dialect is not installed."""
     if name not in dialects:
         known = ", ".join(sorted(dialects))
         raise InputError(f"dialect={name!r} is not installed; there are auto, {known}.{did_you_mean(name, dialects)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import TypeVar
 
@@ -13,6 +13,8 @@ from ..errors import ModuleError
 
 Result = TypeVar("Result")
 
+# Parameters of functions that return an Estimator.
+_FACTORY_PARAMETERS = frozenset({"config", "run_config", "params", "model_dir", "warm_start_from"})
 _PLAIN_REMEDY = (
     "Write it as a plain function. To run asynchronous code, call asyncio.run(main(fn_args)) in it; to run a "
     "generator, iterate over it there."
@@ -32,12 +34,26 @@ def takes_fn_args_and_schema(function: object) -> bool:
     if not callable(function) or takes_features_and_labels(function):
         return False
     try:
-        signature = inspect.signature(function)
-        signature.bind(object(), object())
+        inspect.signature(function).bind(object(), object())
     except (TypeError, ValueError):
         return False
-    required = [p for p in signature.parameters.values() if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
-    return len(required) == 2
+    return len(required_parameters(function)) == 2
+
+
+def takes_factory_arguments(required: Iterable[str]) -> bool:
+    """Whether a function that requires these parameters can be called to create an Estimator."""
+    return set(required) <= _FACTORY_PARAMETERS
+
+
+def required_parameters(function: Callable[..., object]) -> list[str]:
+    """Returns the names of a function's parameters without a default.
+
+    Raises:
+      ValueError: For a callable that is implemented in C and has no signature.
+    """
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    return [one.name for one in parameters if one.default is one.empty and one.kind not in variadic]
 
 
 def require_plain_call(function: Callable[..., object], where: str) -> None:
@@ -81,6 +97,17 @@ def require_has_run(returned: object, where: str) -> None:
 def takes_features_and_labels(function: object) -> bool:
     """Returns whether a function is a model function: its first two parameters are `features` and `labels`."""
     return inspect.isfunction(function) and parameter_names(function)[:2] == ["features", "labels"]
+
+
+def required_parameters_of(definition: ast.stmt) -> list[str] | None:
+    """Returns the parameters without a default of a function's syntax tree, by name; None for other statements."""
+    if not isinstance(definition, ast.FunctionDef):
+        return None
+    given = definition.args
+    positional = [*given.posonlyargs, *given.args]
+    required = positional[: len(positional) - len(given.defaults)]
+    keywords = [one for one, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None]
+    return [one.arg for one in (*required, *keywords)]
 
 
 def parameters_of(definition: ast.stmt) -> list[str]:

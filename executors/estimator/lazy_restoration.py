@@ -74,7 +74,7 @@ class _Restorer(importlib.abc.MetaPathFinder):
         """Returns the `__getattr__` of one of TensorFlow's modules."""
 
         def missing(name: str) -> object:
-            problem = self._restore() if name == _NAME else _hint(module, name)
+            problem = self._restore() if name == _NAME else ""
             if name != _NAME or problem:
                 raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}{problem}")
             return getattr(module, name)
@@ -120,15 +120,6 @@ class _Restored(importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Puts the restored module back."""
         sys.modules[module.__name__] = self._module
-
-
-def _hint(module: ModuleType, name: str) -> str:
-    """Returns advice for a name of TensorFlow 1 that the module of TensorFlow 2 does not have, else ""."""
-    import tensorflow as tf
-
-    if module is not tf or name.startswith("_") or not hasattr(tf.compat.v1, name):
-        return ""
-    return f": it is a name of TensorFlow 1. Use tf.compat.v1.{name}, or import tensorflow.compat.v1 as tf."
 
 
 def _place(frame: FrameType | None) -> str:

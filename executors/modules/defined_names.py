@@ -18,6 +18,11 @@ def defines(path: str, name: str) -> bool:
     return any(name in names for _, names in _bindings(path))
 
 
+def definitions_of(tree: ast.Module) -> dict[str, ast.stmt]:
+    """Returns the top-level statements that define, import or assign a name, by that name."""
+    return {name: node for node, names in _bindings_of(tree) for name in names}
+
+
 def functions_of(path: str) -> list[str]:
     """Returns the names of the functions that a source file itself defines at its top level, in order."""
     return [one.name for one in _statements(parsed(path).body) if isinstance(one, ast.FunctionDef)]
@@ -45,7 +50,11 @@ def has(source: ModuleSource, name: str) -> bool:
 
 def _bindings(path: str) -> Iterator[tuple[ast.stmt, list[str]]]:
     """Yields each top-level statement that binds names, and the names."""
-    for node in _statements(parsed(path).body):
+    return _bindings_of(parsed(path))
+
+
+def _bindings_of(tree: ast.Module) -> Iterator[tuple[ast.stmt, list[str]]]:
+    for node in _statements(tree.body):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node, [node.name]
         elif isinstance(node, (ast.ImportFrom, ast.Import)):

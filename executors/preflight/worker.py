@@ -25,6 +25,7 @@ from ..evaluation.overrides import overrides_of, parse_labels
 from ..inputs.data_accessor import TF_EXAMPLE
 from ..inputs.message_text import join_names
 from ..inputs.readers.reader_params import PARQUET, TF_RECORD
+from ..modules import tensorflow_1
 from ..modules.keras_version import KerasChoice
 from ..modules.source import ModuleSource
 from ..modules.source_text import text_of
@@ -397,15 +398,15 @@ class _Examination:
     def _with_hints(self, verdict: Verdict) -> Verdict:
         if verdict.status != FAILED:
             return verdict
-        hints = [*self._hints, *filter(None, [self._keras_hint(verdict)]), *filter(None, [verdict.remedy])]
+        hints = [*self._hints, *filter(None, self._hints_for(verdict)), *filter(None, [verdict.remedy])]
         return Verdict(**{**vars(verdict), "remedy": " ".join(f"{hint.rstrip('.')}." for hint in hints)})
 
-    def _keras_hint(self, verdict: Verdict) -> str:
-        """Returns advice if a failure, or a chained exception in its traceback, suggests the wrong Keras version."""
-        if not self._state["keras"]:
-            return ""
+    def _hints_for(self, verdict: Verdict) -> list[str]:
+        """Returns advice if a failure, or a chained exception in its traceback, suggests other versions."""
         raised = [line for line in verdict.traceback.splitlines() if line and not line[0].isspace()]
-        return KerasChoice(**self._state["keras"]).hint_for_text("\n".join([verdict.text, *raised]))
+        text = "\n".join([verdict.text, *raised])
+        keras = KerasChoice(**self._state["keras"]).hint_for_text(text) if self._state["keras"] else ""
+        return [keras, tensorflow_1.hint_for_text(text)]
 
 
 def _misnamed_problem(path: str) -> str:

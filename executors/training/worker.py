@@ -28,6 +28,7 @@ from ..inputs.tfrecord.framing import describe_damage
 from ..keras import completed_fits
 from ..keras.early_stopping import goals_applied
 from ..keras.fit_progress import fit_progress_reported
+from ..modules import tensorflow_1
 from ..modules.keras_version import KerasChoice, version_in_use
 from ..modules.seeds import seed_all
 from ..monitoring import profiling
@@ -160,7 +161,7 @@ def add_hints(error: Exception, request: TrainingRequest) -> None:
     if isinstance(error, TrainerError):
         return
     exceptions.add_note(error, f"Raised by the training module {request.source.path}")
-    own = request.keras.hint(error), exceptions.none_hint(error)
+    own = request.keras.hint(error), tensorflow_1.hint(error), exceptions.none_hint(error)
     for hint in (*own, storage_errors.hint(error, request.fn_args.serving_model_dir)):
         if hint:
             exceptions.add_note(error, hint)

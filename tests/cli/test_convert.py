@@ -21,6 +21,19 @@ from generic_trainer.executors.errors import InputError, ModuleError
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 TRAINER_FN = "def trainer_fn(fn_args, schema):\n    raise SystemExit  # never executed\n"
+ESTIMATORS = """\
+from zoo import other
+class Mine(tf.estimator.Estimator): 1
+wide = tf.estimator.LinearClassifier([])
+deep = tf1.estimator.DNNClassifier([4], [])
+def net_fn(features, labels): 1
+def make(config):
+    found = Mine(config)
+    return found
+def input_fn(fn_args):
+    def DNNClassifier(): return 1
+    return tf.data.Dataset()
+"""
 CONF = "class TrainConf:\n    classifier_class = train_set = eval_set = 1\n"
 
 
@@ -53,7 +66,11 @@ def test_it_shows_a_diff_and_changes_nothing(file: File) -> None:
     assert done.stdout == textwrap.dedent(f'''\
         --- {name}
         +++ {name}
-        @@ -1,2 +1,9 @@
+        @@ -1,2 +1,13 @@
+        +from generic_trainer import prepare_for
+        +
+        +prepare_for("trainer_fn", __name__)
+        +
          def trainer_fn(fn_args, schema):
              raise SystemExit  # never executed
         +
@@ -78,29 +95,44 @@ def test_it_writes_the_shown_diff_once(file: File, tmp_path: pathlib.Path) -> No
     assert list(tmp_path.iterdir()) == [path]
     assert find_estimator_use(str(path))[1] == "def trainer_fn"  # so the Estimator runtime is still restored
     once = path.read_text()
-    with pytest.raises(InputError, match=r"m.py, line 5: it already has a run_fn"):
+    with pytest.raises(InputError, match=r"m.py, line 9: it already has a run_fn"):
         raise run(path, "--write").exception
     assert path.read_text() == once
 
 
+PREPARE = b'from generic_trainer import prepare_for\n\nprepare_for("model_fn", __name__)\n'
+
+
 @pytest.mark.parametrize(
-    ("before", "between"),
+    ("start", "before_call", "code", "between"),
     [
-        (b"def model_fn(features): pass", b"\n\n\n"),
-        (b"def model_fn(features): pass\n", b"\n\n"),
-        (b"def model_fn(features): pass\n\n\n\n", b""),
-        (b'\xef\xbb\xbf"""Doc."""\r\nfrom __future__ import annotations\r\ndef model_fn(): pass\r\n', b"\r\n\r\n"),
-        (b"# -*- coding: latin-1 -*-\nNAME = '\xe9'\nmodel_fn = lambda features: 1\n", b"\n\n"),
-        (b"try:\n    from x import model_fn\nexcept ImportError:\n    raise\n", b"\n\n"),
+        (b"", b"", b"def model_fn(features): pass", b"\n\n\n"),
+        (b"", b"", b"@decorated\ndef model_fn(features): pass\n", b"\n\n"),
+        (b"# of us\n\n", b"", b"def model_fn(features): pass\n\n\n\n", b""),
+        (
+            b'\xef\xbb\xbf"""Doc."""\r\nfrom __future__ import annotations\r\n',
+            b"\r\n",
+            b"\r\ndef model_fn(): pass\r\n",
+            b"\r\n\r\n",
+        ),
+        (b"\xef\xbb\xbf", b"", b"def model_fn(): pass\n", b"\n\n"),
+        (b"# -*- coding: latin-1 -*-\n\n", b"", b"NAME = '\xe9'\nmodel_fn = lambda features: 1\n", b"\n\n"),
+        (b'#!/bin/python\n"""Doc\n\nand more."""\n', b"\n", b"from x import *; model_fn = 1\n", b"\n\n"),
+        (b"", b"", b"try:\n    from x import model_fn\nexcept ImportError:\n    raise\n", b"\n\n"),
     ],
 )
-def test_the_bytes_of_files_are_unchanged(file: File, before: bytes, between: bytes) -> None:
-    path = file(before)
+def test_the_bytes_of_files_are_unchanged(
+    file: File, start: bytes, before_call: bytes, code: bytes, between: bytes
+) -> None:
+    path = file(start + code)
     convert(str(path)).write()
     after = path.read_bytes()
-    assert after.startswith(before + between + b"def run_fn(fn_args):")
-    assert after.endswith(b"\n") == before.endswith(b"\n")
-    assert after.count(b"\r\n") == (after.count(b"\n") if b"\r\n" in before else 0)
+    ends = b"\r\n" if b"\r\n" in start else b"\n"
+    blank = b"" if code.startswith(b"\r\n") else ends
+    added = before_call + PREPARE.replace(b"\n", ends) + blank
+    assert after.startswith(start + added + code + between + b"def run_fn(fn_args):")
+    assert after.endswith(b"\n") == code.endswith(b"\n")
+    assert after.count(b"\r\n") == (after.count(b"\n") if ends == b"\r\n" else 0)
     compile(after, path, "exec")
     assert b'return run_as("model_fn", __name__, fn_args)' in after
 
@@ -123,6 +155,17 @@ def test_patch_accepts_the_diff(file: File, tmp_path: pathlib.Path, content: str
         ("def build_estimator(): 1", [], '"model_fn", __name__, fn_args, function="build_estimator"'),
         (f"{CONF}class E(Estimator): 1\n", [], '"dlrover", __name__, fn_args, function="TrainConf"'),
         ("class C(Base): 1", ["--function", "C"], '"dlrover", __name__, fn_args, function="C"'),
+        ("net = tf.estimator.DNNClassifier([4], [])", [], '"model_fn", __name__, fn_args, function="net"'),
+        (f"{ESTIMATORS}", ["--function", "wide"], '"model_fn", __name__, fn_args, function="wide"'),
+        (f"{ESTIMATORS}", ["--function", "make"], '"model_fn", __name__, fn_args, function="make"'),
+        (f"{ESTIMATORS}", ["--function", "net_fn"], '"model_fn", __name__, fn_args, function="net_fn"'),
+        (f"{ESTIMATORS}", ["--function", "Mine"], '"model_fn", __name__, fn_args, function="Mine"'),
+        (f"{ESTIMATORS}", ["--function", "other"], '"model_fn", __name__, fn_args, function="other"'),
+        (
+            "def make(config, params): return new(config)",
+            ["--function", "make"],
+            '"model_fn", __name__, fn_args, function="make"',
+        ),
     ],
 )
 def test_the_function_can_be_selected(file: File, source: str, arguments: list[str], line: str) -> None:
@@ -140,6 +183,7 @@ def test_the_function_can_be_selected(file: File, source: str, arguments: list[s
             [],
             "m.py defines TrainConf and Other. Choose one with --function",
         ),
+        (ESTIMATORS, [], "m.py defines wide and deep and make and net_fn. Choose one with --function"),
         ("def trainer_fn(): 1\ndef model_fn(): 1", [], "defines trainer_fn and model_fn. Choose one with --function"),
         ("def trainer_fn(): 1", ["--function", "trainer"], "has no function 'trainer'. Did you mean 'trainer_fn'?"),
         (
@@ -159,6 +203,16 @@ def test_it_reports_why_nothing_is_added(file: File, source: str, arguments: lis
     assert isinstance(done.exception, (InputError, ModuleError))
     assert message in str(done.exception)
     assert (done.stdout, path.read_text()) == ("", source)
+
+
+def test_everything_that_is_missing_is_listed_with_the_lines_to_add(file: File) -> None:
+    shown = run(file("model = tf.estimator.LinearClassifier([])"))
+    assert shown.exit_code == 0
+    for line in ('LABEL_KEY = "…"', "def input_fn(file_pattern", "def serving_input_receiver_fn():"):
+        assert f"    {line}" in shown.stderr
+    assert run(file("from parts import *\nmodel = tf.estimator.LinearClassifier([])")).stderr == ""
+    complete = "def input_fn(): 1\ndef model_fn(features, labels): 1\ndef serving_input_receiver_fn(): 1\n"
+    assert run(file(complete)).stderr == ""
 
 
 def test_only_a_file_on_this_machine_is_converted(file: File, tmp_path: pathlib.Path) -> None:

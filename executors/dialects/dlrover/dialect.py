@@ -10,6 +10,7 @@ from ...estimator import restore_estimator
 from ...fn_args import FnArgs
 from ...options import TrainingOptions
 from ..base import Dialect, Evidence, RunFn, limit_loop
+from ..estimators.definitions import is_estimator_class
 from .conf import conf_classes, find_conf, read_conf, unused_settings
 from .detection import find_dlrover_use, is_conf
 from .shim import provide_dlrover
@@ -20,6 +21,7 @@ class DLRoverDialect(Dialect):
 
     needs = "a class with classifier_class, train_set and eval_set, such as DLRover's TrainConf"
     converts_from = "a DLRover conf"
+    keras = "2"
     no_scaffold = "its confs require Estimators, which TensorFlow removed in 2.16"
 
     def detect(self, path: str) -> Evidence | None:
@@ -59,7 +61,11 @@ class DLRoverDialect(Dialect):
 
     def convertible(self, definitions: Mapping[str, ast.stmt], function: str | None) -> list[str]:
         """Returns the conf classes; or the requested class, which may inherit the required attributes."""
-        classes = {name: node for name, node in definitions.items() if isinstance(node, ast.ClassDef)}
+        classes = {
+            name: node
+            for name, node in definitions.items()
+            if isinstance(node, ast.ClassDef) and not is_estimator_class(node)
+        }
         if function is not None:
             return [function] if function in classes else []
         return [name for name, node in classes.items() if is_conf(node)]

@@ -147,6 +147,14 @@ class Mine(tf.estimator.Estimator):
 def build_estimator(config):
     return tf.estimator.Estimator(model_fn_of_mine, config=config, params=PARAMS)
 """,
+    "a_factory": """
+def _make(run_config, **options):
+    return tf.estimator.Estimator(model_fn_of_mine, config=run_config, params=PARAMS)
+def make_it(run_config):
+    made = _make(run_config)
+    return made
+""",
+    "a_model_function": "params = PARAMS\n",
     "version_1": "estimator = tf.compat.v1.estimator.Estimator(model_fn_of_mine, params=PARAMS)\n",
 }
 PROGRAM = """
@@ -177,6 +185,7 @@ def test_every_form_of_an_estimator_is_the_same_estimator(
 ) -> None:
     source = textwrap.dedent(MODEL_FN).replace("def model_fn", "def model_fn_of_mine")
     source += 'PARAMS = {"units": 16, "learning_rate": 0.05}\nLABEL_KEY = "variety"\n'
+    source += "def hooks(estimator):\n    assert estimator.params == PARAMS\n    return []\n"
     folder = str(tmp_path / "theirs")
     paths = {
         name: module(source + text.replace("{folder!r}", repr(folder)), f"{name}.py") for name, text in FORMS.items()
@@ -187,6 +196,7 @@ def test_every_form_of_an_estimator_is_the_same_estimator(
     found = {name: rest for name, *rest in map(json.loads, printed.splitlines())}
     assert {name: dialect for name, (dialect, _, _) in found.items()} == dict.fromkeys(FORMS, "model_fn")
     assert found["an_instance"][1] == "it contains the Estimator estimator"
+    assert found["a_factory"][1] == "it contains the Estimator make_it"
     assert found["a_subclass"][1] == "it contains the Estimator Mine"
     for name in FORMS:
         assert (tmp_path / name / "model" / "saved_model.pb").exists()
@@ -194,6 +204,50 @@ def test_every_form_of_an_estimator_is_the_same_estimator(
     assert (tmp_path / "theirs" / "checkpoint").exists()
     assert not (tmp_path / "an_instance_with_a_folder" / "run" / "model").exists()
     assert (tmp_path / "an_instance" / "run" / "model" / "checkpoint").exists()
+
+
+SEVERAL = """
+wide = tf.estimator.LinearClassifier([])
+deep = tf.estimator.DNNClassifier([4], [])
+alias = deep
+def make(config, params):
+    return tf.estimator.BaselineClassifier(config=config)
+def other_model_fn(features, labels): pass
+class Mine(tf.estimator.Estimator): pass
+"""
+CHOICES = """
+    import json, sys
+    from generic_trainer import ModuleError, TrainingOptions
+    from generic_trainer.executors import dialects
+    from generic_trainer.executors.dialects.loading import loaded
+    from generic_trainer.executors.modules.source import find_source
+
+    known = dialects.installed()
+    with loaded(find_source(sys.argv[1], sys.argv[2])) as module:
+        for name in sys.argv[3:]:
+            print(json.dumps([name, *dialects.choose(module, name, TrainingOptions(), known)]))
+        print(json.dumps([None, *dialects.choose(module, None, TrainingOptions(), known)]))
+        try:
+            known["model_fn"].run_fn(module, None, TrainingOptions())
+        except ModuleError as error:
+            print(json.dumps([str(error)]))
+"""
+
+
+def test_one_of_several_estimators_has_to_be_chosen(
+    module: Callable[..., str], program: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
+    path = module("import tensorflow as tf\n" + SEVERAL)
+    names = ["wide", "deep", "alias", "make", "other_model_fn", "Mine"]
+    environment = {**os.environ, **choose("2", []).environment()}
+    printed = program(CHOICES, path, tmp_path, *names, env=environment)
+    *found, (_, dialect, _), [error] = map(json.loads, printed.splitlines())
+    assert [(name, chosen) for name, chosen, _ in found] == [(name, "model_fn") for name in names]
+    assert dialect == "model_fn"
+    assert (
+        "several entry points (Estimators: wide, deep; functions that return an Estimator: make; subclasses of "
+        "Estimator: Mine; model functions: other_model_fn). Choose one with --function"
+    ) in error
 
 
 @pytest.mark.slow

@@ -1,0 +1,70 @@
+"""Advice for code of TensorFlow 1 that runs with TensorFlow 2, from the message of the exception that it causes.
+
+hint_for_text("module 'tensorflow._api.v2.train' has no attribute 'AdamOptimizer'")
+# "tf.train.AdamOptimizer is a name of TensorFlow 1. Use tf.compat.v1.train.AdamOptimizer, or …"
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from ..runtime.logs.exceptions import chain, message_of
+
+_MESSAGES = (
+    re.compile(r"module '(?P<module>(?:tensorflow|tf_keras|keras)[\w.]*)' has no attribute '(?P<name>\w+)'"),
+    re.compile(r"cannot import name '(?P<name>\w+)' from '(?P<module>tensorflow[\w.]*)'"),
+    re.compile(r"No module named '(?P<module>tensorflow)\.(?P<name>\w+)"),
+)
+_OF_DATASETS = re.compile(r"'\w*Dataset\w*' object has no attribute '(\w+)'")
+# The internal names of public namespaces: `tensorflow._api.v2.train` is `tf.train`, `tf_keras.api._v2.keras.losses` is
+# `tf.losses`.
+_NAMESPACE = re.compile(
+    r"^(tensorflow_estimator\.python(?=\.estimator)(\.estimator\.api\._v[12])?|(tf_)?keras(\.api(\._v[12]\.keras)?"
+    r"|\._tf_keras\.keras)?|tensorflow)(\._api\.v2)?((\.compat)?\.v[12])*\.?"
+)
+
+
+def hint(error: BaseException) -> str:
+    """Returns `hint_for_text` for the messages of an exception and of those handled when it was raised."""
+    return hint_for_text("\n".join(message_of(one) for one in chain(error)))
+
+
+def hint_for_text(text: str) -> str:
+    """Returns advice for the first name of TensorFlow 1 that a message reports as missing; "" without one."""
+    found = (match for pattern in _MESSAGES for match in pattern.finditer(text))
+    hints = (_hint(_NAMESPACE.sub("", match["module"]), match["name"]) for match in found)
+    return next(filter(None, hints), "") or _hint_for_datasets(text)
+
+
+def _hint(namespace: str, name: str) -> str:
+    path = f"{namespace}.{name}" if namespace else name
+    if path.partition(".")[0] == "contrib":
+        return (
+            "tf.contrib is a name of TensorFlow 1, and TensorFlow 2 has no replacement for it as a whole. Use "
+            "tf.compat.v1.layers for tf.contrib.layers, the package tf-slim for tf.contrib.slim, and fn_args or a "
+            "dict for tf.contrib.training.HParams."
+        )
+    if not _is_tensorflow_1(path):
+        return ""
+    return f"tf.{path} is a name of TensorFlow 1. Use tf.compat.v1.{path}, or import tensorflow.compat.v1 as tf."
+
+
+def _hint_for_datasets(text: str) -> str:
+    for name in _OF_DATASETS.findall(text):
+        if _is_tensorflow_1(f"data.{name}"):
+            return f"Datasets have no {name} in TensorFlow 2. Use tf.compat.v1.data.{name}(dataset)."
+        if _is_tensorflow_1(f"data.get_{name}"):
+            return f"Datasets have no {name} in TensorFlow 2. Use tf.compat.v1.data.get_{name}(dataset)."
+    return ""
+
+
+def _is_tensorflow_1(path: str) -> bool:
+    """Whether `tf.compat.v1` has a name."""
+    import tensorflow as tf
+
+    try:
+        functools.reduce(getattr, path.split("."), tf.compat.v1)
+    except (AttributeError, ImportError):
+        return False
+    return True
