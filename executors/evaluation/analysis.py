@@ -31,7 +31,7 @@ from .inference import (
     labels_of,
     require_all_comparable,
 )
-from .metrics import eval_config
+from .metrics import eval_config, value_ranges
 from .plan import EvaluationPlan
 
 T = TypeVar("T")
@@ -115,6 +115,7 @@ def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analysi
     handle = Shared()
     handle.acquire(lambda: loaded, _LOADED)  # this reference keeps it alive for the workers in this process
     plan = loaded.candidate.plan
+    ranges = value_ranges(plan, loaded.candidate.scores(first, loaded.reader))
     corrected = dataclasses.replace(
         analysis,
         candidate=dataclasses.replace(analysis.candidate, plan=plan),
@@ -123,13 +124,13 @@ def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analysi
         else None,
     )
     config = tfma.utils.update_eval_config_with_defaults(
-        eval_config(plan, slice_by=analysis.slice_by, max_degradation=analysis.max_degradation),
+        eval_config(plan, slice_by=analysis.slice_by, max_degradation=analysis.max_degradation, ranges=ranges),
         has_baseline=corrected.baseline is not None,
         rubber_stamp=True,
     )
     tfma.utils.verify_eval_config(config)
     with pipeline:
-        _ = (
+        evaluation = (
             pipeline
             | "Files" >> beam.Create(list(analysis.files))
             | "Reshuffle" >> beam.Reshuffle()
@@ -139,8 +140,10 @@ def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analysi
                 extractors=[tfma.extractors.SliceKeyExtractor(eval_config=config, materialize=False)],
                 evaluators=[tfma.evaluators.MetricsPlotsAndValidationsEvaluator(eval_config=config)],
             )
-            | "WriteResults" >> tfma.WriteResults(writers=tfma.default_writers(output, eval_config=config))
         )
+        # Plots of slices would take far more space than all metrics, and the report shows only those of all examples.
+        evaluation[tfma.PLOTS_KEY] |= "OverallPlots" >> beam.Filter(lambda sliced: not sliced[0])
+        evaluation | "WriteResults" >> tfma.WriteResults(writers=tfma.default_writers(output, eval_config=config))
     if skipped := _counter_value(pipeline, _SKIPPED):
         total = _counter_value(pipeline, _TOTAL)
         why = f": {loaded.skip_reason}" if loaded.skip_reason else ""

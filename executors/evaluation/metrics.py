@@ -1,9 +1,11 @@
-"""Makes TFMA's EvalConfig for a plan: metrics for each output's task, and the threshold for blessing a model."""
+"""Makes TFMA's EvalConfig for a plan: metrics and plots for each task, and the threshold for blessing a model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 from google.protobuf import json_format
 from tensorflow_model_analysis.proto import config_pb2
 
@@ -27,6 +29,8 @@ _METRICS = {
     MULTILABEL: ("AUC", "BinaryAccuracy"),
     REGRESSION: ("MeanSquaredError", "MeanAbsoluteError"),
 }
+# Plot classes of TFMA, with its defaults: 1,000 thresholds or buckets, and one threshold for several classes.
+_PLOTS = {BINARY: ("ConfusionMatrixPlot", "CalibrationPlot"), MULTICLASS: ("MultiClassConfusionMatrixPlot",)}
 _HIGHER_IS_BETTER = {"AUC": True, "SparseCategoricalAccuracy": True, "MeanSquaredError": False}
 
 
@@ -36,14 +40,21 @@ def has_threshold(plan: EvaluationPlan) -> bool:
 
 
 def eval_config(
-    plan: EvaluationPlan, *, slice_by: Sequence[str] = (), max_degradation: float = 0.0
+    plan: EvaluationPlan,
+    *,
+    slice_by: Sequence[str] = (),
+    max_degradation: float = 0.0,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
 ) -> config_pb2.EvalConfig:
-    """Returns a TFMA configuration: metrics for each output, and one threshold, on the first output's first metric.
+    """Returns a TFMA configuration.
+
+    It has metrics and plots for each output, and one threshold, on the first output's first metric.
 
     Args:
       plan: The evaluation plan.
       slice_by: Features; metrics are computed for each of their values too.
       max_degradation: How much worse than the last blessed model's the first metric may be, as an absolute difference.
+      ranges: {output of a REGRESSION task: range of its values, see `value_ranges`}; others have no calibration plot.
     """
     several = len(plan.outputs) > 1
     specs = [config_pb2.MetricsSpec(metrics=[config_pb2.MetricConfig(class_name="ExampleCount")])]
@@ -57,6 +68,7 @@ def eval_config(
                     threshold=_threshold(metrics[0].class_name, max_degradation),
                 )
                 metrics[0].per_slice_thresholds.append(threshold)
+            metrics += _plots(one, ranges or {})
             specs.append(config_pb2.MetricsSpec(output_names=[one.output] if several else [], metrics=metrics))
     slices = [config_pb2.SlicingSpec(feature_keys=[feature]) for feature in slice_by]
     return config_pb2.EvalConfig(
@@ -64,6 +76,21 @@ def eval_config(
         slicing_specs=[config_pb2.SlicingSpec(), *slices],
         metrics_specs=specs,
     )
+
+
+def value_ranges(plan: EvaluationPlan, scores: Mapping[str, np.ndarray]) -> dict[str, tuple[float, float]]:
+    """Returns {output of a REGRESSION task: range for its calibration plot} from the values for some examples.
+
+    The range is three times as wide as that of the values, because other examples can have other values. Outputs with
+    only one value or with infinite values are left out.
+    """
+    ranges = {}
+    for one in plan.outputs:
+        low, high = float(scores[one.output].min()), float(scores[one.output].max())
+        width = high - low
+        if one.task == REGRESSION and 0 < width < np.inf:
+            ranges[one.output] = (low - width, high + width)
+    return ranges
 
 
 def read_eval_config(path: str) -> config_pb2.EvalConfig:
@@ -81,6 +108,14 @@ def read_eval_config(path: str) -> config_pb2.EvalConfig:
 
 def _has_metrics(one: OutputPlan) -> bool:
     return bool(one.label) and one.task in _METRICS
+
+
+def _plots(one: OutputPlan, ranges: Mapping[str, tuple[float, float]]) -> list[config_pb2.MetricConfig]:
+    if one.output in ranges:
+        left, right = ranges[one.output]
+        config = json.dumps({"left": left, "right": right})
+        return [config_pb2.MetricConfig(class_name="CalibrationPlot", config=config)]
+    return [config_pb2.MetricConfig(class_name=name) for name in _PLOTS.get(one.task, ())]
 
 
 def _threshold(name: str, max_degradation: float) -> config_pb2.MetricThreshold:

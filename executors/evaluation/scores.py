@@ -21,6 +21,7 @@ from .plan import (
     MULTICLASS,
     MULTILABEL,
     PROBABILITIES,
+    REGRESSION,
     SET_BY_OPTION,
     VALUES,
     EvaluationPlan,
@@ -49,13 +50,18 @@ def scores_in(values: np.ndarray, plan: OutputPlan) -> np.ndarray:
       task, only the second is returned.
 
     Raises:
-      ScoresError: If the output is not numeric, or planned PROBABILITIES are outside 0 to 1.
+      ScoresError: If the output is not numeric or NaN, or planned PROBABILITIES are outside 0 to 1.
     """
     if values.dtype.kind not in "fiub":
         raise ScoresError(
             f"output {plan.output} has dtype {values.dtype}, which is not numeric. Select another with --eval-output."
         )
     scores: np.ndarray = np.asarray(values, np.float64).reshape(len(values), -1)
+    if plan.task in (*_CLASSIFIES, REGRESSION) and (nan := int(np.isnan(scores).any(axis=1).sum())):
+        raise ScoresError(
+            f"output {plan.output} is NaN for {nan} of {len(scores)} examples. Look for NaN in the features, and for "
+            "operations such as log(0) in the model."
+        )
     if plan.task not in _CLASSIFIES:
         return scores
     if plan.scores in (LOGITS, MARGINS):
@@ -70,7 +76,7 @@ def scores_in(values: np.ndarray, plan: OutputPlan) -> np.ndarray:
 
 
 def are_probabilities(values: np.ndarray) -> bool:
-    """Whether all numbers are between 0 and 1, with a tolerance of 0.001. Ignores NaN, which the metrics will show."""
+    """Whether all numbers are between 0 and 1, with a tolerance of 0.001. Ignores NaN."""
     return not bool(((values < -_TOLERANCE) | (values > 1.0 + _TOLERANCE)).any())
 
 

@@ -87,7 +87,8 @@ class Chart:
       unit: Unit of the values, "" for none.
       intervals: {name: (low, high) for each x}; only if `x` are names.
       dashed: Names of series that are drawn as dashed lines.
-      mark: Position of the published weights on the x axis; None if not known, or if no model was published.
+      mark: Marked position on the x axis; None for no mark.
+      mark_label: Text at the mark; by default the mark is the position of the published weights.
       colours: {name: index of the color}; related series, such as those of one run, share a color. By default each
         series has its own.
     """
@@ -100,6 +101,7 @@ class Chart:
     intervals: Mapping[str, Sequence[tuple[float, float] | None]] = dataclasses.field(default_factory=dict)
     dashed: Sequence[str] = ()
     mark: float | None = None
+    mark_label: str = ""
     colours: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def __bool__(self) -> bool:
@@ -120,8 +122,16 @@ class Chart:
     def description(self) -> str:
         """Description of the chart as text, for accessibility."""
         descriptions = [f"{name}: {_course(self, values)}" for name, values in self.series.items()]
-        mark = "" if self.mark is None else f" The published weights are those of {self.x_label} {_at(self.mark)}."
-        return f"{self.title} by {self.x_label}. {'; '.join(descriptions)}.{mark}"
+        return f"{self.title} by {self.x_label}. {'; '.join(descriptions)}.{self._mark_description}"
+
+    @property
+    def _mark_description(self) -> str:
+        if self.mark is None:
+            return ""
+        at = f"{self.x_label} {_at(self.mark)}"
+        return (
+            f" Marked at {at}: {self.mark_label}." if self.mark_label else f" The published weights are those of {at}."
+        )
 
 
 def _course(chart: Chart, values: Sequence[float | None]) -> str:

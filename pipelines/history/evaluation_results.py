@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ...executors.evaluation.verdict import Verdict, read_verdict
 from ...executors.monitoring.metrics import Metrics
 from ...executors.runtime.files import file_io
+from .evaluation_plots import OutputPlots, read_plots
 
 ALL = "all examples"
 
@@ -30,11 +31,13 @@ class Evaluation:
       slices: {slice: {metric: measure}}; "all examples" is the first.
       failures: Missed thresholds: (slice, metric, reason).
       verdict: This project's verdict with its reason; None for an evaluation by TFX's Evaluator.
+      plots: Predictions compared with labels, for each output with plots.
     """
 
     slices: Mapping[str, Mapping[str, Measure]]
     failures: Sequence[tuple[str, str, str]] = ()
     verdict: Verdict | None = None
+    plots: Sequence[OutputPlots] = ()
 
     @property
     def metrics(self) -> Metrics:
@@ -64,7 +67,7 @@ def read_evaluation(folder: str) -> Evaluation:
                     if (measure := _measure(value)) is not None:
                         found[label] = measure
     ordered = dict(sorted(slices.items(), key=lambda item: _slice_sort_key(item[0])))
-    return Evaluation(ordered, list(_failures(folder)), verdict)
+    return Evaluation(ordered, list(_failures(folder)), verdict, read_plots(folder))
 
 
 def _slice_name(key: Iterable[tuple[str, object]]) -> str:

@@ -22,6 +22,7 @@ from ..history.metadata_runs import runs_in_store
 from ..history.metadata_store import display_url, open_store, translated_errors
 from ..history.past_runs import CACHED, Run
 from .evaluation import evaluation_sections
+from .predictions import prediction_sections
 from .statistics import data_sections
 
 _SPLIT = "Split-"
@@ -61,7 +62,7 @@ def make_pipeline_parts(run: Run) -> PipelineParts:
     return PipelineParts(
         facts=list(_facts(run)),
         metrics=evaluation.metrics,
-        evaluation=evaluation_sections(evaluation, run.blessed),
+        evaluation=[*evaluation_sections(evaluation, run.blessed), *prediction_sections(evaluation.plots)],
         data=data_sections(statistics[-1] if statistics else None, anomalies[-1] if anomalies else None),
         lineage=[graph],
     )

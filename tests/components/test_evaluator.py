@@ -17,8 +17,10 @@ from tfx.types import standard_artifacts
 from generic_trainer.components.evaluator import Evaluator, EvaluatorExecutor
 from generic_trainer.executors.evaluation.plan import BINARY, LOGITS, EvaluationPlan, OutputPlan, Overrides
 from generic_trainer.executors.evaluation.verdict import Verdict, read_verdict
+from generic_trainer.executors.reporting.document import Chart
 from generic_trainer.pipelines.history.evaluation_results import read_evaluation
 from generic_trainer.pipelines.reporting.evaluation import evaluation_sections
+from generic_trainer.pipelines.reporting.predictions import prediction_sections
 
 SCHEMA = """
 feature { name: "x" type: FLOAT presence { min_fraction: 1 } shape { dim { size: 1 } } }
@@ -106,7 +108,11 @@ def test_a_model_is_blessed_with_a_plan_derived_from_it(step: Step) -> None:
     assert verdict.plan_line.startswith("binary: score (probabilities) against label y")
     assert blessing.get_int_custom_property("blessed") == 1
     assert (step.folder / "blessing" / "BLESSED").exists()
-    assert read_evaluation(str(step.folder / "evaluation")).metrics["eval"]["auc"] > 0.6
+    evaluation = read_evaluation(str(step.folder / "evaluation"))
+    assert evaluation.metrics["eval"]["auc"] > 0.6
+    [section] = prediction_sections(evaluation.plots)
+    charts = [block.title for block in section.blocks if isinstance(block, Chart)]
+    assert charts == ["ROC curve", "Precision and recall", "Calibration"]
 
 
 @pytest.mark.thorough

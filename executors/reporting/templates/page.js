@@ -143,12 +143,12 @@
       };
     }
 
-    // A vertical line at the published weights.
+    // A vertical line, such as at the published weights.
     mark() {
-      const ink = colour("--quiet");
+      const ink = colour("--quiet"), text = this.figure.dataset.markLabel;
       return {
         silent: true, symbol: "none", animation: false, lineStyle: { color: ink, type: "dotted" },
-        label: { formatter: "published", color: ink, position: "insideEndTop" }, data: [{ xAxis: Number(this.figure.dataset.mark) }],
+        label: { formatter: text || "published", color: ink, position: text ? "insideStartTop" : "insideEndTop" }, data: [{ xAxis: Number(this.figure.dataset.mark) }],
       };
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,7 @@ from generic_trainer.executors.evaluation.plan import (
 )
 from generic_trainer.executors.evaluation.scores import ScoresError
 from generic_trainer.executors.runtime.beam_runner import IN_PROCESS
+from generic_trainer.pipelines.history.evaluation_plots import OutputPlots, read_plots
 from generic_trainer.pipelines.history.evaluation_results import ALL, read_evaluation
 
 from .served_models import COUNT, features, save_model, write_examples
@@ -64,6 +66,17 @@ def evaluated(
     done = run(Analysis([examples], Candidate(model, plan), slice_by=slice_by), folder / "evaluation")
     slices = read_evaluation(str(folder / "evaluation")).slices
     return {name: {key: one.value for key, one in found.items()} for name, found in slices.items()}, done.plan
+
+
+def assert_ranges(plots: OutputPlots, predictions: Any, labels: Any) -> None:
+    """Checks a calibration plot's ranges by the predictions and labels in each."""
+    assert len(plots.ranges) == 10
+    for one in plots.ranges:
+        inside = (predictions >= one.low) & (predictions < one.high)
+        assert (one.examples, one.prediction, one.label) == pytest.approx(
+            (inside.sum(), predictions[inside].mean(), labels[inside].mean())
+        )
+        assert COUNT / 15 < one.examples < COUNT / 7
 
 
 def auc(labels: Any, scores: Any) -> float:
@@ -113,6 +126,13 @@ def test_a_binary_task(
     expected = of_binary(FEATURES["binary"], p)
     assert slices[ALL] == pytest.approx({**expected, "auc": auc(FEATURES["binary"], p)}, abs=1e-3)
     assert {key: slices[ALL][key] for key in expected} == pytest.approx(expected, rel=1e-5)
+    [plots] = read_plots(str(tmp_path / "evaluation"))
+    assert_ranges(plots, p, FEATURES["binary"])
+    for one in plots.thresholds[1::200]:
+        found = {(y, z): ((FEATURES["binary"] == y) & ((p > one.threshold) == z)).sum() for y in (0, 1) for z in (0, 1)}
+        assert one.confusion == found
+        assert one.recall == pytest.approx(found[1, 1] / (found[1, 0] + found[1, 1]))
+        assert one.false_positive_rate == pytest.approx(found[0, 1] / (found[0, 0] + found[0, 1]))
 
 
 @pytest.mark.thorough
@@ -122,6 +142,14 @@ def test_numbers_outside_of_0_to_1_are_never_probabilities(examples: str, tmp_pa
     assert corrected.outputs[0].scores == LOGITS
     expected = of_binary(FEATURES["binary"], sigmoid(1.5 * X[:, 0].astype(float)))
     assert {key: slices[ALL][key] for key in expected} == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("task", [BINARY, REGRESSION])
+def test_a_model_that_returns_nan_is_named(task: str, examples: str, tmp_path: pathlib.Path) -> None:
+    model = save_model(lambda x: {"score": tf.math.log(x[:, :1])}, tmp_path / "model")
+    plan = EvaluationPlan("serving_default", outputs=(OutputPlan("score", task, "binary", scores=LOGITS),))
+    with pytest.raises(ScoresError, match=rf"output score is NaN for {(X[:512, 0] < 0).sum()} of 512 examples"):
+        run(Analysis([examples], Candidate(model, plan)), tmp_path / "evaluation")
 
 
 def test_scores_set_by_the_user_are_not_changed(examples: str, tmp_path: pathlib.Path) -> None:
@@ -150,6 +178,8 @@ def test_several_classes(label: str, scores: str, answer: Answer, examples: str,
         "sparse_categorical_crossentropy": -np.log(p[np.arange(COUNT), species]).mean(),
     }
     assert slices[ALL] == pytest.approx(expected, rel=1e-5)
+    [plots] = read_plots(str(tmp_path / "evaluation"))
+    assert plots.confusion == collections.Counter(zip(species.tolist(), p.argmax(axis=1).tolist(), strict=True))
 
 
 @pytest.mark.thorough_but("logits")
@@ -174,6 +204,8 @@ def test_regression_with_any_loss(examples: str, tmp_path: pathlib.Path) -> None
         "mean_absolute_error": np.abs(error).mean(),
     }
     assert slices[ALL] == pytest.approx(expected, rel=1e-5)
+    [plots] = read_plots(str(tmp_path / "evaluation"))
+    assert_ranges(plots, 3.0 * X[:, 0].astype(float) + 9.5, FEATURES["price"])
 
 
 def test_several_outputs_and_named_tensors_and_slices(examples: str, tmp_path: pathlib.Path) -> None:
@@ -193,6 +225,9 @@ def test_several_outputs_and_named_tensors_and_slices(examples: str, tmp_path: p
         assert found["click/binary_crossentropy"] == pytest.approx(cross_entropy(labels, p[rows]), rel=1e-5)
         assert found["click/auc"] == pytest.approx(auc(labels, p[rows]), abs=1e-3)
         assert found["price/mean_squared_error"] == pytest.approx((error[rows] ** 2).mean(), rel=1e-5)
+    plots = {one.output: one for one in read_plots(str(tmp_path / "evaluation"))}  # none of the slices
+    assert sum(plots["click"].thresholds[0].confusion.values()) == COUNT
+    assert sum(one.examples for one in plots["price"].ranges) == COUNT
 
 
 def test_a_model_is_not_blessed_below_the_bound_or_below_the_baseline(examples: str, tmp_path: pathlib.Path) -> None:
@@ -210,6 +245,8 @@ def test_a_model_is_not_blessed_below_the_bound_or_below_the_baseline(examples: 
     run(Analysis([examples], poor, good, max_degradation=0.5), tmp_path / "3")
     assert missed_thresholds(str(tmp_path / "3")) == []
     assert "auc_diff" in read_evaluation(str(tmp_path / "3")).slices[ALL]
+    [plots] = read_plots(str(tmp_path / "3"))  # the candidate's
+    assert plots.ranges[-1].prediction == pytest.approx(np.sort(sigmoid(X[:, 0] + 3 * X[:, 1]))[-60:].mean(), abs=0.01)
 
 
 @pytest.mark.thorough

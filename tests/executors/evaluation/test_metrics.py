@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pathlib
 
+import numpy as np
 import pytest
 from google.protobuf import json_format
 from tensorflow_model_analysis.proto import config_pb2
 
 from generic_trainer import InputError
-from generic_trainer.executors.evaluation.metrics import eval_config, has_threshold, read_eval_config
-from generic_trainer.executors.evaluation.plan import BINARY, REGRESSION, EvaluationPlan, OutputPlan
+from generic_trainer.executors.evaluation.metrics import eval_config, has_threshold, read_eval_config, value_ranges
+from generic_trainer.executors.evaluation.plan import BINARY, MULTICLASS, REGRESSION, EvaluationPlan, OutputPlan
 
 TIP = EvaluationPlan("serving_default", outputs=(OutputPlan("probability", BINARY, "big_tip"),))
 
@@ -45,6 +46,27 @@ def test_the_first_of_several_outputs_has_the_threshold() -> None:
     assert (list(price.output_names), list(click.output_names)) == (["price"], ["click"])
     assert price.metrics[0].per_slice_thresholds
     assert not any(metric.per_slice_thresholds for metric in click.metrics)
+
+
+def test_the_plots_fit_the_task() -> None:
+    outputs = (
+        OutputPlan("click", BINARY, "click"),
+        OutputPlan("price", REGRESSION, "price"),
+        OutputPlan("constant", REGRESSION, "price"),
+        OutputPlan("species", MULTICLASS, "species", classes=3),
+    )
+    plan = EvaluationPlan("serving_default", outputs=outputs)
+    scores = {one.output: np.array([[0.0], [1.0]]) for one in outputs} | {"constant": np.zeros((2, 1))}
+    specs = eval_config(plan, ranges=value_ranges(plan, scores)).metrics_specs[1:]
+    plots = [[metric for metric in spec.metrics if metric.class_name.endswith("Plot")] for spec in specs]
+    assert [[plot.class_name for plot in found] for found in plots] == [
+        ["ConfusionMatrixPlot", "CalibrationPlot"],
+        ["CalibrationPlot"],
+        [],
+        ["MultiClassConfusionMatrixPlot"],
+    ]
+    # The range is never TFMA's default of 0 to 1, for which it requires labels of 0 to 1.
+    assert plots[1][0].config == '{"left": -1.0, "right": 2.0}'
 
 
 def test_without_a_known_task_there_is_no_threshold() -> None:
