@@ -137,7 +137,13 @@ class EvaluatorExecutor(executor.Executor):
         if not has_threshold(result.plan):
             return dataclasses.replace(_verdict_without_threshold(result.plan), notes=notes)
         missed = missed_thresholds(output)
-        return Verdict(blessed=not missed, plan=result.plan.to_json(), reason="; ".join(missed), notes=notes)
+        return Verdict(
+            blessed=not missed,
+            plan=result.plan.to_json(),
+            reason="; ".join(missed),
+            notes=notes,
+            class_names=result.class_names,
+        )
 
 
 class Evaluator(component.Evaluator):

@@ -24,6 +24,7 @@ from ..errors import InputError
 from ..inputs.example_files import TF_RECORD, ExampleFile, batches
 from ..inputs.readers.record_files import is_gzipped
 from ..runtime.logs.exceptions import one_line_message
+from .class_names import class_names
 from .inference import (
     ExampleReader,
     Features,
@@ -77,11 +78,13 @@ class AnalysisResult:
       plan: The candidate's plan, corrected by its predictions.
       config: TFMA's configuration.
       notes: Sentences about a skipped baseline or skipped examples.
+      class_names: {output: {class index: name}}; see `class_names`.
     """
 
     plan: EvaluationPlan
     config: config_pb2.EvalConfig
     notes: tuple[str, ...] = ()
+    class_names: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
 
 
 def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> AnalysisResult:
@@ -148,7 +151,7 @@ def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analysi
         total = _counter_value(pipeline, _TOTAL)
         why = f": {loaded.skip_reason}" if loaded.skip_reason else ""
         notes.append(f"The evaluation skipped {skipped:,} of {total:,} examples{why}")
-    return AnalysisResult(plan, config, tuple(notes))
+    return AnalysisResult(plan, config, tuple(notes), class_names(first, plan, analysis.transform_graph))
 
 
 def _counter_value(pipeline: beam.Pipeline, name: str) -> int:

@@ -24,6 +24,7 @@ class Verdict:
       has_threshold: Whether a metric's threshold decided.
       failed: Whether the evaluation itself failed.
       notes: Further sentences, such as about a skipped baseline.
+      class_names: {output: {class index: name}}, for the classes whose names are known.
     """
 
     blessed: bool
@@ -32,6 +33,7 @@ class Verdict:
     has_threshold: bool = True
     failed: bool = False
     notes: tuple[str, ...] = ()
+    class_names: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
 
     @property
     def plan_line(self) -> str:

@@ -3,37 +3,45 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from ...executors.reporting.document import GOOD, Block, Cell, Chart, Note, Rows, Section, Table
 from ..history.evaluation_plots import Confusion, OutputPlots, Range, Threshold
+from ..history.evaluation_results import Evaluation
 
 _SHOWN_CLASSES = 20  # more do not fit on the page as a matrix
 _LISTED = 100  # most classes or confused pairs in a table
 _SMALLEST_MOVE = 0.005  # distance between the points of a curve
 
 
-def prediction_sections(plots: Sequence[OutputPlots]) -> list[Section]:
+Names: TypeAlias = "Mapping[str, str]"  # {class index: name}
+
+
+def prediction_sections(evaluation: Evaluation) -> list[Section]:
     """Returns the section on predictions and labels over all examples; [] without plots."""
-    blocks = [block for one in plots for block in _blocks(one, f"{one.output}: " if one.output else "")]
+    names = dict(evaluation.verdict.class_names) if evaluation.verdict else {}
+    names.setdefault("", next(iter(names.values()), {}))  # TFMA's plots of a single output do not have its name
+    blocks = [block for one in evaluation.plots for block in _blocks(one, names.get(one.output, {}))]
     section = Section("predictions", "Predictions and labels", blocks)
     return [section] if section else []
 
 
-def _blocks(plots: OutputPlots, prefix: str) -> Iterator[Block]:
+def _blocks(plots: OutputPlots, names: Names) -> Iterator[Block]:
+    prefix = f"{plots.output}: " if plots.output else ""
     if plots.thresholds:
-        yield from _binary(plots.thresholds, prefix)
+        yield from _binary(plots.thresholds, names, prefix)
     if plots.confusion:
-        yield _matrix(plots.confusion, f"{prefix}Confusion matrix")
-        yield _scores(plots.confusion, f"{prefix}Classes")
+        yield _matrix(plots.confusion, names, f"{prefix}Confusion matrix")
+        yield _scores(plots.confusion, names, f"{prefix}Classes")
     yield from _calibration(plots.ranges, prefix)
 
 
-def _binary(thresholds: Sequence[Threshold], prefix: str) -> Iterator[Block]:
+def _binary(thresholds: Sequence[Threshold], names: Names, prefix: str) -> Iterator[Block]:
     confusion = thresholds[0].confusion
     positives, negatives = (confusion[label, 0] + confusion[label, 1] for label in (1, 0))
     if not positives or not negatives:
-        yield Note(f"{prefix}All labels are {1 if positives else 0}, so there are no curves.")
+        yield Note(f"{prefix}All labels are {_name(int(positives > 0), names)}, so there are no curves.")
         return
     best = max(thresholds, key=lambda one: (one.f1, -abs(one.threshold - 0.5)))
     at = f"threshold {best.threshold:.3g}"
@@ -59,8 +67,8 @@ def _binary(thresholds: Sequence[Threshold], prefix: str) -> Iterator[Block]:
         mark_label=at,
     )
     yield Note(f"Marked: {at}, which has the highest F1 on these examples ({best.f1:.3g}).")
-    yield _matrix(best.confusion, f"{prefix}Confusion matrix at {at}")
-    yield _scores(best.confusion, f"{prefix}Classes at {at}")
+    yield _matrix(best.confusion, names, f"{prefix}Confusion matrix at {at}")
+    yield _scores(best.confusion, names, f"{prefix}Classes at {at}")
 
 
 def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -72,18 +80,18 @@ def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
     return [*kept, points[-1]] if len(points) > 1 else kept
 
 
-def _matrix(confusion: Confusion, caption: str) -> Table:
+def _matrix(confusion: Confusion, names: Names, caption: str) -> Table:
     """Returns the confusion matrix, or its most frequent errors if it is too large for the page."""
     classes = _classes(confusion)
     if len(classes) <= _SHOWN_CLASSES:
-        rows: Rows = [(str(one), *(_count(confusion, one, other) for other in classes)) for one in classes]
-        return Table(caption, ("label", *(f"predicted {one}" for one in classes)), rows)
+        rows: Rows = [(_name(one, names), *(_count(confusion, one, other) for other in classes)) for one in classes]
+        return Table(caption, ("label ↓ prediction →", *(_name(one, names) for one in classes)), rows)
     errors = sorted(((examples, pair) for pair, examples in confusion.items() if pair[0] != pair[1]), reverse=True)
-    confused = [(str(label), str(other), _plain(examples)) for examples, (label, other) in errors[:_LISTED]]
+    confused = [(*(_name(one, names) for one in pair), _plain(examples)) for examples, pair in errors[:_LISTED]]
     return Table(f"{caption}: most frequent errors", ("label", "predicted", "examples"), confused, folded=True)
 
 
-def _scores(confusion: Confusion, caption: str) -> Table:
+def _scores(confusion: Confusion, names: Names, caption: str) -> Table:
     """Returns precision, recall and F1 of each class."""
     labels, predictions = (dict.fromkeys(_classes(confusion), 0.0) for _ in range(2))
     for (label, prediction), examples in confusion.items():
@@ -97,7 +105,7 @@ def _scores(confusion: Confusion, caption: str) -> Table:
         caption += f": the {_LISTED} with the lowest F1"
     rows = [
         (
-            str(one),
+            _name(one, names),
             _plain(labels[one]),
             _rounded(correct[one] / predictions[one] if predictions[one] else None),
             _rounded(correct[one] / labels[one] if labels[one] else None),
@@ -106,6 +114,10 @@ def _scores(confusion: Confusion, caption: str) -> Table:
         for one in shown
     ]
     return Table(caption, ("class", "examples", "precision", "recall", "F1"), rows, folded=len(f1) > _SHOWN_CLASSES)
+
+
+def _name(number: int, names: Names) -> str:
+    return names.get(str(number), str(number))
 
 
 def _classes(confusion: Confusion) -> list[int]:

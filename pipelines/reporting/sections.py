@@ -62,7 +62,7 @@ def make_pipeline_parts(run: Run) -> PipelineParts:
     return PipelineParts(
         facts=list(_facts(run)),
         metrics=evaluation.metrics,
-        evaluation=[*evaluation_sections(evaluation, run.blessed), *prediction_sections(evaluation.plots)],
+        evaluation=[*evaluation_sections(evaluation, run.blessed), *prediction_sections(evaluation)],
         data=data_sections(statistics[-1] if statistics else None, anomalies[-1] if anomalies else None),
         lineage=[graph],
     )

@@ -110,7 +110,7 @@ def test_a_model_is_blessed_with_a_plan_derived_from_it(step: Step) -> None:
     assert (step.folder / "blessing" / "BLESSED").exists()
     evaluation = read_evaluation(str(step.folder / "evaluation"))
     assert evaluation.metrics["eval"]["auc"] > 0.6
-    [section] = prediction_sections(evaluation.plots)
+    [section] = prediction_sections(evaluation)
     charts = [block.title for block in section.blocks if isinstance(block, Chart)]
     assert charts == ["ROC curve", "Precision and recall", "Calibration"]
 

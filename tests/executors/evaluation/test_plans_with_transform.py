@@ -13,9 +13,11 @@ import pytest
 import tensorflow as tf
 import tensorflow_transform as tft
 
+from generic_trainer.executors.evaluation.class_names import class_names
 from generic_trainer.executors.evaluation.evidence import TrainingEvidence, observed
 from generic_trainer.executors.evaluation.feature_origins import origins_of
-from generic_trainer.executors.evaluation.plan import EvaluationPlan, Overrides
+from generic_trainer.executors.evaluation.inference import ExampleReader
+from generic_trainer.executors.evaluation.plan import BINARY, MULTICLASS, EvaluationPlan, OutputPlan, Overrides
 from generic_trainer.executors.evaluation.planning import plan_of
 from generic_trainer.executors.fn_args import FnArgs
 from generic_trainer.executors.preflight.example_facts import facts_of
@@ -204,6 +206,21 @@ def test_features_of_the_same_name_and_type_are_distinguished_by_the_graph(
     tf.saved_model.save(model, str(tmp_path / "model"), signatures=serve)
     plan = planned(transformed, str(tmp_path / "model"), "income", evidence)
     assert plan.examples == ("raw" if raw else "transformed"), plan.reasons
+
+
+def test_classes_are_named_after_the_raw_labels(transformed: Transformed) -> None:
+    features = ExampleReader(transformed.graph).features([raw_record(number) for number in range(ROWS)])
+    outputs = (
+        OutputPlan("income", BINARY, "target", label_is_transformed=True),
+        OutputPlan("kind", MULTICLASS, "kind_hot", label_is_transformed=True, label_is_one_hot=True),
+        OutputPlan("computed", BINARY, "big", label_is_transformed=True),
+        OutputPlan("number", MULTICLASS, "x_xf", label_is_transformed=True),
+        OutputPlan("raw", MULTICLASS, "kind"),
+    )
+    assert class_names(features, EvaluationPlan(outputs=outputs), transformed.graph) == {
+        "income": {"0": "<=50K", "1": ">50K"},
+        "kind": {"0": "0", "1": "1", "2": "2"},
+    }
 
 
 def test_without_a_fit_the_transformed_label_is_taken(transformed: Transformed, tmp_path: pathlib.Path) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from generic_trainer.executors.evaluation.verdict import Verdict
 from generic_trainer.executors.reporting.document import Chart, Note, Report, Table, as_cell
 from generic_trainer.executors.reporting.page import html_of
 from generic_trainer.pipelines.history.evaluation_plots import OutputPlots, Range, Threshold
+from generic_trainer.pipelines.history.evaluation_results import Evaluation
 from generic_trainer.pipelines.reporting.predictions import prediction_sections
 
 
@@ -19,8 +22,10 @@ def threshold(at: float, tn: float, fp: float, fn: float, tp: float) -> Threshol
     return Threshold(at, precision, recall, fp / max(1, fp + tn), 2 * tp / (2 * tp + fp + fn), confusion)
 
 
-def blocks(plots: OutputPlots, kind: type) -> list:
-    return [block for section in prediction_sections([plots]) for block in section.blocks if isinstance(block, kind)]
+def blocks(plots: OutputPlots, kind: type, names: dict[str, str] | None = None) -> list[Any]:
+    verdict = Verdict(True, class_names={"output_0": names} if names else {})
+    found = prediction_sections(Evaluation({}, verdict=verdict, plots=[plots]))
+    return [block for section in found for block in section.blocks if isinstance(block, kind)]
 
 
 def texts(table: Table) -> list[list[str]]:
@@ -67,13 +72,20 @@ def test_labels_of_one_class_have_no_curves(label: int, examples: Sequence[int])
 def test_several_classes_have_precision_and_recall_each() -> None:
     confusion = {(0, 0): 3.0, (0, 2): 1.0, (2, 2): 2.0, (1, 2): 0.5}
     matrix, classes = (table for table in blocks(OutputPlots("", confusion=confusion), Table) if table)
-    assert matrix.columns == ("label", "predicted 0", "predicted 1", "predicted 2")
+    assert matrix.columns == ("label ↓ prediction →", "0", "1", "2")
     assert texts(matrix) == [["0", "3", "0", "1"], ["1", "0", "0", "0.5"], ["2", "0", "0", "2"]]
     assert texts(classes) == [
         ["0", "4", "1", "0.75", "0.8571"],
         ["1", "0.5", as_cell(None).text, "0", "0"],
         ["2", "2", "0.5714", "1", "0.7273"],
     ]
+
+
+def test_known_classes_have_names() -> None:
+    plots = OutputPlots("", confusion={(0, 0): 3.0, (0, 1): 1.0, (2, 2): 2.0})
+    matrix, classes = (table for table in blocks(plots, Table, {"0": "setosa", "1": "virginica"}) if table)
+    assert matrix.columns == ("label ↓ prediction →", "setosa", "virginica", "2")
+    assert [row[0] for row in classes.rows] == [row[0] for row in matrix.rows] == ["setosa", "virginica", "2"]
 
 
 def test_many_classes_have_their_most_frequent_errors_instead_of_a_matrix() -> None:
@@ -99,5 +111,5 @@ def test_calibration_has_the_mean_label_of_each_range() -> None:
 
 def test_names_of_outputs_are_escaped() -> None:
     plots = OutputPlots("<img>", THRESHOLDS, confusion={(0, 0): 1.0})
-    page = html_of(Report("x", "", (), prediction_sections([plots])))
+    page = html_of(Report("x", "", (), prediction_sections(Evaluation({}, plots=[plots]))))
     assert "<img" not in page.partition("<script>")[0]
