@@ -10,6 +10,7 @@ import gzip
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -530,14 +531,27 @@ def test_the_predicted_class_is_written_beside_the_scores(ask: Ask, tmp_path: pa
     assert [row["predicted_class"] for row in ask(tmp_path / "x.csv", signature="scores")] == [1, 0]
 
 
-def test_the_evaluation_plan_tells_which_outputs_are_scores(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "Format-Serving").symlink_to(model)
-    (tmp_path / "model_run").mkdir()
+@pytest.mark.parametrize(
+    ("place", "run", "folder"),
+    [
+        ("model", "model_run", "."),
+        ("Trainer/model/7", "Trainer/model_run/7", "serving"),
+        ("Trainer/model/7", "Trainer/model_run/7", "."),
+    ],
+    ids=["train", "pushed", "pipeline root"],
+)
+def test_the_evaluation_plan_tells_which_outputs_are_scores(
+    model: pathlib.Path, tmp_path: pathlib.Path, place: str, run: str, folder: str
+) -> None:
+    (tmp_path / place).mkdir(parents=True)
+    (tmp_path / place / "Format-Serving").symlink_to(model)
+    if place != "model":
+        shutil.copytree(model, tmp_path / "serving" / "1795279056")
+    (tmp_path / run).mkdir(parents=True)
     plan = EvaluationPlan("scores", outputs=(OutputPlan("half", BINARY, scores=LOGITS),))
-    (tmp_path / "model_run" / "run.json").write_text(json.dumps({"evaluation_plan": plan.to_json()}))
+    (tmp_path / run / "run.json").write_text(json.dumps({"evaluation_plan": plan.to_json()}))
     (tmp_path / "x.csv").write_text("x\n-1\n0.1\n")
-    line = ["--examples", str(tmp_path / "x.csv"), "--output", "-", "--model", str(tmp_path)]
+    line = ["--examples", str(tmp_path / "x.csv"), "--output", "-", "--model", str(tmp_path / folder)]
     lines = CliRunner().invoke(predict_command, line).output.splitlines()[:2]
     assert [json.loads(line)["predicted_class"] for line in lines] == [0, 1]
 
