@@ -239,7 +239,8 @@ def test_the_form_of_release_0_1_still_works(python: Callable[[str], Any], folde
     found = python(
         CHOOSE
         + """
-    returned = dialects.run_as("old_form", module, FnArgs(train_steps=7))
+    from generic_trainer import run_as
+    returned = run_as("old_form", module, FnArgs(train_steps=7))
     old = known["old_form"]
     more = [old.needs, old.entry_points, old.check(module, None, FnArgs()), old.convertible({}, None)]
     print(json.dumps([result(), returned, more]))
