@@ -155,6 +155,8 @@ def commands(group: click.Group = cli, path: tuple[str, ...] = ()) -> Any:
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
+        if command.hidden:
+            continue
         yield (*path, name), command
         if isinstance(command, click.Group):
             yield from commands(command, (*path, name))

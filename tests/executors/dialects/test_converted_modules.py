@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import shutil
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from generic_trainer.executors.dialects.conversion import convert
+from generic_trainer.executors.modules import keras_version
 
 pytestmark = pytest.mark.legacy
 
@@ -85,5 +87,6 @@ def test_it_trains_in_tfxs_own_executor(
         shutil.copytree(source / split, tmp_path / "examples" / f"Split-{split}")
     (tmp_path / "schema").mkdir()
     shutil.copy(iris.schema, tmp_path / "schema")
-    printed = program(PROGRAM, path, tmp_path)
+    environment = {name: value for name, value in os.environ.items() if name != keras_version.VARIABLE}
+    printed = program(PROGRAM, path, tmp_path, env=environment)
     assert printed.splitlines()[-1] == "['classification', 'predict', 'serving_default']"

@@ -262,6 +262,8 @@ def test_the_result_of_trainer_fn_is_checked_key_by_key() -> None:
     """)
     first, second, third = printed.splitlines()
     assert first.endswith("trainer_fn must return a dict with estimator, train_spec, eval_spec; it returned None.")
-    assert second == "ModuleError m.py: trainer_fn returned a dict without 'train_spec' and 'eval_spec'; it has estimator."
+    assert (
+        second == "ModuleError m.py: trainer_fn returned a dict without 'train_spec' and 'eval_spec'; it has estimator."
+    )
     assert third.startswith("ModuleError m.py: trainer_fn returned eval_spec=TrainSpec(")
     assert third.endswith("it must be a tf.estimator.EvalSpec.")

@@ -61,7 +61,7 @@ PROGRAM = """
         images, labels = tf.random.stateless_normal((number, 4, 4, 1), (1, 2)), tf.range(number) % 3
         dataset = _batched(tf.data.Dataset.from_tensor_slices((images, labels)), replicas * rows)
         with strategy.scope():
-            job = _job(Parts(module, None, ElasticDLOptions()), dataset)
+            job = _job(Parts(module, None, ElasticDLOptions()), dataset, records=None)
             job.compile(optimizer=tf.keras.optimizers.SGD(0.1))
         parts = share(dataset, replicas, rows)
         job.fit(parts, epochs=2, verbose=0)
