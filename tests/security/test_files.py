@@ -86,7 +86,7 @@ def test_temporary_file_names_are_unpredictable() -> None:
     lines = [line for line in found.stdout.splitlines() if line.split(":")[0].endswith(".py")]
     # These mention the folder in a message, or create a private one in it.
     known = (
-        "dialects/estimators/model_fn.py",
+        "dialects/estimators/model_parts.py",
         "engines/child_process.py",
         "preflight/",
         "engines/ray_session.py",
