@@ -122,6 +122,7 @@ def test_the_sdist_holds_whatever_git_does(released: pathlib.Path, version: str)
     assert files - made == tracked
 
 
+@pytest.mark.thorough
 def test_the_bill_of_materials_names_each_package_of_the_lock(released: pathlib.Path, version: str) -> None:
     bill = json.loads((released / f"generic_trainer-{version}.cdx.json").read_text())
     assert (bill["bomFormat"], bill["metadata"]["component"]["version"]) == ("CycloneDX", version)

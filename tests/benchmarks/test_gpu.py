@@ -29,6 +29,7 @@ def test_both_sides_train_on_two_devices_of_a_cpu(monkeypatch: pytest.MonkeyPatc
         assert all(turn() > 0 for turn in started)
 
 
+@pytest.mark.thorough
 def test_a_missing_gpu_is_reported() -> None:
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, env=environment, check=False)

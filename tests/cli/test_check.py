@@ -148,6 +148,7 @@ def test_a_failed_check_stops_the_steps_and_a_passed_one_is_skipped(
         raise OSError("the disk is full")
 
 
+@pytest.mark.thorough
 def test_run_skips_a_check_that_has_passed(
     command: Command, module: Callable[..., str], tmp_path: pathlib.Path
 ) -> None:

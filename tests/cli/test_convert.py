@@ -291,6 +291,7 @@ IRIS_MODULE = """
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_converted_module_trains_to_the_same_metrics(
     command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path

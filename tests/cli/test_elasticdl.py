@@ -311,7 +311,7 @@ def callbacks():
 """
 
 
-@pytest.mark.thorough_but("15")
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("every", [15, 20])  # steps 45, in the middle of an epoch, and 40, at the end of one
 def test_an_interrupted_job_resumes_from_its_last_checkpoint(
@@ -516,6 +516,7 @@ def test_a_job_with_a_shuffling_feed_resumes_in_the_same_order(command: Command,
     assert counts_in(tmp_path) == EACH_TWICE
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_one_worker_trains_beside_idle_parameter_servers(
     command: Command, zoo: pathlib.Path, iris_csv: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch

@@ -108,6 +108,7 @@ def test_two_workers_write_every_image_in_the_order_of_the_names(
     assert list(examples[0].features.feature["image"].float_list.value) == list(first)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_bad_files_are_listed_and_a_second_call_prepares_them_and_new_files(
     command: Command, module: Callable[..., str], images: pathlib.Path, tmp_path: pathlib.Path

@@ -155,12 +155,17 @@ def test_errors_are_in_the_last_line_and_nothing_is_written(
     assert not (folder / "other").exists()
 
 
-@pytest.mark.slow
-def test_an_export_of_excel_becomes_a_project_whose_pipeline_runs(command: Command, tmp_path: pathlib.Path) -> None:
+def write_excel_export(path: pathlib.Path) -> None:
+    """Writes 300 rows as Excel does in a country with decimal commas."""
     lines = ["Größe;Preis;Stück"]
     for row in range(300):
         lines.append(f"{row % 7},5;1.{row % 9}00,25;{2 * (row % 7) + row % 9}")
-    (tmp_path / "Umsätze.csv").write_bytes("\r\n".join([*lines, ""]).encode("cp1252"))
+    path.write_bytes("\r\n".join([*lines, ""]).encode("cp1252"))
+
+
+@pytest.mark.slow
+def test_an_export_of_excel_becomes_a_project(command: Command, tmp_path: pathlib.Path) -> None:
+    write_excel_export(tmp_path / "Umsätze.csv")
     done = command("init", "shop", "--data", "Umsätze.csv", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:2] == [
@@ -176,7 +181,13 @@ def test_an_export_of_excel_becomes_a_project_whose_pipeline_runs(command: Comma
     ]
     assert "plain_csv/" in (project / "README.md").read_text()
 
-    # The pipeline converts its data in the same way, in its root.
+
+@pytest.mark.thorough
+@pytest.mark.slow
+def test_a_pipeline_converts_an_export_of_excel_in_its_root(command: Command, tmp_path: pathlib.Path) -> None:
+    write_excel_export(tmp_path / "Umsätze.csv")
+    assert command("init", "shop", "--data", "Umsätze.csv", cwd=tmp_path).returncode == 0
+    project = tmp_path / "shop"
     line = ["--config", project / "pipeline.yaml", "--data", tmp_path / "Umsätze.csv"]
     checked = command("check", *line, "--pipeline-root", tmp_path / "root")
     assert checked.returncode == 0, checked.stdout + checked.stderr

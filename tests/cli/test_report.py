@@ -62,6 +62,7 @@ def test_a_report_is_rewritten_and_its_path_printed(runs: pathlib.Path, command:
     assert "Inputs and uses of the model" in page  # sections of a run of `train`: data, training, model
 
 
+@pytest.mark.thorough
 def test_a_report_can_be_written_to_a_given_file(runs: pathlib.Path, command: Command, tmp_path: pathlib.Path) -> None:
     done = command("report", "last", "--output", tmp_path / "page.html", cwd=runs)
     assert done.returncode == 0, done.stderr

@@ -86,6 +86,7 @@ def models(folder: pathlib.Path) -> list[str]:
     return sorted(str(found.parent.relative_to(folder)) for found in folder.rglob("saved_model.pb"))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_last_of_the_models_is_the_runs_and_the_others_lie_beside_it(script: Any, tmp_path: pathlib.Path) -> None:
     done = script(KERAS, "--", "--save", "a", "--save", "b", "--save", "a")
@@ -110,6 +111,7 @@ def test_a_script_of_tensorflow_1_with_flags_and_an_estimator(script: Any, tmp_p
     assert record["keras"]["version"] == "2"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_model_of_a_builder_is_found(script: Any, tmp_path: pathlib.Path) -> None:
     done = script(BUILDER)
@@ -139,6 +141,7 @@ def test_the_scripts_own_error_and_exit_code_end_the_run(script: Any, tmp_path: 
     assert "trains.py ended with sys.exit(2)" in done.stderr
 
 
+@pytest.mark.thorough
 def test_train_names_the_command_for_scripts(command: Command, tmp_path: pathlib.Path, iris: Any) -> None:
     (tmp_path / "trains.py").write_text("if __name__ == '__main__':\n    print('trained')\n")
     done = command("train", "trains.py", "--train-files", iris.train, "--output", "out", cwd=tmp_path)
@@ -146,6 +149,7 @@ def test_train_names_the_command_for_scripts(command: Command, tmp_path: pathlib
     assert "does not run here; `generic-trainer script` runs it" in done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_pipeline_step_runs_a_script(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from generic_trainer import FnArgs, TrainingOptions

@@ -209,6 +209,7 @@ def test_a_missing_module_ends_with_2(train: Command, tiny_module: str) -> None:
     assert done.stderr.splitlines()[-1].endswith("tinny.py does not exist. Did you mean 'tiny.py'?")
 
 
+@pytest.mark.thorough
 def test_a_dotted_module_in_the_working_directory(train: Command, tiny_module: str, tmp_path: pathlib.Path) -> None:
     folder = pathlib.Path(tiny_module).parent
     done = train("tiny.run_fn", cwd=folder)

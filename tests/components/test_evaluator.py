@@ -137,6 +137,7 @@ def test_a_missed_threshold_is_reported(step: Step) -> None:
     assert f"so it was not pushed: {verdict.reason}." in texts_of(step, blessed=False)
 
 
+@pytest.mark.thorough
 def test_a_model_of_an_unknown_task_is_blessed_without_a_threshold(step: Step) -> None:
     step.save(lambda x: tf.abs(x) * 3.0)
     verdict, _ = step.run(overrides=overrides(labels={"": "y"}, task="unknown"))

@@ -306,6 +306,11 @@ def require_printed(expected: list[str], code: int, output: str) -> None:
 
 
 @pytest.mark.thorough_cases(
+    "docs/howto/check.md",
+    "docs/howto/goals.md",
+    "docs/reference/run_json.md",
+    "docs/dialects/model_fn.md",
+    "docs/dialects/trainer_fn.md",
     "docs/howto/speed.md",
     "docs/howto/custom_dialect.md",
     "docs/howto/report.md",

@@ -212,7 +212,7 @@ def test_a_permanent_lock_ends_the_run(pipeline: Pipeline) -> None:
     pipeline.succeeds()
 
 
-@pytest.mark.thorough_but("read-only")
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("calls", "error", "said"),

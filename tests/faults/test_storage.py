@@ -161,7 +161,7 @@ def training(
     faults.clear()
 
 
-@pytest.mark.thorough_but("publish-full", "checkpoint-full")
+@pytest.mark.thorough_but("publish-full")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("phase", "error"),
@@ -195,6 +195,7 @@ def test_a_full_disk_keeps_existing_files(training: Training, phase: str, error:
         assert sorted(content(kept)) == MODEL
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_model_that_cannot_be_restored_is_restored_by_the_next_run(training: Training) -> None:
     before = training.run_once()
@@ -299,6 +300,7 @@ def test_a_completed_exchange_that_is_reported_as_failed_is_not_repeated(trainin
     assert after["Format-Serving/fingerprint.pb"] != before["Format-Serving/fingerprint.pb"], "the new one"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_slow_call_is_waited_for_and_logged(training: Training) -> None:
     training.faults.fail("write", "*/checkpoints/ckpt-2*", 0, count=1, seconds=8)

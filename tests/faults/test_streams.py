@@ -58,7 +58,7 @@ def test_a_closed_output_is_not_reused_by_another_file(tmp_path: pathlib.Path) -
     assert done.returncode == 0
 
 
-@pytest.mark.thorough_but("closed")
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("streams", ["closed", "full"])
 def test_a_training_publishes_its_model_if_its_output_cannot_be_written(

@@ -64,6 +64,7 @@ def test_iris_in_keras_3(command: Command, iris: Any, tmp_path: pathlib.Path) ->
     assert ask(tmp_path, setosa)["probabilities"].argmax() == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_digits_in_a_loop_of_its_own(command: Command, digits: Any, tmp_path: pathlib.Path) -> None:
     data = ["--train-files", digits.train, "--eval-files", digits.eval, "--output", tmp_path]

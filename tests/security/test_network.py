@@ -89,12 +89,13 @@ def test_a_runner_set_by_the_user_takes_precedence() -> None:
     assert before == StandardOptions.DEFAULT_RUNNER
 
 
+@pytest.mark.thorough_cases("check")
 @pytest.mark.slow
-def test_train_and_check_reach_for_no_network(guarded: Guarded, iris: Any, tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("name", ["train", "check"])
+def test_train_and_check_reach_for_no_network(guarded: Guarded, iris: Any, tmp_path: pathlib.Path, name: str) -> None:
     data = ("--train-files", iris.train, "--eval-files", iris.eval, "--train-steps", 5)
-    module = MODULES / "iris_keras.py"
-    assert guarded(*COMMAND, "check", module, *data) == []
-    assert guarded(*COMMAND, "train", module, *data, "--output", tmp_path / "out") == []
+    output = ("--output", tmp_path / "out") if name == "train" else ()
+    assert guarded(*COMMAND, name, MODULES / "iris_keras.py", *data, *output) == []
 
 
 @pytest.mark.thorough

@@ -120,6 +120,7 @@ def test_a_module_trains_and_its_record_names_the_dialect(run: Run, folder: path
     assert "plain_keras" in (folder / "report.html").read_text()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_check_shows_its_warnings_and_runs_it(run: Run, folder: pathlib.Path, iris: Any) -> None:
     files = ("--train-files", iris.train, "--eval-files", iris.eval)
@@ -132,6 +133,7 @@ def test_check_shows_its_warnings_and_runs_it(run: Run, folder: pathlib.Path, ir
     assert {verdicts[item]["status"] for item in ("training", "export", "SavedModel")} == {"passed"}
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_convert_writes_a_run_fn_that_trains(run: Run, folder: pathlib.Path, iris: Any) -> None:
     done = run("convert", "iris_plain.py", "--write")

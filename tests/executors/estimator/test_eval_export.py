@@ -72,6 +72,7 @@ def run(folder: pathlib.Path, several: bool) -> list[Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_predictions_and_the_label_come_from_the_same_examples(tmp_path: pathlib.Path) -> None:
     (latest, by_the_last), (earlier, by_the_first) = run(tmp_path, several=False)

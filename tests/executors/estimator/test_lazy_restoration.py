@@ -188,7 +188,7 @@ def test_a_probe_does_not_make_another_failure_a_question_of_keras(
         train(module(before), arguments(tmp_path))
 
 
-@pytest.mark.thorough_but("tf.keras.layers.Dense")
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("before", ["tf.keras.layers.Dense", "k = tf.keras; k.estimator.model_to_estimator"])
 def test_check_passes_with_keras_2(before: str, module: Callable[[str], str]) -> None:

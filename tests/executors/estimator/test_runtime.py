@@ -69,6 +69,7 @@ def test_estimators_train_as_on_tensorflow_2_15_to_the_last_digit() -> None:
     assert metrics["auc_precision_recall"] == pytest.approx(0.33045185, rel=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.skipif(not RESTORED, reason="this TensorFlow has tf.estimator")
 def test_every_old_name_resolves_to_the_same_modules() -> None:
@@ -95,6 +96,7 @@ def test_every_old_name_resolves_to_the_same_modules() -> None:
     """)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.skipif(not RESTORED, reason="this TensorFlow has tf.estimator")
 def test_a_process_on_keras_3_gets_an_error_with_the_remedy() -> None:

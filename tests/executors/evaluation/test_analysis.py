@@ -333,6 +333,7 @@ def test_examples_without_a_label_or_prediction_are_skipped_and_counted(tmp_path
     assert "partly" in note
 
 
+@pytest.mark.thorough
 def test_keras_models_of_both_versions(examples: str, tmp_path: pathlib.Path) -> None:
     """Two heads of a Keras 3 model, and of a Keras 2 model, as their exports name the outputs."""
     import keras

@@ -115,6 +115,7 @@ def test_an_old_path_is_evidence_of_keras_2(tmp_path: pathlib.Path) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_tensorflow_hub_imports_though_it_needs_estimators(tmp_path: pathlib.Path) -> None:
     source = "import tensorflow_hub as hub\n\n\ndef require_public():\n    assert hub.KerasLayer\n"
     (module := tmp_path / "trainer.py").write_text(source)

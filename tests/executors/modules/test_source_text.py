@@ -67,7 +67,7 @@ def test_the_text_is_read_in_the_declared_encoding(encoding: str, tmp_path: path
     assert all(f'LABEL = "{ENCODINGS[encoding]}"' in kept[name] for name in ("encoded.py", "helper.py"))
 
 
-@pytest.mark.thorough_but("latin-1")
+@pytest.mark.thorough
 @pytest.mark.parametrize("encoding", ["latin-1", "shift_jis"])
 def test_such_a_module_trains(encoding: str, command: Command, iris: Any, tmp_path: pathlib.Path) -> None:
     path = written(tmp_path / "code", encoding)

@@ -42,6 +42,7 @@ def require_all(report: Report) -> None:
     "digits_model_fn-digits-600",
     "linear_dlrover-None-None",
     "digits_custom_loop-digits-600",
+    "digits_elasticdl-digits-None",
 )
 @pytest.mark.parametrize(
     ("name", "data", "steps"),

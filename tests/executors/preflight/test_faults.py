@@ -271,8 +271,6 @@ def planted(fault: Fault, iris: Any, tmp_path: pathlib.Path) -> tuple[CheckReque
     "ElasticDL: loss fails",
     "input_fn of an Estimator fails",
     "the module ends the process",
-    "package not installed",
-    "syntax error",
     "run_fn misspelled",
     "signature that fails on a real example",
     "shapes that do not fit in the model",

@@ -56,7 +56,7 @@ RAISES = {
 }
 
 
-@pytest.mark.thorough_but("C's exit()", "os._exit(0)", "a __str__ that raises", "a limit on the size of files")
+@pytest.mark.thorough_but("C's exit()", "a limit on the size of files")
 @pytest.mark.parametrize("case", RAISES)
 def test_the_last_line_names_the_cause_and_there_is_a_record_and_a_report(
     case: str, command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path

@@ -195,6 +195,7 @@ def _ask_iris(folder: str, iris: Any) -> None:
     assert answer["probabilities"].shape == (5, 3)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_module_comes_as_text_and_its_model_is_the_next_ones_base(
     iris: Any, tiny_module: str, tmp_path: pathlib.Path

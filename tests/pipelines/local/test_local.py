@@ -193,6 +193,7 @@ def test_tfxs_taxi_module_unmodified_with_its_own_label(taxi_csv: pathlib.Path, 
     assert pathlib.Path(str(outcome.model), "Format-Serving", "saved_model.pb").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_tfrecords_without_a_label_or_transform(iris: Any, tmp_path: pathlib.Path) -> None:
     outcome = run_pipeline(

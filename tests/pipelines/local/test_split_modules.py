@@ -184,6 +184,7 @@ def test_check_places_a_fault_of_the_transform_module(command: Command, project:
     assert "steps/preprocessing.py" in done.stdout
 
 
+@pytest.mark.thorough
 def test_a_failing_trial_says_that_transforms_module_is_missing(command: Command, project: pathlib.Path) -> None:
     (project / "steps" / "preprocessing_2.py").write_text(PREPROCESSING)
     done = command("check", "trainer/model.py", "--data", "../data", "--custom-config", "{}", cwd=project)

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 from generic_trainer.executors.modules.keras_version import choose
 
 
@@ -103,6 +105,7 @@ def test_every_name_exists_and_tensorflow_keeps_the_trainers_configuration(tmp_p
     assert not list(tmp_path.iterdir())  # the original DLRover writes a log file on first import
 
 
+@pytest.mark.thorough
 def test_an_installed_dlrover_is_not_replaced(tmp_path: pathlib.Path) -> None:
     package = tmp_path / "installed" / "dlrover" / "trainer" / "tensorflow" / "util"
     package.mkdir(parents=True)

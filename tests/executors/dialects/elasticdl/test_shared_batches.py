@@ -74,6 +74,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_no_replica_gets_an_empty_part(program: Callable[..., str]) -> None:
     divided, trained = map(

@@ -86,6 +86,7 @@ def record(output: pathlib.Path) -> dict[str, Any]:
     return json.loads((output / "model_run" / "run.json").read_text())
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_module_with_all_its_parts(train: Command, module: Callable[..., str], tmp_path: pathlib.Path) -> None:
     (tmp_path / "tuned.json").write_text('{"space": [], "values": {"learning_rate": 0.1}}')
