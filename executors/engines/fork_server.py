@@ -102,7 +102,7 @@ class ForkedProcess:
 class _Server:
     """Client side of a fork server process."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], libraries: Sequence[str] = ()) -> None:
         # Drop the first worker's process tree mark: the server would be killed together with that worker's children.
         own = {name: value for name, value in os.environ.items() if name == process_tree.VARIABLE}
         variables = {name: value for name, value in environment.items() if name != process_tree.VARIABLE} | own
@@ -118,7 +118,7 @@ class _Server:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        self._control.send(json.dumps({"sys_path": sys.path, "modules": _MODULES}).encode())
+        self._control.send(json.dumps({"sys_path": sys.path, "modules": _MODULES, "libraries": [*libraries]}).encode())
 
     def start(self, request: Mapping[str, object], timeout: float | None) -> ForkedProcess | None:
         """Forks a worker once the imports are done; returns None if the server has ended."""
@@ -183,8 +183,11 @@ class _Servers:
         self._usable, self._all = {}, weakref.WeakSet()
         self._lock = threading.Lock()  # the old lock may be held by a thread that does not exist in the fork
 
-    def get(self, environment: Mapping[str, str]) -> _Server | None:
-        """Returns a server with this environment and inherited state; None where none can be used."""
+    def get(self, environment: Mapping[str, str], libraries: Sequence[str] = ()) -> _Server | None:
+        """Returns a server with this environment and inherited state; None where none can be used.
+
+        A new one also imports the libraries; a running one may not have them.
+        """
         if sys.platform != "linux" or environment.get(_SWITCH) == "0" or not inherited.shares_process_ids():
             return None
         state = inherited.state()
@@ -198,7 +201,7 @@ class _Servers:
             server = self._usable.pop(key, None)
             if server is None or not server.is_running():
                 try:
-                    server = _Server(environment)
+                    server = _Server(environment, libraries)
                 except OSError:  # no permission, or process limit: the caller's own start fails too
                     return None
                 self._all.add(server)
@@ -211,13 +214,14 @@ class _Servers:
 _servers = _Servers()
 
 
-def prepare(environment: Mapping[str, str] | None = None) -> None:
+def prepare(environment: Mapping[str, str] | None = None, libraries: Sequence[str] = ()) -> None:
     """Starts importing TensorFlow in the background, in a process that workers are forked from later.
 
     Args:
       environment: Variables that the worker will have in addition to this process's.
+      libraries: Modules to import as well, as the workers will; importing them must start no thread.
     """
-    _servers.get({**os.environ, **(environment or {})})
+    _servers.get({**os.environ, **(environment or {})}, libraries)
 
 
 def start(

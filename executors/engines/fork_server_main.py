@@ -2,7 +2,7 @@
 
 python -m generic_trainer.executors.engines.fork_server_main SOCKET
 
-The socket receives the list of modules to import, then one message per worker with four file descriptors: a socket for
+The socket receives the lists of modules to import, then one message per worker with four file descriptors: a socket for
 the request and the exit status, standard output, standard error, and the working directory. Messages from other users
 than the server's are refused. The server stays single-threaded and never initializes TensorFlow's runtime or a device,
 so that forking is safe.
@@ -63,16 +63,18 @@ def main(control: socket.socket) -> int:
     imports = json.loads(control.recv(_MESSAGE_BYTES))
     sys.path[:] = imports["sys_path"]
     before = set(os.environ)
-    _import_all(imports["modules"])
+    _import_all(imports["modules"], imports["libraries"])
     request = _Server(control, signals, {name: os.environ[name] for name in os.environ.keys() - before}).serve()
     return work(request["worker"], *request["files"]) if request else 0
 
 
-def _import_all(modules: list[str]) -> None:
+def _import_all(modules: list[str], libraries: list[str]) -> None:
     gc.disable()
     with deferred():
         for name in modules:
             importlib.import_module(name)
+    for name in libraries:
+        importlib.import_module(name)
     gc.enable()
     gc.collect()
     gc.freeze()  # garbage collection in a worker would otherwise copy the shared memory pages

@@ -26,7 +26,7 @@ from ..evaluation.model_check import planning_arguments
 from ..evaluation.plan import EvaluationPlan
 from ..modules.keras_version import KerasChoice, has_keras_3
 from ..modules.pipeline_modules import PipelineModules
-from ..modules.source import ModuleSource
+from ..modules.source import ModuleSource, libraries_of
 from ..runtime.logs.exceptions import describe
 from ..runtime.quantities import size_text
 from ..saved_models.check import check_saved_model
@@ -119,7 +119,7 @@ class _Check:
         fn_args = self._request.fn_args
         if not (source or self._request.data or fn_args.train_files or fn_args.eval_files or fn_args.schema_path):
             return  # no data to check without the module
-        fork_server.prepare(environment)  # imports TensorFlow in the background
+        fork_server.prepare(environment, libraries_of(source.files) if source else ())  # imports in the background
         for verdict in file_verdicts(self._request):
             self._add(verdict)
         trial = self._try(source, keras, environment)

@@ -20,6 +20,7 @@ from tensorflow_transform.tf_metadata import dataset_metadata
 from tfx_bsl.coders import example_coder
 from tfx_bsl.tfxio import tf_example_record
 
+from ..compat.beam import lookups_cached
 from ..fn_args import FnArgs
 from ..runtime.beam_runner import IN_PROCESS
 from ..runtime.files.schema import read_schema
@@ -48,6 +49,7 @@ def transform(
     function = _with_custom_config(module.preprocessing_fn, fn_args.custom_config)
     graph, work = os.path.join(folder, "Transform", "transform_graph", "4"), os.path.join(folder, "transform_work")
     with (
+        lookups_cached(),
         beam.Pipeline(options=PipelineOptions(list(_BEAM_ARGS))) as pipeline,
         tft_beam.Context(temp_dir=work, force_tf_compat_v1=not tf.compat.v1.executing_eagerly_outside_functions()),
     ):

@@ -19,11 +19,12 @@ from collections.abc import Iterator
 from absl import logging
 from tfx.orchestration import pipeline
 
-from ...executors.compat.beam import reshuffle_buckets
+from ...executors.compat.beam import lookups_cached, reshuffle_buckets
 from ...executors.dialects.loading import choose_keras_for
 from ...executors.engines import fork_server
 from ...executors.errors import InputError
 from ...executors.modules.pipeline_modules import PipelineModules, find_modules
+from ...executors.modules.source import libraries_of
 from ...executors.preflight import stamp
 from ...executors.runtime.beam_runner import in_process_by_default
 from ...executors.runtime.files import file_io, storage_errors
@@ -94,10 +95,11 @@ def run_with_modules(options: LocalPipeline, modules: PipelineModules, check: Ba
     runner = Runner()
     if options.training.isolate:  # imports TensorFlow for the Trainer in the background
         keras = choose_keras_for(modules, modules.trainer, options.training.keras)
-        fork_server.prepare(keras.environment())
+        fork_server.prepare(keras.environment(), libraries_of(modules.trainer.files))
     with (
         hold_run_lock(os.path.abspath(options.pipeline_root)),
         _deterministic_order(),
+        lookups_cached(),
         in_process_by_default(),
         temporary_beam_folder(),
     ):

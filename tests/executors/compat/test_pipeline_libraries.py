@@ -77,6 +77,41 @@ def test_reshuffle_takes_the_number_of_keys() -> None:
     assert beam.Reshuffle().num_buckets == before
 
 
+def test_options_and_the_state_of_a_dofn_are_looked_up_once() -> None:
+    import apache_beam as beam
+    from apache_beam.coders import VarIntCoder
+    from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+    from apache_beam.transforms import userstate
+
+    spec = userstate.ReadModifyWriteStateSpec("count", VarIntCoder())
+
+    class Counts(beam.DoFn):  # type: ignore[misc]
+        looked_up = 0
+
+        def process(self, element: object, count: object = beam.DoFn.StateParam(spec)) -> None: ...
+
+        def _inspect_process(self) -> object:  # Beam asks it for the arguments of `process`
+            self.looked_up += 1
+            return ["element", "count"], [beam.DoFn.StateParam(spec)]
+
+    class Unhashable(Counts):
+        __hash__ = None  # type: ignore[assignment]
+
+    options, other, counts = PipelineOptions(["--streaming"]), PipelineOptions([]), Counts()
+    with beam_compat.lookups_cached():
+        view = options.view_as(StandardOptions)
+        assert options.view_as(StandardOptions) is view
+        assert (view.streaming, other.view_as(StandardOptions).streaming) == (True, False)
+        options.view_as(StandardOptions).streaming = False
+        assert not view.streaming
+        for dofn in (counts, counts, Unhashable()):
+            assert userstate.get_dofn_specs(dofn) == ({spec}, set())
+        once = counts.looked_up
+    assert options.view_as(StandardOptions) is not view
+    assert userstate.get_dofn_specs(counts) == ({spec}, set())
+    assert counts.looked_up == 2 * once == 2
+
+
 def test_the_runner_within_the_process_runs_a_pipeline() -> None:
     import apache_beam as beam
 

@@ -15,14 +15,15 @@ from typing import Any
 import pytest
 
 from generic_trainer import TrainingProcessError
-from generic_trainer.executors.engines import child_process
+from generic_trainer.executors.engines import child_process, fork_server
+from generic_trainer.executors.modules.source import libraries_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks")
 
 ABOUT = """
     import os, random, sys, time
 
-    TENSORFLOW_WAS_THERE = "tensorflow" in sys.modules
+    IMPORTED = [*sys.modules]
 
     def execute(request):
         import numpy as np
@@ -32,7 +33,8 @@ ABOUT = """
                 file.write(f"{os.getpid()} {os.getppid()}")
             time.sleep(1000)
         return {
-            "there": TENSORFLOW_WAS_THERE,
+            "there": "tensorflow" in IMPORTED,
+            "libraries": IMPORTED,
             "server": os.getppid(),
             "seen": os.environ.get("SEEN_BY_WORKER"),
             "folder": os.getcwd(),
@@ -78,6 +80,21 @@ def test_workers_of_one_server_are_isolated_from_each_other(
     assert third["seen"] == "yes"
     assert third["server"] != second["server"]
     assert run(worker)["seen"] is None
+
+
+def test_a_prepared_server_has_imported_what_a_module_imports(
+    worker: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEEN_BY_WORKER", "a server of its own")
+    (tmp_path / "trainer.py").write_text(
+        "import tensorflow_transform as tft\n\ndef run_fn(fn_args):\n    import tfx_bsl\n"
+    )
+    libraries = libraries_of([str(tmp_path / "trainer.py")])
+    assert libraries == ["tensorflow_transform", "tfx_bsl.public.tfxio"]
+    fork_server.prepare({}, libraries)
+    found = run(worker)
+    assert set(libraries) <= set(found["libraries"])
+    assert found["threads"] == run(worker, SEEN_BY_WORKER="a server without them")["threads"]
 
 
 def is_running(process: int) -> bool:
