@@ -35,7 +35,7 @@ LINKED := build/linked
 # files with most tests, the quick ones. Crashed workers are not replaced: xdist 3.8 would wait forever for their tests.
 PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
-.PHONY: help setup demo test test-all test-fast test-legacy test-airflow faults bench bench-gpu fuzz lint audit style types docs lock wheel release stacks image check-image clean
+.PHONY: help setup demo test test-all test-fast test-legacy test-airflow faults bench bench-pipelines bench-gpu fuzz lint audit style types docs lock wheel release stacks image check-image clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -73,6 +73,9 @@ bench: setup ## Run the benchmarks sequentially and write benchmarks/RESULTS.md
 fuzz: setup ## Fuzz each parser with atheris (FUZZ_SECONDS=600 each)
 	@for parser in $$(ls fuzz | sed -n 's/\.py$$//p' | grep -vx '__init__\|run\|target'); do \
 		$(PYTHON) -m fuzz.run $$parser -max_total_time=$(FUZZ_SECONDS); done
+
+bench-pipelines: setup ## Benchmark whole pipelines against TFX's and write benchmarks/PIPELINES.md
+	$(PYTHON) benchmarks/run_all.py pipelines.py --output benchmarks/PIPELINES.md $(BENCH_ARGS)
 
 bench-gpu: setup ## Benchmark training on this machine's GPUs against a hand-written loop
 	$(PYTHON) benchmarks/gpu.py $(BENCH_ARGS)
