@@ -6,8 +6,8 @@
 
 The store contains 12,500 runs of a pipeline with eight steps, with the contexts, artifacts, events and properties that
 TFX writes. The whole command is measured, from the start of Python to its end. Importing ML Metadata takes 0.05 s.
-`--sort` reads the metrics of all 12,500 trainings, and so has no target. All queries are batched by thousands, except for
-the names of pipeline and run, which ML Metadata returns for one execution per query, in 0.8 ms.
+`--sort` reads the metrics of all 12,500 trainings, and so has no target. All queries are batched by thousands, except
+for the names of pipeline and run, which ML Metadata returns for one execution per query, in 0.8 ms.
 """
 
 from __future__ import annotations

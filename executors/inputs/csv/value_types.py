@@ -17,15 +17,19 @@ _INT_BITS = 63  # of an int64, without the sign
 def type_of(value: str) -> int:
     """Returns the narrowest type of a value."""
     try:
-        return INT if int(value).bit_length() <= _INT_BITS else TEXT
+        return INT if -(1 << _INT_BITS) <= int(_ascii(value)) < 1 << _INT_BITS else TEXT
     except ValueError:
         return FLOAT if is_number(value) else TEXT
 
 
 def is_number(value: str) -> bool:
-    """Whether a value is a number, in the notation of Python's float()."""
+    """Whether a value is a number, in the notation of Python's float() for bytes, which has no digits beyond ASCII."""
     try:
-        float(value)
+        float(_ascii(value))
     except ValueError:
         return False
     return True
+
+
+def _ascii(value: str) -> bytes:
+    return value.encode("ascii")  # its UnicodeEncodeError is a ValueError

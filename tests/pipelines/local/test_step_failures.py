@@ -18,13 +18,13 @@ def test_a_failure_inside_a_step_of_tfx_names_the_step_in_one_line(
     caplog.set_level(logging.INFO)
     data = tmp_path / "data"
     data.mkdir()
-    (data / "data.csv").write_text("a,b\n1,2\n3,4,5\n6,7\n")
+    (data / "data.tfrecord").write_bytes(b"no record")
     path = module("def run_fn(fn_args): ...")
     with pytest.raises(StepError) as raised:
         run_pipeline(LocalPipeline(str(data), path, str(tmp_path / "root")))
     message = str(raised.value)
-    assert message.startswith("The step CsvExampleGen failed: ")
-    assert "Columns do not match" in message
+    assert message.startswith("The step ImportExampleGen failed: ")
+    assert "Not a valid TFRecord" in message
     assert len(message.splitlines()) == 1
     assert raised.value.exit_code == 1
     [kept] = [record for record in caplog.records if getattr(record, "kept_only", False)]
