@@ -33,7 +33,10 @@ class CsvExampleGenExecutor(executor.Executor):
         exec_properties: dict[str, Any],
     ) -> None:
         """Converts the files and writes the splits, as TFX's executor does."""
-        super().Do(input_dict, output_dict, exec_properties)
+        try:
+            super().Do(input_dict, output_dict, exec_properties)
+        except InputError as error:  # Beam has added the name of the transform
+            raise InputError(str(error).partition(" [while running ")[0]) from error
 
     def GetInputSourceToExamplePTransform(self) -> type[beam.PTransform]:
         """Returns the class of the transform from CSV files to examples."""
