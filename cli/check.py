@@ -35,6 +35,8 @@ from .training_flags import (
 )
 from .verdict_format import format_summary, format_verdict
 
+_NOT_REACHED_CODE = 4
+
 
 @click.command()
 @click.argument("module")
@@ -74,11 +76,12 @@ from .verdict_format import format_summary, format_verdict
     "--limit", default=LIMIT, show_default=True, type=float, help="Timeout in seconds of each stage: load, read, train."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
+@click.option("--strict", is_flag=True, help="Exit with code 4 if nothing failed, but a part could not be checked.")
 @input_flags
 @evaluation_flags
 @custom_config_flag
 @training_flags
-def check(module: str, as_json: bool, **flags: Any) -> None:
+def check(module: str, as_json: bool, strict: bool, **flags: Any) -> None:
     """Checks in seconds whether a run of MODULE would succeed.
 
     Loads the module, inspects its functions and all files, reads a few real examples, trains a few steps, evaluates,
@@ -110,6 +113,8 @@ def check(module: str, as_json: bool, **flags: Any) -> None:
         stamp.note(root, stamp.fingerprint(request), report.findings)
     if not report.passed:
         raise click.exceptions.Exit(report.exit_code)
+    if strict and report.not_reached:
+        raise click.exceptions.Exit(_NOT_REACHED_CODE)
 
 
 def make_request(module: str, flags: dict[str, Any], scratch: str) -> CheckRequest:

@@ -24,7 +24,7 @@ from . import run_check
 from .history_flags import metadata_flag
 from .pipeline_flags import pipeline_flags, pipeline_options
 from .submitted_command import Submittable
-from .summary import hyperparameters_of, print_summary, summary_lines
+from .summary import hyperparameters_of, json_flag, only_json, print_summary, summary_lines
 from .terminal import live_display, logs_of_pipeline
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ _UNCHECKED = (
 @click.option(
     "--check/--no-check", default=True, show_default=True, help="Check module and data meanwhile, as `check` does."
 )
-def run(check: bool, **flags: object) -> None:
+@json_flag
+def run(check: bool, as_json: bool, **flags: object) -> None:
     """Runs a pipeline on this machine, from data to a pushed model.
 
     The steps read, validate, transform, train, evaluate and push.
@@ -56,13 +57,13 @@ def run(check: bool, **flags: object) -> None:
     options = pipeline_options(flags)
     if not file_io.is_remote(options["data"]):
         raw_data_files(options["data"])  # reports problems before TFX is imported
-    with logs_of_pipeline(options["pipeline_root"]), live_display():
+    with only_json(as_json), logs_of_pipeline(options["pipeline_root"]), live_display():
         with display.current().phase("Reading the data"):
             data, changes = convert_data_in_root(options["data"], options["pipeline_root"])
         for change in changes:
             logging.info("%s", change)
         outcome = _run_pipeline({**options, "data": data}, check)
-    _print_outcome(outcome)
+    _print_outcome(outcome, as_json)
     if options["push"] and outcome.pushed_model is None:
         raise NotPushedError(_not_pushed_message(outcome))
 
@@ -91,9 +92,9 @@ def _run_pipeline(options: PipelineKeywords, check: bool) -> Outcome:
                 checking.record()
 
 
-def _print_outcome(outcome: Outcome) -> None:
+def _print_outcome(outcome: Outcome, as_json: bool) -> None:
     if outcome.cached:
-        click.echo(f"From the cache: {', '.join(outcome.cached)}")
+        click.echo(f"From the cache: {', '.join(outcome.cached)}", err=as_json)
     places = {
         "Evaluated": outcome.plan or None,
         "Already pushed" if outcome.already_pushed else "Pushed model": outcome.pushed_model,
@@ -103,12 +104,13 @@ def _print_outcome(outcome: Outcome) -> None:
         "Metadata": outcome.metadata,
     }
     record = run_record.read(outcome.model_run) if outcome.model_run else {}
-    print_summary({**places, **summary_lines(record)}, outcome.metrics, hyperparameters_of(record))
+    summary = {**places, **summary_lines(record)}
+    print_summary(summary, outcome.metrics, hyperparameters_of(record), as_json=as_json)
     for name, metrics in outcome.slices.items():
         own = (f"{metric} {value:.4g}" for metric, value in metrics.items() if not metric.endswith("_diff"))
-        click.echo(printable(f"{name}: {', '.join(own)}"))
+        click.echo(printable(f"{name}: {', '.join(own)}"), err=as_json)
     if outcome.blessed and outcome.reason:
-        click.echo(printable(outcome.reason))
+        click.echo(printable(outcome.reason), err=as_json)
 
 
 def _not_pushed_message(outcome: Outcome) -> str:

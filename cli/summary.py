@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -87,10 +90,22 @@ def hyperparameters_of(record: RunJson) -> dict[str, object]:
     return {name: value for name, value in values.items() if not name.startswith(KERAS_TUNER_PREFIX)}
 
 
+json_flag = click.option(
+    "--json", "as_json", is_flag=True, help="Print the summary as JSON, and all other output to standard error."
+)
+
+
+def only_json(as_json: bool) -> contextlib.AbstractContextManager[object]:
+    """Sends the standard output of a block, the module's included, to standard error if `as_json` is set."""
+    return contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
+
+
 def print_summary(
     places: Mapping[str, str | None],
     metrics: Mapping[str, Mapping[str, float]],
     hyperparameters: Mapping[str, object] | None = None,
+    *,
+    as_json: bool = False,
 ) -> None:
     """Prints one line per location, hyper-parameter and metric to standard output.
 
@@ -99,7 +114,15 @@ def print_summary(
       metrics: {"train": {...}, "eval": {...}}; the eval metrics are printed, or the train metrics if there are no
         eval metrics.
       hyperparameters: {name: value}.
+      as_json: Whether to print a JSON object instead: each location under its label in lower case ("pushed_model"),
+        "hyperparameters", and the metrics of both splits as "metrics".
     """
+    if as_json:
+        shown = {label.lower().replace(" ", "_"): place for label, place in places.items() if place}
+        click.echo(
+            json.dumps({**shown, "hyperparameters": dict(hyperparameters or {}), "metrics": dict(metrics)}, indent=2)
+        )
+        return
     print_pairs(places)
     if hyperparameters:
         click.echo("Hyperparameters:")

@@ -21,7 +21,7 @@ from ..executors.training.local_cluster import parse_counts, train_on_cluster
 from ..executors.training.run import train as train_module
 from ..executors.training.run_lock import hold_run_lock
 from .submitted_command import Submittable
-from .summary import hyperparameters_of, print_summary, summary_lines
+from .summary import hyperparameters_of, json_flag, only_json, print_summary, summary_lines
 from .terminal import keep_logs_in, live_display
 from .training_flags import (
     custom_config_flag,
@@ -59,8 +59,11 @@ from .training_flags import (
 )
 @click.option("--function", help="Name of the function to run (default: chosen by the dialect).")
 @custom_config_flag
+@json_flag
 @training_flags
-def train(module: str, output: str, function: str | None, custom_config: str | None, **flags: Any) -> None:
+def train(
+    module: str, output: str, function: str | None, custom_config: str | None, as_json: bool, **flags: Any
+) -> None:
     """Trains MODULE and checks the model that it writes.
 
     MODULE is a file, package.module, package.module.function, or name@archive.zip.
@@ -99,7 +102,7 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
     task = None if counts else task_from_environment()
     keep_finished_run(fn_args.model_run_dir)
     keep_logs_in(fn_args.model_run_dir, (module, *fn_args.train_files, *fn_args.eval_files))
-    with live_display():
+    with only_json(as_json), live_display():
         if counts:
             record = train_on_cluster(counts, module, fn_args, options, function=function)
         else:
@@ -111,9 +114,10 @@ def train(module: str, output: str, function: str | None, custom_config: str | N
             {**places, **summary_lines(record)},
             record.get("metrics", {}),
             hyperparameters_of(record),
+            as_json=as_json,
         )
     else:
-        click.echo(f"The {task} has finished.")
+        click.echo(f"The {task} has finished.", err=as_json)
 
 
 def _examples_format(payload: str | None, data_view: str | None, patterns: tuple[str, ...]) -> ExamplesFormat:

@@ -53,9 +53,8 @@ def format_summary(report: Report) -> str:
         more = f", and {others} more" if others else ""
         hint = " Use `generic-trainer -v check` to show the traceback." if first.traceback else ""
         return f"The run would fail at {first.item}{more}. Checked in {seconds}.{hint}"
-    left = [verdict.item for verdict in report.verdicts if verdict.status == NOT_REACHED]
-    if left:
-        return f"Nothing failed; not reached: {', '.join(left)}. Checked in {seconds}."
+    if report.not_reached:
+        return f"Nothing failed; not reached: {', '.join(report.not_reached)}. Checked in {seconds}."
     return f"The run would succeed. Checked in {seconds}."
 
 

@@ -139,6 +139,11 @@ class Report:
         return not self.failures
 
     @property
+    def not_reached(self) -> list[str]:
+        """The items that could not be checked, for example because the time limit of a stage was reached."""
+        return [verdict.item for verdict in self.verdicts if verdict.status == NOT_REACHED]
+
+    @property
     def exit_code(self) -> int:
         """0, or the code of the first failure: 1 for the module, 2 for usage or input, 3 for an invalid model."""
         return self.failures[0].exit_code if self.failures else 0

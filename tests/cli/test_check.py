@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import subprocess
 import threading
 from collections.abc import Callable
@@ -170,3 +171,25 @@ def test_run_skips_a_check_that_has_passed(
     from generic_trainer.pipelines.local.pipeline import _claim_root  # imports TFX
 
     _claim_root(str(root), "pipeline")  # the record of the check is not mistaken for another pipeline's
+
+
+SLOW = """
+    import time
+
+    import tensorflow as tf
+
+    def run_fn(fn_args):
+        time.sleep(1000)
+"""
+
+
+def test_a_part_that_is_not_reached_is_named_and_an_error_if_strict(
+    command: Command, module: Callable[..., str], iris: Any
+) -> None:
+    line = ["check", module(SLOW), "--train-files", iris.train, "--limit", 1]
+    done = command(*line)
+    assert done.returncode == 0, done.stderr
+    assert re.match(r"Nothing failed; not reached: training, ", done.stdout.splitlines()[-1])
+    strict = command(*line, "--strict", "--json")
+    assert strict.returncode == 4
+    assert json.loads(strict.stdout)["passed"]

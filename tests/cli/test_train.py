@@ -8,6 +8,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from typing import Any
@@ -260,3 +261,19 @@ def test_help_and_version(command: Command) -> None:
     assert "Trains MODULE and checks the model that it writes." in text
     for flag in ("--skip-check", "--required-signature", "--isolate / --no-isolate", "--custom-config JSON|@FILE"):
         assert flag in text
+
+
+def test_json_is_all_of_the_standard_output(
+    command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    source = (
+        textwrap.dedent(TINY)
+        + "\ndef run_fn(fn_args):\n    print('from the module')\n    save(fn_args)\n    return {'loss': 0.5}\n"
+    )
+    arguments = ["train", module(source), "--train-files", iris.train, "--output", tmp_path / "out"]
+    done = command(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["model"] == str(tmp_path / "out" / "model" / "Format-Serving")
+    assert {"loss": 0.5} in found["metrics"].values()
+    assert "from the module" in done.stderr

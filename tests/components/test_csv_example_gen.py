@@ -83,7 +83,8 @@ def test_splits_and_their_order_are_the_same(folder: pathlib.Path, tmp_path: pat
     for kind in (CsvExampleGen, tfx.components.CsvExampleGen):
         split = tfx.proto.SplitConfig.Split
         config = tfx.proto.SplitConfig(
-            splits=[split(name="train", hash_buckets=3), split(name="eval", hash_buckets=1)], partition_feature_name=by or None
+            splits=[split(name="train", hash_buckets=3), split(name="eval", hash_buckets=1)],
+            partition_feature_name=by or None,
         )
         step = kind(input_base=str(folder), output_config=tfx.proto.Output(split_config=config))
         found.append(run(step, tmp_path / f"root-{len(found)}"))
