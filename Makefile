@@ -35,7 +35,7 @@ LINKED := build/linked
 # files with most tests, the quick ones. Crashed workers are not replaced: xdist 3.8 would wait forever for their tests.
 PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
-.PHONY: help setup demo test test-all test-fast test-legacy test-airflow faults bench bench-pipelines bench-gpu fuzz lint audit style types docs lock wheel release stacks image check-image clean
+.PHONY: help setup demo test test-all test-fast test-legacy test-airflow coverage faults bench bench-pipelines bench-gpu fuzz lint audit style types docs lock wheel release stacks image check-image clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -63,6 +63,12 @@ test-legacy: ## Run the quick tests and the Estimator tests on TFX 1.15.1 and Te
 
 test-airflow: ## Run the tests of the example DAG with Airflow, in .venv-airflow
 	@$(MAKE) test LANE=airflow-py311 VENV=.venv-airflow PARALLEL= PYTEST_ARGS='tests/pipelines/test_airflow.py $(PYTEST_ARGS)'
+
+coverage: setup ## Run the tests with line and branch coverage, child processes included; the report is in build/coverage
+	@rm -rf build/coverage && mkdir -p build/coverage
+	$(VENV)/bin/coverage run -m pytest $(PARALLEL) --thorough=$(THOROUGH) $(PYTEST_ARGS)
+	@$(VENV)/bin/coverage combine --quiet && $(VENV)/bin/coverage html --quiet --directory build/coverage/html
+	$(VENV)/bin/coverage report | tee build/coverage/report.txt | tail -4
 
 faults: setup ## Inject every fault into every phase of a training and a pipeline, and print the outcomes
 	$(PYTHON) tests/faults/matrix.py $(FAULTS_ARGS)
