@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 
+from generic_trainer.executors.inputs.file_signatures import RECORD_IO_MAGIC
 from generic_trainer.executors.inputs.recordio import records as recordio
 
 from .target import answer, file_of
@@ -31,7 +32,7 @@ def check(data: bytes) -> None:
     _check_file(data)
     if len(data) > 2:
         payload = data[2:]
-        header = recordio.MAGIC + struct.pack("<IIII", zlib.crc32(payload), data[0] % 4, len(payload), data[1])
+        header = RECORD_IO_MAGIC + struct.pack("<IIII", zlib.crc32(payload), data[0] % 4, len(payload), data[1])
         _check_file(header + payload)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import struct
 
-from generic_trainer.executors.inputs.recordio.snappy_framing import masked_crc32c
+from generic_trainer.executors.inputs.checksums import masked_crc32c
 from generic_trainer.executors.inputs.tfrecord.ranges import TfRecordRanges
 
 from .target import answer, file_of

@@ -22,7 +22,7 @@ from tensorflow_model_analysis.proto import config_pb2
 
 from ..errors import InputError
 from ..inputs.example_files import TF_RECORD, ExampleFile, batches
-from ..inputs.readers.record_files import is_gzipped
+from ..inputs.gzipped_files import is_gzipped
 from ..runtime.logs.exceptions import one_line_message
 from .class_names import class_names
 from .inference import (

@@ -63,7 +63,7 @@ def arrow_batches(
     try:
         yield from _in_threads(decode, records)
     except tf.errors.DataLossError as error:
-        found = next((found for path in files.paths if (found := find_damage(path)) is not None), None)
+        found = find_damage(files.paths)
         if found is None:
             raise
         raise found from error

@@ -27,13 +27,14 @@ from ..errors import InputError
 from ..runtime.files import file_io
 from ..runtime.files.user_paths import require_readable_kind
 from .csv.rows import count_problem
-from .readers.record_files import GZIP_ERRORS, check_text, is_gzipped
-from .tfrecord.framing import find_damage
+from .gzipped_files import GZIP_ERRORS, is_gzipped
+from .readers.record_files import check_text
+from .tfrecord.framing import FRAME_BYTES, HEADER_BYTES, find_damage
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .readers.record_files import BinaryFile
+    from .gzipped_files import BinaryFile
 
 Row = TypeVar("Row")
 
@@ -49,8 +50,6 @@ _ENDINGS = {
     ".tfrecords": TF_RECORD,
 }
 _SAMPLE_BYTES = 1 << 20  # to estimate the compression ratio of a file
-_TF_RECORD_FRAME_BYTES = 16  # of each record: its length, and two checksums
-_TF_RECORD_HEADER_BYTES = 12  # 8-byte length, whose upper bytes are zero, and its 4-byte checksum
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +139,7 @@ def _recognized(path: str) -> ExampleFile:
     kind = next((kind for ending, kind in _ENDINGS.items() if name.endswith(ending)), None)
     if kind is None:
         with _opened(ExampleFile(path, TF_RECORD, gzipped)) as binary:
-            kind = _kind_of_content(binary.read(_TF_RECORD_HEADER_BYTES))
+            kind = _kind_of_content(binary.read(HEADER_BYTES))
     return ExampleFile(path, kind, gzipped)
 
 
@@ -177,11 +176,11 @@ def _record_batches(file: ExampleFile, size: int) -> Iterator[Batch]:
             if file.gzipped and not done:
                 sample = b"".join(array)[:_SAMPLE_BYTES]
                 ratio = len(zlib.compress(sample)) / max(len(sample), 1)
-            position += ratio * sum(len(record) + _TF_RECORD_FRAME_BYTES for record in array)
+            position += ratio * sum(len(record) + FRAME_BYTES for record in array)
             yield Batch(file, done + 1, len(array), records=array, position=position)
             done += len(array)
     except tf.errors.DataLossError as error:
-        what = find_damage(file.path) or f"{file.path} is damaged after record {done}: {error.message}."
+        what = find_damage([file.path]) or f"{file.path} is damaged after record {done}: {error.message}."
         raise InputError(
             f"{what} (Files of other formats must have names that end in {', '.join(_ENDINGS)}.)"
         ) from error

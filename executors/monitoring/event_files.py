@@ -3,24 +3,25 @@
     for moment, step, tag, value in scalars("out/model_run/train/events.out.tfevents.1"):
         …
 
-Event files use TFRecord framing: eight bytes of length, four of checksum, the event, four of checksum.
+Event files are TFRecord files. Reading ends without an error at a damaged event, or at one that is being written.
 """
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
-from ..runtime.files import file_io
+from ..errors import InputError
+from ..inputs.gzipped_files import opened
+from ..inputs.tfrecord.framing import read_frames
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto import event_pb2, tensor_pb2
 
-_LENGTH = struct.Struct("<Q")
-_CHECKSUM_BYTES = 4
 # By DataType number in types.proto: the TensorProto field of single values, and the struct format of `tensor_content`.
 _SCALARS = {
     1: ("float_val", "<f"),
@@ -54,20 +55,12 @@ def scalars(path: str, start: int = 0) -> Iterator[tuple[float, int, str, float]
 def _events(path: str, start: int) -> Iterator[event_pb2.Event]:
     from tensorboard.compat.proto import event_pb2
 
-    size = file_io.size_of(path)
-    with file_io.file_system(path).open(path, mode="rb") as file:
+    with contextlib.suppress(InputError, DecodeError), opened(path) as file:
         file.seek(start)
-        while len(header := file.read(_LENGTH.size + _CHECKSUM_BYTES)) == _LENGTH.size + _CHECKSUM_BYTES:
-            [length] = _LENGTH.unpack_from(header)
-            if length > size:  # not an event file
+        for frame in read_frames(file, path, offset=start):
+            if frame.record is None:
                 return
-            body = file.read(length + _CHECKSUM_BYTES)
-            if len(body) < length + _CHECKSUM_BYTES:
-                return
-            try:
-                yield event_pb2.Event.FromString(body[:length])
-            except DecodeError:
-                return
+            yield event_pb2.Event.FromString(frame.record)
 
 
 def _number(tensor: tensor_pb2.TensorProto) -> float | None:

@@ -15,13 +15,15 @@ import gzip
 import itertools
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import InputError
+from ..inputs.gzipped_files import is_gzipped, opened
 from ..inputs.readers.reader_params import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
-from ..inputs.readers.record_files import GZIP_ERRORS, check_text, is_gzipped, kind_of
+from ..inputs.readers.record_files import check_text, kind_of
 from ..inputs.recordio import records as recordio
+from ..inputs.tfrecord.framing import frames, handle_damage
 from ..runtime.files import file_io
 
 RAW_EXAMPLES = "CsvExampleGen/examples/1"  # the folder of a pipeline's raw examples, below its root
@@ -130,50 +132,32 @@ def _link_copies(folder: str, count: int) -> None:
 def _copy_tf_records(path: str, target: str, limit: int | None) -> _Copied:
     import tensorflow as tf
 
-    compression = "GZIP" if is_gzipped(path) else ""
     count = size = 0
     first: list[bytes] = []
-    try:
-        with tf.io.TFRecordWriter(target, compression) as writer:
-            for record in _tf_records(path, compression):
-                writer.write(record)
-                first += [record] if len(first) < _RECORDS else []
-                count, size = count + 1, size + len(record)
-                if limit is not None and (count >= limit or size >= _BYTES):
-                    break
-    except tf.errors.OpError as error:
-        raise InputError(
-            f"{path}: the TFRecord file is damaged or truncated after {count} records: {error.message}"
-        ) from error
+    # tf.data would initialize TensorFlow's runtime before the module configures it.
+    with tf.io.TFRecordWriter(target, "GZIP" if is_gzipped(path) else "") as writer:
+        for frame in frames(path):
+            if frame.record is None:
+                handle_damage(path, frame, bad=None)
+                continue
+            writer.write(frame.record)
+            first += [frame.record] if len(first) < _RECORDS else []
+            count, size = count + 1, size + len(frame.record)
+            if limit is not None and (count >= limit or size >= _BYTES):
+                break
     return _Copied(count, first)
-
-
-def _tf_records(path: str, compression: str) -> Iterator[bytes]:
-    """Yields a file's records without tf.data, which would initialize the runtime before the module configures it."""
-    import tensorflow as tf
-
-    v1 = tf.compat.v1.io
-    kind = v1.TFRecordCompressionType.GZIP if compression else v1.TFRecordCompressionType.NONE
-    yield from v1.tf_record_iterator(path, v1.TFRecordOptions(kind))
 
 
 def _copy_lines(path: str, target: str, limit: int | None) -> _Copied:
     check_text(path)
-    zipped = is_gzipped(path)
     count = size = quotes = 0
-    with file_io.file_system(path).open(path, mode="rb") as raw, open(target, "wb") as out:
-        copy = gzip.GzipFile(fileobj=out, mode="wb") if zipped else out
-        try:
-            for line in gzip.GzipFile(fileobj=raw) if zipped else raw:
-                copy.write(line)
-                count, size, quotes = count + 1, size + len(line), quotes + line.count(b'"')
-                # With an odd number of quotes, a quoted CSV field continues in the next line.
-                if limit is not None and (count >= limit or size >= _BYTES) and quotes % 2 == 0:
-                    break
-        except GZIP_ERRORS as error:
-            raise InputError(f"{path}: the gzip file is damaged or truncated: {error}") from error
-        if zipped:
-            copy.close()
+    with opened(path) as file, gzip.open(target, "wb") if is_gzipped(path) else open(target, "wb") as copy:
+        for line in file:
+            copy.write(line)
+            count, size, quotes = count + 1, size + len(line), quotes + line.count(b'"')
+            # With an odd number of quotes, a quoted CSV field continues in the next line.
+            if limit is not None and (count >= limit or size >= _BYTES) and quotes % 2 == 0:
+                break
     return _Copied(count)
 
 

@@ -329,9 +329,7 @@ class ExampleRangeSource(RangeSource):
     takes_examples = True
 
     def __init__(self, data: DataSet, columns: Columns, files: Sequence[str], where: str) -> None:
-        bad = policy(READER)
-        skip = None if bad is None else lambda path, place, problem: bad.skip(path, f"byte {place}", problem)
-        super().__init__(data, columns, TfRecordRanges(files, skip), where)
+        super().__init__(data, columns, TfRecordRanges(files, policy(READER)), where)
 
     def _restore_ledger(self, position: str) -> ShardLedger | None:
         """Also restores positions of an `ExampleSource`, which reads the same records in the same order."""

@@ -27,7 +27,7 @@ from absl import logging
 
 from ...errors import InputError
 from ...runtime.files import file_io
-from ..readers.record_files import GZIP_ERRORS, is_gzipped
+from ..gzipped_files import GZIP_ERRORS, is_gzipped
 from .rows import byte_positions
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}

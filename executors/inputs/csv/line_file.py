@@ -33,7 +33,7 @@ from ...runtime.files import file_io
 from ..readers.record_files import check_text
 
 if TYPE_CHECKING:
-    from ..readers.record_files import BinaryFile
+    from ..gzipped_files import BinaryFile
 
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -26,9 +26,9 @@ import pyarrow.csv
 from ...errors import InputError, did_you_mean
 from ...runtime.files import file_io
 from ..bad_records import policy
+from ..gzipped_files import GZIP_ERRORS, is_gzipped
 from ..message_text import closest_names, short_repr
 from ..readers.reader_params import CSV
-from ..readers.record_files import GZIP_ERRORS, is_gzipped
 from .rows import BYTE_ORDER_MARK, RowError, count_problem, whole_rows
 from .separators import other_separator
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from ..readers.record_files import BinaryFile
+    from ..gzipped_files import BinaryFile
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLOCK_BYTES = 4 << 20

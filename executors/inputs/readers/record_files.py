@@ -8,41 +8,18 @@ Usage:
 
 from __future__ import annotations
 
-import gzip
 import os
 import posixpath
-import struct
-import zlib
 from collections.abc import Iterable, Sequence
-from typing import IO, TypeAlias
 
 from ...errors import InputError, did_you_mean
 from ...runtime.files import file_io
-from ..recordio.records import MAGIC as RECORD_IO_MAGIC
-from ..recordio.snappy_framing import masked_crc32c
+from ..file_signatures import PARQUET_MAGIC, RECORD_IO_MAGIC, format_of
+from ..gzipped_files import head_of, unzipped_head
+from ..tfrecord.framing import HEADER_BYTES, begins_record
 from .reader_params import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
 
-BinaryFile: TypeAlias = "IO[bytes] | gzip.GzipFile"  # open for reading, plain or decompressed
-
-# Exceptions of reading a truncated or damaged gzip file.
-GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
-
-_GZIP_MAGIC = b"\x1f\x8b\x08"  # the first two bytes alone could be the length of a TFRecord
-_PARQUET_MAGIC = b"PAR1"
 _BYTES_CHECKED = 1024  # bytes
-_BINARY_FORMATS = {
-    **{b"x" + level: "compressed by zlib" for level in (b"\x01", b"\x5e", b"\x9c", b"\xda")},
-    b"\xff\x06\x00\x00sNaPpY": "compressed by snappy",
-    b"BZh91AY": "compressed by bzip2",
-    b"\xfd7zXZ": "compressed by xz",
-    b"\x28\xb5\x2f\xfd": "compressed by zstd",
-    b"PK\x03\x04": "a zip file",
-    b"\x89PNG": "a PNG image",
-    b"\x08\x01\x12": "a SavedModel",
-    _PARQUET_MAGIC: "Parquet",
-    RECORD_IO_MAGIC: "RecordIO",
-}
-_TF_RECORD_HEADER = struct.Struct("<QI")  # a record's length and the checksum of the length
 
 
 def find_record_files(origins: Sequence[str]) -> list[str]:
@@ -88,21 +65,14 @@ def kind_of(files: Iterable[str], columns_wanted: bool, default: str | None = No
     return kinds.popitem()
 
 
-def is_gzipped(path: str) -> bool:
-    """Returns whether the content of a file is gzipped, regardless of its name."""
-    return head_of(path, len(_GZIP_MAGIC)) == _GZIP_MAGIC
-
-
 def check_text(path: str) -> None:
     """Checks by its first 1024 bytes, decompressed if gzipped, that a file is text.
 
     Raises:
       InputError: If the bytes are those of a binary format or of UTF-16, or a gzipped file is damaged.
     """
-    head = unzipped_head(path, _BYTES_CHECKED) if is_gzipped(path) else head_of(path, _BYTES_CHECKED)
-    form = next((form for magic, form in _BINARY_FORMATS.items() if head.startswith(magic)), "")
-    if _begins_tf_record(head[: _TF_RECORD_HEADER.size]):
-        form = "TFRecords"
+    head = unzipped_head(path, _BYTES_CHECKED)
+    form = "TFRecords" if begins_record(head) else format_of(head)
     if not form and b"\0" in head:
         form = f"binary, or text in UTF-16, with a zero at byte {head.index(0)}"
     if form:
@@ -130,7 +100,7 @@ def _missing_file_message(origin: str) -> str:
 
 def _is_empty(path: str) -> bool:
     """Returns whether a file has no content; the file of an empty shard may be a gzip file of zero bytes."""
-    return not file_io.size_of(path) or (is_gzipped(path) and not unzipped_head(path))
+    return not file_io.size_of(path) or not unzipped_head(path, 1)
 
 
 def _kind_of_file(path: str, columns_wanted: bool, default: str | None) -> str:
@@ -139,12 +109,12 @@ def _kind_of_file(path: str, columns_wanted: bool, default: str | None) -> str:
         return CSV if columns_wanted else TEXT
     if name.endswith(".txt"):
         return TEXT
-    head = head_of(path, _TF_RECORD_HEADER.size)
-    if name.endswith(".parquet") or head.startswith(_PARQUET_MAGIC):
+    head = head_of(path, HEADER_BYTES)
+    if name.endswith(".parquet") or head.startswith(PARQUET_MAGIC):
         return PARQUET
     if head.startswith(RECORD_IO_MAGIC) or name.endswith(".recordio"):
         return RECORD_IO
-    if _begins_tf_record(unzipped_head(path) if head.startswith(_GZIP_MAGIC) else head):
+    if begins_record(unzipped_head(path, HEADER_BYTES)):
         return TF_RECORD
     if name.endswith((".tfrecord", ".tfrecords")):
         return TF_RECORD  # damaged; the reader will raise an error
@@ -154,30 +124,3 @@ def _kind_of_file(path: str, columns_wanted: bool, default: str | None) -> str:
         f"{path}: it begins with {head.hex(' ')}, which is neither RecordIO nor TFRecord, and its name does not "
         "indicate the format. Set the format: reader_type='CSV', 'Text', 'Parquet', … in --data_reader_params."
     )
-
-
-def head_of(path: str, size: int) -> bytes:
-    """Returns the first bytes of a file, without decompression."""
-    with file_io.file_system(path).open(path, mode="rb") as file:
-        head: bytes = file.read(size)
-        return head
-
-
-def unzipped_head(path: str, size: int = _TF_RECORD_HEADER.size) -> bytes:
-    """Returns the first decompressed bytes of a gzipped file.
-
-    Raises:
-      InputError: If the file is damaged, or truncated before these bytes.
-    """
-    with file_io.file_system(path).open(path, mode="rb") as file:
-        try:
-            return gzip.GzipFile(fileobj=file).read(size)
-        except (EOFError, OSError, zlib.error) as error:
-            raise InputError(f"{path} is a truncated or damaged gzip file: {error}") from error
-
-
-def _begins_tf_record(head: bytes) -> bool:
-    if len(head) < _TF_RECORD_HEADER.size:
-        return False
-    _, checksum = _TF_RECORD_HEADER.unpack(head)
-    return masked_crc32c(head[:8]) == int(checksum)

@@ -27,11 +27,11 @@ from typing import IO
 from ...errors import InputError
 from ...runtime.files import file_io
 from ..bad_records import policy
+from ..file_signatures import RECORD_IO_MAGIC
 from ..readers.reader_params import RECORD_IO
 from . import snappy_framing
 
 NO_COMPRESSION, SNAPPY, GZIP = 0, 1, 2
-MAGIC = b"\x04\x03\x02\x01"
 CHUNK_BYTES = 32 << 20  # default chunk size of the Go writer
 
 _HEADER = struct.Struct("<4sIIII")
@@ -161,7 +161,9 @@ class RecordWriter:
             return
         payload = self._compress(b"".join(part for record in self._records for part in _framed(record)))
         count = len(self._records)
-        self._file.write(_HEADER.pack(MAGIC, zlib.crc32(payload), self._compressor, len(payload), count) + payload)
+        self._file.write(
+            _HEADER.pack(RECORD_IO_MAGIC, zlib.crc32(payload), self._compressor, len(payload), count) + payload
+        )
         self._records, self._bytes = [], 0
 
 
@@ -179,8 +181,8 @@ def _headers(path: str, file: IO[bytes]) -> Iterator[Chunk]:
         if len(header) < _HEADER.size:
             raise _damaged_chunk(path, offset, f"its header is truncated: it has {len(header)} of {_HEADER.size} bytes")
         magic, crc32, compressor, size, records = _HEADER.unpack(header)
-        if magic != MAGIC:
-            raise _damaged_chunk(path, offset, f"it begins with {magic.hex()}, not with {MAGIC.hex()}")
+        if magic != RECORD_IO_MAGIC:
+            raise _damaged_chunk(path, offset, f"it begins with {magic.hex()}, not with {RECORD_IO_MAGIC.hex()}")
         there = size_of_file - offset - _HEADER.size
         if size > there:
             raise _damaged_chunk(path, offset, f"it is truncated: it has {there} of {size} bytes")

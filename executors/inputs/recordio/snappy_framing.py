@@ -15,14 +15,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-import google_crc32c
 import pyarrow as pa
+
+from ..checksums import masked_crc32c
 
 _IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
 _COMPRESSED, _UNCOMPRESSED, _IDENTIFIER_TYPE = 0x00, 0x01, 0xFF
 _SKIPPABLE = range(0x80, 0xFF)  # padding and reserved skippable frame types
 _BLOCK_BYTES = 65536
-_MASK = 0xA282EAD8
 _CHECKSUM = struct.Struct("<I")
 
 
@@ -56,12 +56,6 @@ def decompress(stream: bytes) -> bytes:
         elif kind not in _SKIPPABLE and kind != _IDENTIFIER_TYPE:
             raise ValueError(f"the frame at byte {position} has the unknown type {kind:#04x}")
     return b"".join(blocks)
-
-
-def masked_crc32c(data: bytes) -> int:
-    """Returns the masked CRC-32C that snappy streams and TFRecords store: rotated right by 15 bits plus a constant."""
-    crc: int = google_crc32c.value(data)
-    return (((crc >> 15) | (crc << 17)) + _MASK) & 0xFFFFFFFF
 
 
 def _frames(stream: bytes) -> Iterator[tuple[int, int, bytes]]:

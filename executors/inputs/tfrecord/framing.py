@@ -3,7 +3,7 @@
 A record consists of an 8-byte length, the checksum of the length, the data, and the checksum of the data. If the data
 is corrupt, the length still gives the start of the next record. If the length is corrupt, the next record cannot be
 found, since later bytes that look like a record may be part of another record's data. In a truncated file, all records
-before the truncation are readable.
+before the truncation are readable. TensorBoard's event files are TFRecord files.
 
 Usage:
 
@@ -14,33 +14,21 @@ Usage:
 from __future__ import annotations
 
 import dataclasses
-import gzip
 import struct
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from ...errors import InputError
 from ...runtime.files import file_io
-from ..readers.record_files import GZIP_ERRORS, is_gzipped
-from ..recordio.snappy_framing import masked_crc32c
+from ..bad_records import BadRecords
+from ..checksums import masked_crc32c
+from ..file_signatures import format_of
+from ..gzipped_files import GZIP_ERRORS, BinaryFile, opened
 
-if TYPE_CHECKING:
-    from ..readers.record_files import BinaryFile
-
-HEADER = struct.Struct("<QI")  # a record's length and the checksum of the length
-FOOTER = struct.Struct("<I")  # the checksum of the data
+_HEADER = struct.Struct("<QI")  # a record's length and the checksum of the length
+_FOOTER = struct.Struct("<I")  # the checksum of the data
+HEADER_BYTES = _HEADER.size
+FRAME_BYTES = _HEADER.size + _FOOTER.size  # that a record takes besides its data
 _AT_ONCE = 16 << 20  # bytes per read: a corrupt file may claim a length far beyond its size
-_OTHER_FORMATS = {
-    b"\x1f\x8b": "gzip",
-    b"x\x01": "zlib",
-    b"x\x9c": "zlib",
-    b"x\xda": "zlib",
-    b"\xff\x06\x00\x00sNaPpY": "snappy",
-    b"\x89PNG": "a PNG image",
-    b"PAR1": "Parquet",
-    b"PK\x03\x04": "a zip file",
-    b"\x04\x03\x02\x01": "RecordIO",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,16 +36,23 @@ class Frame:
     """A record and its position in the file.
 
     Attributes:
-      number: Index of the record in the file, from 0; None if unknown.
+      number: Index of the record in the file, from 0.
       offset: Byte offset of the record; for gzipped files, in the uncompressed data.
       record: The data; None if it is corrupt or truncated.
       problem: Why the record cannot be read, or "".
+      is_truncated: Whether the file ends inside of the record.
     """
 
-    number: int | None
+    number: int
     offset: int
     record: bytes | None
     problem: str = ""
+    is_truncated: bool = False
+
+    @property
+    def place(self) -> str:
+        """The position for messages, "1024, record 7": the byte offset, and the number counted from 1."""
+        return f"{self.offset}, record {self.number + 1}"
 
 
 def frames(path: str) -> Iterator[Frame]:
@@ -67,80 +62,126 @@ def frames(path: str) -> Iterator[Frame]:
       InputError: If a corrupt length makes it impossible to find the next record, or a gzipped file is damaged; the
         message names the file, and for a corrupt length the record number and offset.
     """
-    zipped = is_gzipped(path)
-    with file_io.file_system(path).open(path, mode="rb") as raw:
-        file = gzip.GzipFile(fileobj=raw) if zipped else raw
-        number = offset = 0
-        while True:
-            head, is_cut = read_exactly(file, HEADER.size, path)
-            if not head and not is_cut:
-                return
-            if len(head) < HEADER.size:
-                yield Frame(number, offset, None, f"it is truncated: its header has {len(head)} of {HEADER.size} bytes")
-                return
-            length, checksum = HEADER.unpack(head)
-            if masked_crc32c(head[:8]) != checksum:
-                raise wrong_length_error(path, number, offset, head)
-            record, _ = read_exactly(file, length, path)
-            foot, _ = read_exactly(file, FOOTER.size, path) if len(record) == length else (b"", False)
-            if len(foot) < FOOTER.size:
-                yield Frame(number, offset, None, f"it is truncated: it has {len(record)} of {length} bytes")
-                return
-            is_good = masked_crc32c(record) == FOOTER.unpack(foot)[0]
-            yield Frame(number, offset, record if is_good else None, "" if is_good else "its checksum is wrong")
-            number, offset = number + 1, offset + HEADER.size + length + FOOTER.size
+    with opened(path) as file:
+        yield from read_frames(file, path)
 
 
-def wrong_length_error(path: str, number: int | None, offset: int, head: bytes) -> InputError:
-    """Returns the error for a record whose length is corrupt, or for a file that is not a TFRecord file.
+def read_frames(
+    file: BinaryFile, path: str, number: int = 0, offset: int = 0, size: int | None = None
+) -> Iterator[Frame]:
+    """Yields the records of an open file from a position on; see `frames`.
+
+    Args:
+      file: The file, at the position.
+      path: Its path, for messages.
+      number: Index of the first record to read.
+      offset: Byte offset of the first record to read.
+      size: Size of an uncompressed file in bytes, to skip over the data: frames then have an empty record. None to read
+        and verify the data.
+    """
+    while True:
+        head, is_cut = _read_exactly(file, _HEADER.size, path)
+        if not head and not is_cut:
+            return
+        if len(head) < _HEADER.size:
+            problem = f"it is truncated: its header has {len(head)} of {_HEADER.size} bytes"
+            yield Frame(number, offset, None, problem, is_truncated=True)
+            return
+        if not begins_record(head):
+            raise _wrong_length_error(path, Frame(number, offset, None), head)
+        length = int(_HEADER.unpack(head)[0])
+        if size is None:
+            record = _read_exactly(file, length, path)[0]
+            there = len(record)
+        else:
+            record, there = b"", min(length, size - offset - _HEADER.size)
+            file.seek(offset + _HEADER.size + there)
+        foot = _read_exactly(file, _FOOTER.size, path)[0]
+        if len(foot) < _FOOTER.size:
+            yield Frame(number, offset, None, f"it is truncated: it has {there} of {length} bytes", is_truncated=True)
+            return
+        is_good = size is not None or masked_crc32c(record) == _FOOTER.unpack(foot)[0]
+        yield Frame(number, offset, record) if is_good else Frame(number, offset, None, "its checksum is wrong")
+        number, offset = number + 1, offset + FRAME_BYTES + length
+
+
+def begins_record(head: bytes) -> bool:
+    """Whether bytes begin with the length of a record and its checksum."""
+    if len(head) < _HEADER.size:
+        return False
+    return masked_crc32c(head[:8]) == int(_HEADER.unpack_from(head)[1])
+
+
+def check_head(path: str, head: bytes) -> None:
+    """Checks the first bytes of a file's content; an empty file, or one that is truncated before them, passes.
+
+    Raises:
+      InputError: If they are not those of a TFRecord file.
+    """
+    if len(head) >= _HEADER.size and not begins_record(head):
+        raise _wrong_length_error(path, Frame(0, 0, None), head)
+
+
+def handle_damage(path: str, frame: Frame, bad: BadRecords | None) -> None:
+    """Skips a corrupt or truncated record.
 
     Args:
       path: The file.
-      number: Index of the record, from 0; None if unknown.
-      offset: Byte offset of the record.
-      head: The bytes at the offset, to recognize other formats.
+      frame: The record.
+      bad: Collects the skipped records; None if a bad record is an error.
+
+    Raises:
+      InputError: If bad records are not skipped, or if there are too many.
     """
-    if number == 0:
-        form = next((form for magic, form in _OTHER_FORMATS.items() if head.startswith(magic)), "")
-        what = f"it is {form}" if form else f"it begins with {head.hex(' ')}"
-        return InputError(f"{path} is not a TFRecord file, or is damaged from its first byte: {what}.")
-    return InputError(
-        f"{path}: the TFRecord file is damaged: corrupted record at {place_of(number, offset)}: its length is wrong, "
-        "so the later records of the file cannot be found. Write the file again, or exclude it."
-    )
+    if bad is None:
+        raise _damaged_record_error(path, frame)
+    bad.skip(path, f"byte {frame.place}", frame.problem)
 
 
-def place_of(number: int | None, offset: int) -> str:
-    """Formats the position of a record for messages: "1024, record 7", counted from 1, or only the byte offset."""
-    return str(offset) if number is None else f"{offset}, record {number + 1}"
-
-
-def damaged_record_error(path: str, frame: Frame) -> InputError:
-    """Returns the error for a corrupt or truncated record."""
-    place = place_of(frame.number, frame.offset)
-    return InputError(
-        f"{path}: the TFRecord file is damaged or truncated: corrupted record at {place}: {frame.problem}. Write the "
-        "file again, or pass --on-bad-records=skip:N to skip up to N such records."
-    )
-
-
-def find_damage(path: str) -> InputError | None:
-    """Reads a file up to its first corrupt record and returns the error; None if the file is intact."""
+def find_damage(paths: Iterable[str]) -> InputError | None:
+    """Reads files up to the first corrupt record and returns the error; None if they are intact."""
     try:
-        return next((damaged_record_error(path, frame) for frame in frames(path) if frame.record is None), None)
+        for path in paths:
+            for frame in frames(path):
+                if frame.record is None:
+                    return _damaged_record_error(path, frame)
     except InputError as error:
         return error
+    return None
 
 
 def describe_damage(patterns: Iterable[str]) -> Iterator[str]:
     """Yields the error message of the first damaged file that matches the glob patterns, if there is one."""
-    for path in (path for pattern in patterns for path in file_io.glob(pattern) if not file_io.isdir(path)):
-        if (error := find_damage(path)) is not None:
-            yield str(error)
-            return
+    paths = (path for pattern in patterns for path in file_io.glob(pattern) if not file_io.isdir(path))
+    if (error := find_damage(paths)) is not None:
+        yield str(error)
 
 
-def read_exactly(file: BinaryFile, size: int, path: str) -> tuple[bytes, bool]:
+def _wrong_length_error(path: str, frame: Frame, head: bytes) -> InputError:
+    """Returns the error for a record whose length is corrupt, or for a file that is not a TFRecord file.
+
+    Args:
+      path: The file.
+      frame: The record.
+      head: The bytes at its offset, to recognize other formats.
+    """
+    if frame.number == 0:
+        what = f"it is {form}" if (form := format_of(head)) else f"it begins with {head.hex(' ')}"
+        return InputError(f"{path} is not a TFRecord file, or is damaged from its first byte: {what}.")
+    return InputError(
+        f"{path}: the TFRecord file is damaged: corrupted record at {frame.place}: its length is wrong, so the later "
+        "records of the file cannot be found. Write the file again, or exclude it."
+    )
+
+
+def _damaged_record_error(path: str, frame: Frame) -> InputError:
+    return InputError(
+        f"{path}: the TFRecord file is damaged or truncated: corrupted record at {frame.place}: {frame.problem}. Write "
+        "the file again, or pass --on-bad-records=skip:N to skip up to N such records."
+    )
+
+
+def _read_exactly(file: BinaryFile, size: int, path: str) -> tuple[bytes, bool]:
     """Reads `size` bytes, or fewer at the end of the file.
 
     Returns:

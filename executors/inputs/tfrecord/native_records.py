@@ -8,21 +8,18 @@ Usage:
 
 from __future__ import annotations
 
-import contextlib
-import gzip
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from ...errors import InputError
-from ...runtime.files import file_io
 from ..bad_records import policy
+from ..gzipped_files import is_gzipped, opened
 from ..readers.reader_errors import ReaderErrors
 from ..readers.reader_params import TF_RECORD
-from ..readers.record_files import GZIP_ERRORS, check_text, is_gzipped
-from .framing import find_damage, frames
+from ..readers.record_files import check_text
+from .framing import find_damage, frames, handle_damage
 from .scan import good_blocks
 
 _RECORDS_AT_ONCE = 4096
@@ -66,18 +63,17 @@ def first_tf_records(paths: Sequence[str], count: int) -> list[bytes]:
       InputError: If a file is damaged. If bad records are skipped, only for damage that makes it impossible to find
         the next record.
     """
-    if policy(TF_RECORD) is not None:
-        found = (frame.record for path in paths for frame in frames(path) if frame.record is not None)
-        return list(itertools.islice(found, count))
-    with _session() as session:
-        batch = tf.compat.v1.data.make_one_shot_iterator(tf_record_dataset(paths).take(count).batch(count)).get_next()
-        try:
-            return list(session.run(batch))
-        except tf.errors.OutOfRangeError:
-            return []
-        except tf.errors.DataLossError:
-            check_tf_records(paths)
-            raise
+    return list(itertools.islice(_intact_records(paths), count))
+
+
+def _intact_records(paths: Sequence[str]) -> Iterator[bytes]:
+    bad = policy(TF_RECORD)
+    for path in paths:
+        for frame in frames(path):
+            if frame.record is not None:
+                yield frame.record
+            elif bad is None:
+                handle_damage(path, frame, bad)
 
 
 def check_tf_records(paths: Sequence[str]) -> None:
@@ -86,16 +82,8 @@ def check_tf_records(paths: Sequence[str]) -> None:
     Raises:
       InputError: If a file is damaged.
     """
-    for path in paths:
-        if (error := find_damage(path)) is not None:
-            raise error
-
-
-@contextlib.contextmanager
-def _session() -> Iterator[tf.compat.v1.Session]:
-    """Opens a TF 1 session, because datasets cannot be iterated in Python if eager execution is disabled."""
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        yield session
+    if (error := find_damage(paths)) is not None:
+        raise error
 
 
 def line_dataset(paths: Sequence[str], errors: ReaderErrors) -> tf.data.Dataset:
@@ -120,13 +108,9 @@ def line_dataset(paths: Sequence[str], errors: ReaderErrors) -> tf.data.Dataset:
 
 def _lines(paths: Sequence[str]) -> Iterator[np.ndarray]:
     for path in paths:
-        with file_io.file_system(path).open(path, mode="rb") as raw:
-            lines = iter(gzip.GzipFile(fileobj=raw) if is_gzipped(path) else raw)
-            try:
-                while some := [_without_end(line) for line in itertools.islice(lines, _RECORDS_AT_ONCE)]:
-                    yield np.array(some, object)
-            except GZIP_ERRORS as error:
-                raise InputError(f"{path} is a truncated or damaged gzip file: {error}") from error
+        with opened(path) as file:
+            while some := [_without_end(line) for line in itertools.islice(file, _RECORDS_AT_ONCE)]:
+                yield np.array(some, object)
 
 
 def _without_end(line: bytes) -> bytes:

@@ -24,9 +24,8 @@ import tensorflow as tf
 
 from ...distributed.tf_config import task_from_environment
 from ...errors import InputError
-from ..readers.record_files import head_of, is_gzipped, unzipped_head
-from ..recordio.snappy_framing import masked_crc32c
-from .framing import HEADER, wrong_length_error
+from ..gzipped_files import head_of, is_gzipped, unzipped_head
+from .framing import HEADER_BYTES, check_head
 from .scan import without_left_out
 
 if TYPE_CHECKING:
@@ -126,15 +125,13 @@ def check_compression(path: str) -> None:
     Raises:
       InputError: If it is not a TFRecord file, or its compression does not match its name.
     """
-    head, named = head_of(path, HEADER.size), path.endswith(".gz")
-    if head and is_gzipped(path) != named:
+    named = path.endswith(".gz")
+    if head_of(path, 1) and is_gzipped(path) != named:
         raise InputError(
             f"{path} is {'not ' if named else ''}gzipped, but its name {'ends' if named else 'does not end'} in .gz: "
             "data_accessor derives the compression from the name. Rename the file."
         )
-    head = unzipped_head(path) if named and head else head
-    if len(head) == HEADER.size and masked_crc32c(head[:8]) != HEADER.unpack(head)[1]:
-        raise wrong_length_error(path, 0, 0, head)
+    check_head(path, unzipped_head(path, HEADER_BYTES))
 
 
 def record_batches(files: RecordFiles, options: ReadOptions) -> tf.data.Dataset:

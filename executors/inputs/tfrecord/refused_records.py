@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from ...errors import InputError, did_you_mean
 from ...runtime.logs.exceptions import one_line_message
 from ..message_text import shorten
-from .framing import Frame, frames, place_of
+from .framing import Frame, frames
 from .scan import REFUSALS, Accepts, blocks
 
 _MISSING = re.compile(r"Feature: (.+?) \(data type: \w+\) is required but could not be found")
@@ -39,7 +39,7 @@ def first_refused(paths: Iterable[str], accepts: Accepts) -> InputError | None:
             if found is not None:
                 frame, problem = found
                 return InputError(
-                    f"{path}: the record at byte {place_of(frame.number, frame.offset)}, cannot be parsed: {problem}"
+                    f"{path}: the record at byte {frame.place}, cannot be parsed: {problem}"
                     f"{_hint(problem, frame.record or b'')} Write it again, or pass --on-bad-records=skip:N to skip up "
                     "to N such records."
                 )

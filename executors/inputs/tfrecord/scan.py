@@ -24,7 +24,7 @@ import tensorflow as tf
 from ...errors import InputError
 from ...runtime.logs.exceptions import one_line_message
 from ..bad_records import BadRecords
-from .framing import Frame, frames, place_of
+from .framing import Frame, frames
 
 Item = TypeVar("Item")
 Accepts = Callable[[Sequence[bytes]], object]  # raises one of REFUSALS if a record does not parse
@@ -98,8 +98,8 @@ def _bad_numbers(path: str, bad: BadRecords, accepts: Accepts | None) -> Iterato
     try:
         for block in blocks(frames(path)):
             for frame, problem in _problems(block, accepts):
-                bad.skip(path, f"byte {place_of(frame.number, frame.offset)}", problem)
-                yield frame.number or 0
+                bad.skip(path, f"byte {frame.place}", problem)
+                yield frame.number
     except InputError as error:
         if type(error) is not InputError:
             raise

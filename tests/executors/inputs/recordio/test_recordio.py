@@ -14,6 +14,8 @@ import pyarrow as pa
 import pytest
 
 from generic_trainer.executors.errors import InputError
+from generic_trainer.executors.inputs.checksums import masked_crc32c
+from generic_trainer.executors.inputs.file_signatures import RECORD_IO_MAGIC
 from generic_trainer.executors.inputs.recordio import records as recordio
 from generic_trainer.executors.inputs.recordio import snappy_framing
 from generic_trainer.executors.inputs.recordio.records import GZIP, NO_COMPRESSION, SNAPPY, RecordWriter, read_chunks
@@ -63,13 +65,13 @@ def test_a_snappy_stream_is_an_identifier_and_frames_with_masked_checksums() -> 
     stream = snappy_framing.compress(b"a" * 100)
 
     raw = bytes.fromhex("64 00 61 fe 0100 8a 0100")
-    checksum = struct.pack("<I", snappy_framing.masked_crc32c(b"a" * 100))
+    checksum = struct.pack("<I", masked_crc32c(b"a" * 100))
     assert stream == b"\xff\x06\x00\x00sNaPpY" + b"\x00\x0d\x00\x00" + checksum + raw
 
 
 def test_the_mask_matches_the_framing_format() -> None:
     # CRC-32C of "123456789" is 0xe3069283; rotated right by 15 it is 0x2507c60d, plus 0xa282ead8 is 0xc78ab0e5.
-    assert snappy_framing.masked_crc32c(b"123456789") == 0xC78AB0E5
+    assert masked_crc32c(b"123456789") == 0xC78AB0E5
 
 
 def test_snappy_streams_of_other_writers_are_read() -> None:
@@ -77,10 +79,10 @@ def test_snappy_streams_of_other_writers_are_read() -> None:
     frames = [
         b"\xfe\x03\x00\x00pad",  # padding
         b"\x80\x01\x00\x00?",  # a reserved chunk type, to be skipped
-        b"\x01\x11\x00\x00" + struct.pack("<I", snappy_framing.masked_crc32c(block)) + block,
+        b"\x01\x11\x00\x00" + struct.pack("<I", masked_crc32c(block)) + block,
         b"\xff\x06\x00\x00sNaPpY",  # streams may be concatenated
     ]
-    body = struct.pack("<I", snappy_framing.masked_crc32c(other)) + pa.Codec("snappy").compress(other, asbytes=True)
+    body = struct.pack("<I", masked_crc32c(other)) + pa.Codec("snappy").compress(other, asbytes=True)
     frames.append(b"\x00" + len(body).to_bytes(3, "little") + body)
 
     assert snappy_framing.decompress(b"\xff\x06\x00\x00sNaPpY" + b"".join(frames)) == block + other
@@ -203,7 +205,7 @@ def test_a_file_truncated_anywhere_is_reported_with_the_short_chunk(tmp_path: pa
 def test_a_payload_that_matches_its_checksum_but_not_its_count_is_reported(tmp_path: pathlib.Path) -> None:
     payload = gzip.compress(b"\x05\x00\x00\x00abc")
     (tmp_path / "a").write_bytes(
-        struct.pack("<4sIIII", recordio.MAGIC, zlib.crc32(payload), GZIP, len(payload), 1) + payload
+        struct.pack("<4sIIII", RECORD_IO_MAGIC, zlib.crc32(payload), GZIP, len(payload), 1) + payload
     )
 
     with pytest.raises(InputError, match="cannot be decoded: its 1 records take 9 bytes, but it has 7"):
