@@ -13,28 +13,24 @@ Usage:
 
 from __future__ import annotations
 
-import contextlib
-import csv
 import dataclasses
-import gzip
+import io
 import itertools
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import InputError
 from ..runtime.files import file_io
 from ..runtime.files.user_paths import require_readable_kind
-from .csv.rows import count_problem
-from .gzipped_files import GZIP_ERRORS, is_gzipped
+from .csv.row_reader import csv_rows
+from .gzipped_files import is_gzipped, opened, position, unzipped_head
 from .readers.record_files import check_text
 from .tfrecord.framing import FRAME_BYTES, HEADER_BYTES, find_damage
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from .gzipped_files import BinaryFile
 
 Row = TypeVar("Row")
 
@@ -126,11 +122,7 @@ def batches(file: ExampleFile, size: int) -> Iterator[Batch]:
         yield from _parquet_batches(file, size)
         return
     check_text(file.path)
-    read = _csv_batches if file.kind == CSV else _json_batches
-    with _opened(file) as binary:
-        raw = getattr(binary, "fileobj", binary)
-        for batch in read(file, _lines(binary), size):
-            yield dataclasses.replace(batch, position=raw.tell())
+    yield from _csv_batches(file, size) if file.kind == CSV else _json_batches(file, size)
 
 
 def _recognized(path: str) -> ExampleFile:
@@ -138,8 +130,7 @@ def _recognized(path: str) -> ExampleFile:
     name = path.lower().removesuffix(".gz")
     kind = next((kind for ending, kind in _ENDINGS.items() if name.endswith(ending)), None)
     if kind is None:
-        with _opened(ExampleFile(path, TF_RECORD, gzipped)) as binary:
-            kind = _kind_of_content(binary.read(HEADER_BYTES))
+        kind = _kind_of_content(unzipped_head(path, HEADER_BYTES))
     return ExampleFile(path, kind, gzipped)
 
 
@@ -147,23 +138,6 @@ def _kind_of_content(head: bytes) -> str:
     if not head or b"\0" in head:
         return TF_RECORD
     return JSON_LINES if head.lstrip().startswith(b"{") else CSV
-
-
-@contextlib.contextmanager
-def _opened(file: ExampleFile) -> Iterator[BinaryFile]:
-    with file_io.file_system(file.path).open(file.path, mode="rb") as raw:
-        try:
-            yield gzip.GzipFile(fileobj=raw) if file.gzipped else raw
-        except GZIP_ERRORS as error:
-            raise InputError(f"{file.path} is a truncated or damaged gzip file: {error}") from error
-
-
-def _lines(binary: Iterable[bytes]) -> Iterator[str]:
-    """Decodes lines as UTF-8 without a byte order mark; `surrogateescape` makes invalid bytes round-trip."""
-    lines = (line.decode("utf-8", "surrogateescape") for line in binary)
-    for first in itertools.islice(lines, 1):
-        yield first.removeprefix("\ufeff")
-    yield from lines
 
 
 def _record_batches(file: ExampleFile, size: int) -> Iterator[Batch]:
@@ -186,24 +160,13 @@ def _record_batches(file: ExampleFile, size: int) -> Iterator[Batch]:
         ) from error
 
 
-def _csv_batches(file: ExampleFile, lines: Iterator[str], size: int) -> Iterator[Batch]:
-    reader = csv.reader(lines, strict=True)
-    try:
-        names = next(reader, [])
-        if not any(names) or len(set(names)) < len(names):
-            raise InputError(f"{file.path}: its first line must contain the column names, each once; it is {names}.")
-        rows = (row for row in reader if row)
-        for first, chunk in _chunks(rows, size):
-            for index, row in enumerate(chunk):
-                if len(row) != len(names):
-                    what = count_problem(len(row), len(names))
-                    raise InputError(f"{file.path}, row {first + index}: {what}. Correct the row, or remove it.")
+def _csv_batches(file: ExampleFile, size: int) -> Iterator[Batch]:
+    with csv_rows(file.path, keeps_bytes=True) as rows:
+        names = rows.required_names(are_unique=True)
+        for first, chunk in _chunks(iter(rows), size):
             columns = zip(names, zip(*chunk, strict=True), strict=True)
-            yield Batch(
-                file, first, len(chunk), columns={name: [cell or None for cell in cells] for name, cells in columns}
-            )
-    except csv.Error as error:
-        raise InputError(f"{file.path}, line {reader.line_num}: not valid CSV: {error}.") from error
+            values = {name: [cell or None for cell in cells] for name, cells in columns}
+            yield Batch(file, first, len(chunk), columns=values, position=rows.position)
 
 
 def _parquet_batches(file: ExampleFile, size: int) -> Iterator[Batch]:
@@ -236,11 +199,14 @@ def _plain_values(column: pa.Array) -> list[object]:
     return values
 
 
-def _json_batches(file: ExampleFile, lines: Iterator[str], size: int) -> Iterator[Batch]:
-    rows = (_json_object(file, number, line) for number, line in enumerate(lines, 1) if line.strip())
-    for first, chunk in _chunks(rows, size):
-        names = dict.fromkeys(name for row in chunk for name in row)
-        yield Batch(file, first, len(chunk), columns={name: [row.get(name) for row in chunk] for name in names})
+def _json_batches(file: ExampleFile, size: int) -> Iterator[Batch]:
+    with opened(file.path) as binary:
+        lines = io.TextIOWrapper(binary, "utf-8-sig", "surrogateescape", "\n")
+        rows = (_json_object(file, number, line) for number, line in enumerate(lines, 1) if line.strip())
+        for first, chunk in _chunks(rows, size):
+            names = dict.fromkeys(name for row in chunk for name in row)
+            columns = {name: [row.get(name) for row in chunk] for name in names}
+            yield Batch(file, first, len(chunk), columns=columns, position=position(binary))
 
 
 def _json_object(file: ExampleFile, number: int, line: str) -> dict[str, object]:

@@ -6,13 +6,14 @@ without any values. So the sample adds random later rows, and rows with and with
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ..errors import InputError
+from ..inputs.csv.row_reader import csv_rows
 from ..inputs.csv.value_types import FLOAT, INT, TEXT, type_of
+from ..inputs.gzipped_files import is_gzipped
 from ..inputs.message_text import join_names, short_repr
 from ..inputs.readers.record_files import check_text
 from ..runtime.files import file_io
@@ -40,18 +41,23 @@ def csv_examples(paths: Sequence[str]) -> tuple[list[bytes], int, list[str]]:
     table: _Table | None = None
     size = sum(map(file_io.size_of, paths))
     read = 0
-    for path in paths:
-        for header, row, line in _rows(path):
-            if table is None:
-                table = _Table(header)
-            if header != table.header:
-                raise InputError(
-                    f"{path} has the columns {join_names(header)}, but {paths[0]} has {join_names(table.header)}."
-                )
-            table.take(row, f"{path}, line {line}")
-            read += sum(map(len, row)) + len(row)  # approximately
-            if table.count >= _MAX_ROWS:
-                return table.examples(), int(table.count * max(1.0, size / read)), table.warnings()
+    for path in filter(file_io.size_of, paths):
+        check_text(path)
+        if is_gzipped(path):
+            raise InputError(f"{path} is gzipped, which CsvExampleGen does not support. Unpack it with gunzip.")
+        # CsvExampleGen does not remove a byte order mark, and accepts text after a closing quote.
+        with csv_rows(path, encoding="utf-8", is_strict=False) as rows:
+            header = rows.required_names()
+            for row in rows:
+                table = table or _Table(header)
+                if header != table.header:
+                    raise InputError(
+                        f"{path} has the columns {join_names(header)}, but {paths[0]} has {join_names(table.header)}."
+                    )
+                table.take(row, f"{path}, line {rows.line}")
+                read += sum(map(len, row)) + len(row)  # approximately
+                if table.count >= _MAX_ROWS:
+                    return table.examples(), int(table.count * max(1.0, size / read)), table.warnings()
     if table is None:
         raise InputError(f"{', '.join(paths)}: no rows below the header.")
     return table.examples(), table.count, table.warnings()
@@ -143,25 +149,6 @@ class _Table:
         rows.append(row)
         for column, value in enumerate(row):
             self._seen[column][bool(value)] += 1
-
-
-def _rows(path: str) -> Iterator[tuple[list[str], list[str], int]]:
-    """Yields (header, row, number of its last line) of a CSV file."""
-    check_text(path)
-    with file_io.file_system(path).open(path, mode="rb") as raw:
-        reader = csv.reader(line.decode("utf-8") for line in raw)
-        try:
-            header = next(reader, [])
-            for row in reader:
-                if row and len(row) != len(header):
-                    raise InputError(
-                        f"{path}, line {reader.line_num}: {len(row)} values, but {len(header)} columns. Correct the "
-                        "row, or remove it."
-                    )
-                if row:
-                    yield header, row, reader.line_num
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise InputError(f"{path}, line {reader.line_num + 1} cannot be read as CSV: {error}") from error
 
 
 def _example(header: Sequence[str], kinds: Sequence[int], row: Sequence[str]) -> bytes:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from ...executors.errors import InputError
 from ...executors.inputs.csv import value_types
 from ...executors.inputs.csv.columns import BYTES, FLOAT, INT, from_tf_examples
+from ...executors.inputs.csv.row_reader import header_error
 from ...executors.inputs.example_files import (
     CSV,
     TF_RECORD,
@@ -20,6 +21,7 @@ from ...executors.inputs.example_files import (
     batches,
     find_example_files,
 )
+from ...executors.inputs.gzipped_files import head_of
 from ...executors.inputs.message_text import join_names
 from ...executors.runtime.files import file_io
 
@@ -110,8 +112,7 @@ def _require_readable(file: ExampleFile) -> None:
     """Raises InputError for files that ExampleGen cannot read or would misread."""
     name = os.path.basename(file.path)
     supported = "a pipeline reads CSV files with names that end in .csv, and TFRecord files of tf.Examples"
-    with file_io.file_system(file.path).open(file.path, mode="rb") as opened:
-        head = opened.read(4096)
+    head = head_of(file.path, 4096)
     if not head:
         raise InputError(f"--data {file.path} is empty.")
     if file.kind == CSV and (file.gzipped or b"\0" in head or not name.endswith(".csv")):
@@ -125,7 +126,7 @@ def _csv_rows(files: list[ExampleFile], rows: int) -> tuple[dict[str, pa.Array],
     read, is_whole = _first_rows(files, rows)
     names = list(read[0].columns) if read else []
     if names and all(value_types.is_number(name) for name in names):
-        raise InputError(f"{files[0].path}: its first line must name the columns; it holds {', '.join(names[:5])}.")
+        raise header_error(files[0].path, names)
     for batch in read:
         _require_same_columns(batch, names, files[0].path)
     merged = {name: [value for batch in read for value in batch.columns[name]] for name in names}

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import tensorflow as tf
 
 from ..readers.range_reader import read_range
 from ..readers.reader_errors import ReaderErrors
+from .arrow_rows import parsed_rows
 from .delimited import (
     FIELD_DELIM,
     VALUE_DELIM,
@@ -42,7 +42,6 @@ _MAX_BYTES = 1 << 30
 _MAX_REFUSED = 4  # consecutive blocks, after which Arrow is not tried again; a failure takes 0.1 s with pyarrow 10
 # TensorFlow 2.15 rejects longer strings for floats, TensorFlow 2.21 accepts them.
 _LONGEST_FLOAT = None if tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 21) else 31
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # Arrow strips one at the start of a block
 _QUOTE, _LINE_END, _ZERO = b'"\n0'
 
 
@@ -94,16 +93,11 @@ class BlockDecoder:
         self._has_integers, self._has_floats = (
             any(value.dtype.kind == kind for value in self._defaults) for kind in "if"
         )
-        self._names = [str(place) for place in range(len(fields))]
         # Dictionary encoding: each distinct string is created once, and repeated by tf.gather.
         text = pa.dictionary(pa.int32(), pa.binary())
         types = [text if value.dtype == object else pa.from_numpy_dtype(value.dtype) for value in self._defaults]
-        self._convert = pyarrow.csv.ConvertOptions(
-            column_types=dict(zip(self._names, types, strict=True)), null_values=[""], strings_can_be_null=False
-        )
+        self._types = dict(enumerate(types))
         self._refused = 0  # consecutive blocks that Arrow could not decode
-        # With newlines_in_values, a line break in quotes changes the number of rows, which `columns` detects.
-        self._parse = pyarrow.csv.ParseOptions(delimiter=delim, newlines_in_values=True)
 
     def read(
         self, reader: TextReader, start: int, end: int, is_stopped: Callable[[], bool] = lambda: False
@@ -142,12 +136,11 @@ class BlockDecoder:
             text += b"\n"
         if count == 0 or not self._is_plain(text):
             return None
-        read = pyarrow.csv.ReadOptions(column_names=self._names, use_threads=False, block_size=len(text) + 1)
         try:
-            table = pyarrow.csv.read_csv(pa.BufferReader(text), read, self._parse, self._convert)
+            table = parsed_rows(text, len(self._types), self._types, self._delim)
         except pa.ArrowException:
             return None
-        if table.num_rows != count:
+        if table.num_rows != count:  # there is a line break in quotes
             return None
         if any(
             not len(value) and _has_gap(column) for column, value in zip(table.columns, self._defaults, strict=True)
@@ -185,7 +178,7 @@ class BlockDecoder:
 
     def _is_plain(self, text: bytes) -> bool:
         """Returns whether Arrow, unless it fails, parses the same fields, integers and long floats as decode_csv."""
-        if b"\r" in text or text.startswith(_BYTE_ORDER_MARK) or len(text) > _MAX_BYTES:
+        if b"\r" in text or len(text) > _MAX_BYTES:
             return False
         data = np.frombuffer(text, np.uint8)
         exes = [mark for mark in b"xX" if mark in text]

@@ -1,8 +1,6 @@
 r"""Detects the dialect of a CSV file from its content: encoding, separator, and lines before the header row.
 
-    form = detect_format("kunden.csv")       # CsvFormat(encoding="cp1252", separator=";", first=1, …)
-    with rows_in("kunden.csv", form, "read") as rows:
-        header = next(rows)
+    detect_format("kunden.csv")       # CsvFormat(encoding="cp1252", separator=";", first=1, …)
 
 The file name extension is not used for the detection.
 """
@@ -13,24 +11,21 @@ import codecs
 import contextlib
 import csv
 import dataclasses
-import gzip
 import io
 import itertools
 import re
 import string
 import time
-from collections.abc import Iterator
-from typing import IO
 
 import numpy as np
 from absl import logging
 
 from ...errors import InputError
 from ...runtime.files import file_io
-from ..gzipped_files import GZIP_ERRORS, is_gzipped
+from ..gzipped_files import is_gzipped, opened, position
 from .rows import byte_positions
+from .separators import SEPARATORS
 
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _HEAD_BYTES, _BLOCK_BYTES = 1 << 16, 1 << 20
 _ROWS = 200  # rows from which the separator is detected
 _MIN_SHARE = 0.9  # minimum share of these rows that have as many values as the header
@@ -85,17 +80,16 @@ def detect_format(path: str) -> CsvFormat | None:
     Raises:
       InputError: If the encoding cannot be detected, or the file is gzipped and damaged.
     """
-    gzipped = is_gzipped(path)
-    with _opened(path, gzipped) as file:
+    with opened(path) as file:
         head = file.read(_HEAD_BYTES)
         encoding = next((name for mark, name in _BYTE_ORDER_MARKS.items() if head.startswith(mark)), "")
         if (encoding != "utf-16" and b"\0" in head) or head.lstrip()[:1] in (b"{", b"[", b"<"):
             return None
         content = _Content(is_text := encoding != "utf-16")
-        last_log, size = time.monotonic(), max(file_io.size_of(path), 1)
+        progress = Progress(path, "read")
         for block in itertools.chain([head], iter(lambda: file.read(_BLOCK_BYTES), b"")):
             content.scan(block)
-            last_log = _log_progress(last_log, path, "read", file, size)
+            progress.log(position(file))
     encoding = encoding or content.encoding(path)
     text = head.decode(encoding, "replace")
     separator, first = _separator(text, len(head) == _HEAD_BYTES)
@@ -108,7 +102,7 @@ def detect_format(path: str) -> CsvFormat | None:
         is_text and content.has_old_line_ends,
         '"' in "".join(itertools.islice(io.StringIO(text), first, first + 1)),
         not is_text or content.may_be_changed,
-        gzipped,
+        is_gzipped(path),
         path.endswith(".csv"),
     )
 
@@ -190,8 +184,8 @@ def _separator(text: str, is_cut: bool) -> tuple[str, int]:
     """
     first = len(text) - len(text.lstrip("\r\n"))
     first = len(text[:first].splitlines())
-    if stated := re.match(r"[\r\n]*sep=([^\w\"\r\n])\r?\n", text):
-        return stated[1], first + 1
+    if stated := re.match(r"[\r\n]*sep=([^\w\"\r\n])[\r\n]+", text):
+        return stated[1], len(stated[0].splitlines())
     found: dict[str, tuple[int, int]] = {}
     for sign in SEPARATORS:
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=sign)
@@ -205,50 +199,21 @@ def _separator(text: str, is_cut: bool) -> tuple[str, int]:
     return max(found, key=lambda sign: found[sign], default=""), first
 
 
-@contextlib.contextmanager
-def _opened(path: str, gzipped: bool) -> Iterator[IO[bytes]]:
-    with file_io.file_system(path).open(path, mode="rb") if file_io.is_remote(path) else open(path, "rb") as raw:
-        try:
-            yield gzip.GzipFile(fileobj=raw) if gzipped else raw  # type: ignore[misc]
-        except GZIP_ERRORS as error:
-            raise InputError(f"{path} is a truncated or damaged gzip file: {error}") from error
-
-
-@contextlib.contextmanager
-def rows_in(path: str, form: CsvFormat, verb: str) -> Iterator[Iterator[list[str]]]:
-    """Opens a CSV file and gives an iterator over its header and rows, skipping empty rows.
+class Progress:
+    """Logs how much of a file has been read, such as "kunden.csv: 40 % copied", every 10 seconds.
 
     Args:
       path: The file.
-      form: The file's dialect.
-      verb: Past participle for the progress message, which is logged every 10 seconds: "kunden.csv: 40 % copied".
-
-    Raises:
-      InputError: If the file is not valid CSV, with the line number, or is gzipped and damaged.
+      verb: Past participle for the message.
     """
-    size = max(file_io.size_of(path), 1)
 
-    def read(text: io.TextIOWrapper, binary: IO[bytes]) -> Iterator[list[str]]:
-        last_log = time.monotonic()
-        reader = csv.reader(itertools.islice(text, form.first, None), delimiter=form.separator, strict=True)
-        try:
-            for number, row in enumerate(reader):
-                if row:
-                    yield row
-                if number % 10_000 == 0:
-                    last_log = _log_progress(last_log, path, verb, binary, size)
-        except (csv.Error, UnicodeDecodeError) as error:
-            line = reader.line_num + form.first
-            raise InputError(f"{path}, line {line}: not valid CSV: {error}.") from error
+    def __init__(self, path: str, verb: str) -> None:
+        self._path, self._verb = path, verb
+        self._size = max(file_io.size_of(path), 1)
+        self._last_log = time.monotonic()
 
-    with _opened(path, form.gzipped) as binary:
-        yield read(io.TextIOWrapper(binary, encoding=form.encoding, newline=""), binary)
-
-
-def _log_progress(last_log: float, path: str, verb: str, file: IO[bytes], size: int) -> float:
-    """Logs the progress if `_LOG_SECONDS` have passed since `last_log`; returns the time of the last message."""
-    if (now := time.monotonic()) - last_log < _LOG_SECONDS:
-        return last_log
-    place = getattr(file, "fileobj", file).tell()
-    logging.info("%s: %d %% %s", path, 100 * place // size, verb)
-    return now
+    def log(self, place: int) -> None:
+        """Logs a message if it is time, for a position in the file in bytes."""
+        if (now := time.monotonic()) - self._last_log >= _LOG_SECONDS:
+            logging.info("%s: %d %% %s", self._path, 100 * place // self._size, self._verb)
+            self._last_log = now

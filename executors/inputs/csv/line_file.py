@@ -17,26 +17,22 @@ Usage:
 
 from __future__ import annotations
 
-import gzip
+import codecs
+import io
 import os
 import shutil
 import tempfile
 import weakref
-import zlib
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, AnyStr
+from typing import AnyStr
 
 import numpy as np
 
 from ...errors import InputError, did_you_mean
 from ...runtime.files import file_io
+from ..gzipped_files import opened
 from ..readers.record_files import check_text
 
-if TYPE_CHECKING:
-    from ..gzipped_files import BinaryFile
-
-_GZIP_MAGIC = b"\x1f\x8b\x08"
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINE_END, _CARRIAGE_RETURN = b"\n", b"\r"
 _BLOCK_BYTES = 4 << 20
 _STRIDE = 16  # rows per index entry; a range read includes up to 15 extra rows at either end
@@ -136,7 +132,8 @@ class LineFile:
 
 def _places(descriptor: int, size: int) -> tuple[np.ndarray, int]:
     """Returns the byte offset of every `_STRIDE`th row, and the number of rows."""
-    begin = len(_BYTE_ORDER_MARK) if os.pread(descriptor, len(_BYTE_ORDER_MARK), 0) == _BYTE_ORDER_MARK else 0
+    mark = codecs.BOM_UTF8
+    begin = len(mark) if os.pread(descriptor, len(mark), 0) == mark else 0
     kept: list[np.ndarray] = []
     count, position, before = 0, begin, _LINE_END
     for block in _blocks(descriptor, begin, size):
@@ -170,38 +167,18 @@ def _blocks(descriptor: int, start: int, stop: int) -> Iterator[bytes]:
 
 def _opened(path: str) -> int:
     """Returns a file descriptor of the uncompressed text on the local disk."""
-    try:
-        with _on_disk(path) as file:
-            if os.pread(file.fileno(), len(_GZIP_MAGIC), 0) != _GZIP_MAGIC:
-                return os.dup(file.fileno())
-            with _copy(gzip.GzipFile(fileobj=file)) as unpacked:
-                return os.dup(unpacked.fileno())
-    except FileNotFoundError as error:
-        raise InputError(_missing_file_message(path)) from error
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
-
-
-def _on_disk(path: str) -> IO[bytes]:
-    """Opens a local file, or a temporary copy of a remote one."""
-    if not file_io.is_remote(path):
-        return open(path, "rb")
     if not file_io.exists(path):
-        raise FileNotFoundError(path)
-    with file_io.file_system(path).open(path, mode="rb") as file:
-        return _copy(file)
-
-
-def _copy(file: BinaryFile) -> IO[bytes]:
-    """Copies a file to a temporary file that is deleted when it is closed."""
-    copy = tempfile.TemporaryFile()  # noqa: SIM115  (the caller closes it)
+        raise InputError(_missing_file_message(path))
     try:
-        shutil.copyfileobj(file, copy, _BLOCK_BYTES)
-        copy.seek(0)
-    except BaseException:
-        copy.close()
-        raise
-    return copy
+        with opened(path) as file:
+            if isinstance(file, io.BufferedReader) and not file_io.is_remote(path):
+                return os.dup(file.fileno())
+            with tempfile.TemporaryFile() as copy:
+                shutil.copyfileobj(file, copy, _BLOCK_BYTES)
+                copy.flush()
+                return os.dup(copy.fileno())
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
 
 
 def _missing_file_message(path: str) -> str:

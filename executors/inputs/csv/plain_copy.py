@@ -23,11 +23,13 @@ from collections.abc import Iterator, Sequence
 from ...errors import InputError
 from ...runtime.files import file_io
 from ..message_text import join_names
-from .file_format import SEPARATORS, WITH_COMMAS, WITH_POINTS, CsvFormat, detect_format, rows_in
-from .rows import count_problem
+from .file_format import WITH_COMMAS, WITH_POINTS, CsvFormat, Progress, detect_format
+from .row_reader import CsvRows, csv_rows, header_error
+from .separators import SEPARATORS
 
 _ENDINGS = (".csv.gz", ".tsv", ".tsv.gz", ".tab")
 _MANIFEST = ".sources.json"
+_ROWS_PER_CHECK = 1000  # of the progress, and of the columns that need no more values
 
 _SHORT_COUNT = re.compile(r"\d{1,18}")
 _LINE_BREAKS = re.compile(r"\s*[\r\n]+\s*")
@@ -222,34 +224,45 @@ def _find_changes(path: str, form: CsvFormat) -> _Changes | None:
     Returns None if the file is empty, or is plain and needs no conversion, or is plain but not valid CSV.
     """
     try:
-        with rows_in(path, form, "read") as rows:
-            header = next(rows, [])
+        with _rows_in(path, form) as rows:
+            header = rows.names
             if not header:
                 return None
             is_named = all(name.strip() for name in header)
             if form.is_plain and is_named and not (form.has_quoted_names or form.may_be_changed):
                 return None
-            columns, lines = _scan_columns(path, rows, len(header))
+            columns, lines = _scan_columns(rows)
     except InputError:
         if form.is_plain:  # the reader of the file will report or skip the bad rows
             return None
         raise
     if all(WITH_POINTS.fullmatch(name) or WITH_COMMAS.fullmatch(name) for name in header):
-        raise InputError(f"{path}: its first line must contain the column names; it is {join_names(header)}.")
+        raise header_error(path, header)
     return _make_changes(form, header, columns, lines)
 
 
-def _scan_columns(path: str, rows: Iterator[list[str]], width: int) -> tuple[list[_Column], int]:
+def _rows_in(path: str, form: CsvFormat) -> contextlib.AbstractContextManager[CsvRows]:
+    return csv_rows(path, form.separator, form.encoding, skipped=form.first, newline="")
+
+
+def _logged(rows: CsvRows, verb: str) -> Iterator[list[str]]:
+    """Yields the rows, and logs the progress."""
+    progress = Progress(rows.path, verb)
+    for row in rows:
+        if rows.number % _ROWS_PER_CHECK == 0:
+            progress.log(rows.position)
+        yield row
+
+
+def _scan_columns(rows: CsvRows) -> tuple[list[_Column], int]:
     """Reads all rows; returns the statistics of each column, and the number of values with line breaks."""
-    columns = [_Column() for _ in range(width)]
+    columns = [_Column() for _ in rows.names]
     open_to = list(enumerate(columns))
     lines = 0
-    for number, row in enumerate(rows, 1):
-        if len(row) != width:
-            raise InputError(f"{path}, row {number}: {count_problem(len(row), width)}. Correct the row, or remove it.")
+    for row in _logged(rows, "read"):
         for place, column in open_to:
             column.see(row[place])
-        if number % 1000 == 1:
+        if rows.number % _ROWS_PER_CHECK == 1:
             open_to = [(place, column) for place, column in open_to if not column.is_settled]
         lines += sum("\n" in cell or "\r" in cell for cell in row)
     return columns, lines
@@ -280,11 +293,10 @@ def _write(path: str, form: CsvFormat, changes: _Changes, copy: str) -> None:
     kept = [place for place, name in enumerate(changes.names) if name]
     points = [kept.index(place) for place in changes.points]
     commas = [kept.index(place) for place in changes.commas]
-    with rows_in(path, form, "copied") as rows, open(copy, "w", encoding="utf-8", newline="") as file:
+    with _rows_in(path, form) as rows, open(copy, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        next(rows)
         writer.writerow([changes.names[place] for place in kept])
-        for row in rows:
+        for row in _logged(rows, "copied"):
             cells = [row[place] for place in kept]
             for place in points:
                 cells[place] = cells[place].replace(".", "").replace(",", ".")

@@ -15,21 +15,19 @@ Usage:
 from __future__ import annotations
 
 import collections
-import csv
-import gzip
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 
 from ...errors import InputError, did_you_mean
-from ...runtime.files import file_io
 from ..bad_records import policy
-from ..gzipped_files import GZIP_ERRORS, is_gzipped
+from ..gzipped_files import opened
 from ..message_text import closest_names, short_repr
 from ..readers.reader_params import CSV
-from .rows import BYTE_ORDER_MARK, RowError, count_problem, whole_rows
+from .arrow_rows import parsed_rows
+from .row_reader import csv_rows
+from .rows import RowError, count_problem, whole_rows
 from .separators import other_separator
 
 _VALUES_AT_ONCE = 1 << 18  # limits memory: a short Python string takes ten times its size in the file
@@ -46,16 +44,8 @@ def column_names(path: str, sep: str) -> list[str]:
     Raises:
       InputError: If the header row cannot be parsed, has no names, or has more than 2^20.
     """
-    with file_io.file_system(path).open(path, mode="rb") as file:
-        binary = gzip.GzipFile(fileobj=file) if is_gzipped(path) else file
-        text = (line.decode("utf-8").removeprefix("\ufeff") for line in binary)
-        try:
-            names = next(csv.reader(text, delimiter=sep), [])
-        except (csv.Error, UnicodeDecodeError, *GZIP_ERRORS) as error:
-            what = error.reason if isinstance(error, UnicodeDecodeError) else error
-            raise InputError(f"{path}: its first line cannot be read as CSV: {what}") from error
-    if not any(names):
-        raise InputError(f"{path}: its first line must contain the column names; it is {short_repr(names)}.")
+    with csv_rows(path, sep, is_strict=False) as rows:
+        names = rows.required_names()
     if len(names) > _MAX_COLUMNS:
         raise InputError(f"{path}: its first line has {len(names):,} columns; the limit is {_MAX_COLUMNS:,}.")
     return names
@@ -76,15 +66,13 @@ def csv_blocks(paths: Sequence[str], columns: Sequence[str], sep: str) -> Iterat
     for path in paths:
         names = column_names(path, sep)
         check_columns(path, columns, names)
-        places = dict(zip(names, map(str, range(len(names))), strict=True))
-        with file_io.file_system(path).open(path, mode="rb") as raw:
-            file = gzip.GzipFile(fileobj=raw) if is_gzipped(path) else raw
+        with opened(path) as file:
             try:
                 for text in whole_rows(file, sep.encode(), len(names), _WrongRowHandler(path, len(names))):
-                    yield from _blocks(text, [places[name] for name in columns], len(names), sep)
+                    yield from _blocks(text, [names.index(name) for name in columns], len(names), sep)
             except RowError as error:
                 raise InputError(f"{path}: row {error.number} (counting the header): {error}.") from error
-            except (pa.ArrowInvalid, *GZIP_ERRORS) as error:
+            except pa.ArrowInvalid as error:
                 raise InputError(f"{path}: not CSV with a header, or damaged: {error}") from error
 
 
@@ -146,22 +134,12 @@ class _WrongRowHandler:
         self._bad.skip(self._path, place, f"{problem}: {short_repr(row)}")
 
 
-def _blocks(text: bytes, places: Sequence[str], columns: int, sep: str) -> Iterator[np.ndarray]:
-    """Yields the values of complete rows as [rows, columns]; columns are named "0", "1", … by position."""
-    wanted = list(dict.fromkeys(places))
-    names = list(map(str, range(columns)))
-    if text.startswith(BYTE_ORDER_MARK):  # part of the first value; Arrow strips one mark at the start of its input
-        text = BYTE_ORDER_MARK + text
-    table = pyarrow.csv.read_csv(
-        pa.BufferReader(text),
-        pyarrow.csv.ReadOptions(column_names=names, block_size=len(text) + 1, use_threads=False),
-        pyarrow.csv.ParseOptions(delimiter=sep, newlines_in_values=True),
-        pyarrow.csv.ConvertOptions(
-            include_columns=wanted, column_types=dict.fromkeys(wanted, pa.binary()), strings_can_be_null=False
-        ),
-    )
-    rows = max(1, _VALUES_AT_ONCE // len(wanted))
+def _blocks(text: bytes, places: Sequence[int], columns: int, sep: str) -> Iterator[np.ndarray]:
+    """Yields the values of complete rows in the columns at the given places, as [rows, places]."""
+    types = dict.fromkeys(places, pa.binary())
+    table = parsed_rows(text, columns, types, sep)
+    rows = max(1, _VALUES_AT_ONCE // len(types))
     for start in range(0, table.num_rows, rows):
         some = table.slice(start, rows).combine_chunks()
-        by_name = {name: some.column(name).to_numpy() for name in wanted}
-        yield np.stack([by_name[place] for place in places], axis=1)
+        values = {place: column.to_numpy() for place, column in zip(types, some.columns, strict=True)}
+        yield np.stack([values[place] for place in places], axis=1)

@@ -31,7 +31,7 @@ from .delimited import (
     check_format,
     parsed_values,
 )
-from .separators import USUAL
+from .separators import SEPARATORS
 
 _ROWS_AT_ONCE = 1024
 _WHOLE = re.compile(rb"\s*[+-]?\d+\s*")
@@ -233,7 +233,7 @@ def _split_exactly(row: bytes, fields: Sequence[Field], delim: str) -> list[byte
     names = f"{len(fields)} columns are expected ({join_names([field.name for field in fields])})"
     if not found:
         raise ValueError(f"it is empty, but {names}")
-    others = [other for other in USUAL if other != delim and _separates(row, other, len(fields))]
+    others = [other for other in SEPARATORS if other != delim and _separates(row, other, len(fields))]
     hint = "".join(f"; with the delimiter {other!r} there would be {len(fields)}" for other in others)
     number = "1 field" if len(found) == 1 else f"{len(found)} fields"
     raise ValueError(f"it has {number} separated by {delim!r}, but {names}{hint}")

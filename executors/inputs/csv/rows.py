@@ -15,6 +15,7 @@ Usage:
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -24,7 +25,6 @@ import numpy as np
 if TYPE_CHECKING:
     from ..gzipped_files import BinaryFile
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLOCK_BYTES = 4 << 20
 MAX_BYTES = 1 << 30  # of a row: Arrow counts the bytes of a block in a 32-bit integer
 _QUOTE, _LINE_END, _CARRIAGE_RETURN = b'"\n\r'
@@ -61,7 +61,7 @@ def whole_rows(file: BinaryFile, sep: bytes, columns: int, wrong: Callable[[int,
     while True:
         # Block sizes grow with an incomplete row, so that scanning a large row takes linear time.
         block = file.read(max(BLOCK_BYTES, len(rest)))
-        text = (rest + block).removeprefix(BYTE_ORDER_MARK) if number == 0 else rest + block
+        text = (rest + block).removeprefix(codecs.BOM_UTF8) if number == 0 else rest + block
         starts, ends, counts = _rows(text, sep, not block)
         rest = text[ends[-1] + 1 :] if len(ends) else text
         if len(rest) > MAX_BYTES:

@@ -396,4 +396,4 @@ def test_raw_data_whose_rows_do_not_fit_the_header(tmp_path: pathlib.Path) -> No
         CheckRequest(str(MODULES / "iris_keras.py"), FnArgs(train_files=[], eval_files=[]), data=str(tmp_path / "data"))
     )
     assert report.first_failure.item == "data"
-    assert "a.csv, line 3: 3 values, but 2 columns" in report.first_failure.text
+    assert "a.csv, row 2 (line 3): it has 3 values, but the header has 2 columns" in report.first_failure.text

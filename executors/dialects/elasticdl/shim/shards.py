@@ -6,7 +6,6 @@ inputs, which are faster.
 
 from __future__ import annotations
 
-import csv
 import importlib
 import itertools
 import os
@@ -16,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import tensorflow as tf
 
-from ....errors import InputError
+from ....inputs.csv.records import check_columns
+from ....inputs.csv.row_reader import csv_rows
 from .data_reader import AbstractDataReader, Metadata, check_required_kwargs
 
 if TYPE_CHECKING:
@@ -60,25 +60,23 @@ class CSVDataReader(AbstractDataReader):
         """Yields all rows of the task's file; the task's range is ignored.
 
         Raises:
-          InputError: When a selected column is missing in the header row.
+          InputError: When a selected column is missing in the header row, or occurs twice, or when a row is not CSV or
+            has another number of values than the header row.
         """
         path = _place(task)[0]
-        with _open(path) as file:
-            rows = csv.reader(file, delimiter=self.sep)
-            header = next(rows, [])
-            chosen = header if self.selected_columns is None else self.selected_columns
-            missing = [name for name in chosen if name not in header]
-            if missing:
-                raise InputError(f"{path}: the header has no {', '.join(missing)}; it has {', '.join(header)}.")
-            places = [header.index(name) for name in chosen]
+        with csv_rows(path, self.sep, is_strict=False) as rows:
+            chosen = rows.names if self.selected_columns is None else self.selected_columns
+            if self.selected_columns is not None:
+                check_columns(path, chosen, rows.names)
+            places = [rows.names.index(name) for name in chosen]
             for row in rows:
                 yield [row[place] for place in places]
 
     def create_shards(self) -> dict[str, tuple[int, int]]:
         """Returns one shard for the whole file."""
         check_required_kwargs(["data_dir"], {"data_dir": self._path} if self._path else {})
-        with _open(str(self._path)) as file:
-            return {str(self._path): (0, sum(1 for _ in csv.reader(file, delimiter=self.sep)) - 1)}
+        with csv_rows(str(self._path), self.sep, is_strict=False) as rows:
+            return {str(self._path): (0, sum(1 for _ in rows))}
 
     @property
     def records_output_types(self) -> tf.DType:

@@ -120,7 +120,7 @@ def test_readable_and_non_tabular_files_are_not_copied(content: bytes, tmp_path:
     [
         ("a,слово\n1,привет\n2,мир\n".encode("cp1251"), "is neither UTF-8 nor Latin-1. Convert it to UTF-8"),
         ("a,t\n1,grün\n2,süß\n".encode() + b"3,gr\xfcn\n", "1 bytes are not UTF-8, but 3 characters are"),
-        ("a;b\n" + "1;2\n" * 30 + "1;2;3\n", "row 31: it has 3 values, but the header has 2 columns"),
+        ("a;b\n" + "1;2\n" * 30 + "1;2;3\n", r"row 31 \(line 32\): it has 3 values, but the header has 2 columns"),
         ("1;2,5\n3;4,5\n", "its first line must contain the column names; it is 1, 2,5"),
         ('a;b\n1;"not closed\n', "line 2: not valid CSV: unexpected end of data"),
         (gzip.compress(GERMAN.encode())[:-9], "is a truncated or damaged gzip file"),

@@ -136,7 +136,7 @@ def csv_rows_have_the_chosen_columns_in_order(folder: pathlib.Path) -> None:
     task = types.SimpleNamespace(shard_name=str(path), start=0, end=2)
     assert list(reader.read_records(task)) == [["3", "x,y"], ["6", "z"]]
     assert reader.metadata.column_names == ["c", "b"]
-    with pytest.raises(InputError, match=r"the header has no d; it has a, b, c"):
+    with pytest.raises(InputError, match=r"there is no column 'd'. It has a, b, c"):
         next(CSVDataReader(sep=",", columns=["d"]).read_records(task))
     with pytest.raises(InputError, match=r"lacks sep \(set: columns\)"):
         CSVDataReader(columns=["a"])
