@@ -253,7 +253,7 @@ def test_a_file_with_another_separator_is_explained(ask: Ask, tmp_path: pathlib.
 
 def test_damaged_files_are_named(ask: Ask, tmp_path: pathlib.Path) -> None:
     cases = {
-        "short.csv": (b"x,n\n1,2\n3\n", r"short.csv, row 2: it has 1 value, but the header has 2 columns"),
+        "short.csv": (b"x,n\n1,2\n3\n", r"short.csv, row 2 \(line 3\): it has 1 value, but the header has 2 columns"),
         "twice.csv": (b"x,x\n1,2\n", r"twice.csv: its first line must contain the column names, each once"),
         "quote.csv": (b'x,n\n1,"2\n', r"quote.csv, line 2: not valid CSV: unexpected end of data"),
         "text.tfrecord": (

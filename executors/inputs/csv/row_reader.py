@@ -87,25 +87,30 @@ class CsvRows:
         keeps_bytes: bool,
     ) -> None:
         self.path = path
-        self.number = self.line = 0
+        self.number = 0
+        self.line = skipped + 1
         self._file = file
         self._skipped = skipped
         self._encoding = lines.encoding.removesuffix("-sig").upper()
         wanted = itertools.islice(lines, skipped, None)
         self._reader = csv.reader(wanted if keeps_bytes else self._decoded(wanted), delimiter=sep, strict=is_strict)
-        self.names = self._next_row() or []
+        with self._csv_errors():
+            self.names = next(self._reader, [])
 
     def __iter__(self) -> Iterator[list[str]]:
-        while (row := self._next_row()) is not None:
-            if not row:
-                continue
-            self.number += 1
-            if len(row) != len(self.names):
-                raise InputError(
-                    f"{self.path}, row {self.number} (line {self.line}): {count_problem(len(row), len(self.names))}. "
-                    "Correct the row, or remove it."
-                )
-            yield row
+        width = len(self.names)
+        self.line = self._next_line()
+        with self._csv_errors():
+            for row in self._reader:
+                if row:
+                    self.number += 1
+                    if len(row) != width:
+                        raise InputError(
+                            f"{self.path}, row {self.number} (line {self.line}): {count_problem(len(row), width)}. "
+                            "Correct the row, or remove it."
+                        )
+                    yield row
+                self.line = self._next_line()
 
     @property
     def position(self) -> int:
@@ -125,17 +130,17 @@ class CsvRows:
             raise header_error(self.path, self.names)
         return self.names
 
-    def _next_row(self) -> list[str] | None:
-        self.line = self._line()
+    @contextlib.contextmanager
+    def _csv_errors(self) -> Iterator[None]:
         try:
-            return next(self._reader, None)
+            yield
         except (csv.Error, UnicodeDecodeError) as error:
             raise InputError(
                 f"{self.path}, line {self.line}: not valid CSV: {error}. Correct the line; a quote may be unclosed."
             ) from error
 
-    def _line(self) -> int:
-        """Returns the number of the line that follows those that the csv module has taken."""
+    def _next_line(self) -> int:
+        """Returns the number of the first line that the csv module has not taken yet."""
         return self._skipped + self._reader.line_num + 1
 
     def _decoded(self, lines: Iterator[str]) -> Iterator[str]:
@@ -143,7 +148,7 @@ class CsvRows:
         for line in lines:
             if not line.isascii() and (found := _UNDECODED.search(line)):
                 raise InputError(
-                    f"{self.path}, line {self._line()}: not valid CSV: the byte 0x{ord(found[0]) - 0xDC00:02x} is not "
+                    f"{self.path}, line {self._next_line()}: not valid CSV: the byte 0x{ord(found[0]) - 0xDC00:02x} is not "
                     f"{self._encoding}. Convert the file to UTF-8."
                 )
             yield line

@@ -13,9 +13,9 @@ Usage:
 
 from __future__ import annotations
 
-import dataclasses
 import struct
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from ...errors import InputError
 from ...runtime.files import file_io
@@ -31,8 +31,7 @@ FRAME_BYTES = _HEADER.size + _FOOTER.size  # that a record takes besides its dat
 _AT_ONCE = 16 << 20  # bytes per read: a corrupt file may claim a length far beyond its size
 
 
-@dataclasses.dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """A record and its position in the file.
 
     Attributes:
