@@ -66,10 +66,11 @@ def csv_blocks(paths: Sequence[str], columns: Sequence[str], sep: str) -> Iterat
     for path in paths:
         names = column_names(path, sep)
         check_columns(path, columns, names)
+        places = {name: place for place, name in enumerate(names)}
         with opened(path) as file:
             try:
                 for text in whole_rows(file, sep.encode(), len(names), _WrongRowHandler(path, len(names))):
-                    yield from _blocks(text, [names.index(name) for name in columns], len(names), sep)
+                    yield from _blocks(text, [places[name] for name in columns], len(names), sep)
             except RowError as error:
                 raise InputError(f"{path}: row {error.number} (counting the header): {error}.") from error
             except pa.ArrowInvalid as error:

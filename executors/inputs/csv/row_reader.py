@@ -147,9 +147,9 @@ class CsvRows:
         """Yields lines; raises an InputError for bytes that are not of the encoding."""
         for line in lines:
             if not line.isascii() and (found := _UNDECODED.search(line)):
+                what = f"the byte 0x{ord(found[0]) - 0xDC00:02x} is not {self._encoding}"
                 raise InputError(
-                    f"{self.path}, line {self._next_line()}: not valid CSV: the byte 0x{ord(found[0]) - 0xDC00:02x} is not "
-                    f"{self._encoding}. Convert the file to UTF-8."
+                    f"{self.path}, line {self._next_line()}: not valid CSV: {what}. Convert the file to UTF-8."
                 )
             yield line
 

@@ -120,6 +120,15 @@ class TestEventFiles:
 
         assert from_event_files(str(tmp_path)) == {"train": {"loss": 2.0}}
 
+    def test_a_damaged_file_is_read_up_to_the_damage(self, tmp_path: pathlib.Path) -> None:
+        log(tmp_path, loss=[3.0, 2.0, 1.0])
+        path = only_file(tmp_path)
+        content = bytearray(path.read_bytes())
+        content[-10] ^= 1  # of the last event
+        path.write_bytes(content)
+
+        assert from_event_files(str(tmp_path)) == {"train": {"loss": 2.0}}
+
     def test_other_files_are_skipped(self, tmp_path: pathlib.Path) -> None:
         (tmp_path / "events.out.tfevents.1.junk").write_bytes(b"no event" * 100)
         (tmp_path / "events.out.tfevents.2.empty").write_bytes(b"")

@@ -365,6 +365,12 @@ def test_csv_columns_are_typed_by_all_rows_and_show_their_missing_values(tmp_pat
     assert facts["text"].examples == 600
 
 
+def test_a_gzipped_csv_file_that_its_name_does_not_announce(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "data.csv").write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    with pytest.raises(InputError, match=r"data\.csv is gzipped, which CsvExampleGen does not support\. Unpack it"):
+        raw_csv.csv_examples([str(tmp_path / "data.csv")])
+
+
 def test_a_text_in_a_csv_column_of_numbers_is_reported_with_its_line(tmp_path: pathlib.Path) -> None:
     rows = [f"{number},{'ab'[number % 2]}{number % 7},{number}" for number in range(600)]
     rows[500], rows[550] = "old,a1,1", "n/a,b1,"
