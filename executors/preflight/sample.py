@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import InputError
+from ..inputs.bad_records import policy
 from ..inputs.gzipped_files import is_gzipped, opened
 from ..inputs.readers.reader_params import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
 from ..inputs.readers.record_files import check_text, kind_of
@@ -138,7 +139,7 @@ def _copy_tf_records(path: str, target: str, limit: int | None) -> _Copied:
     with tf.io.TFRecordWriter(target, "GZIP" if is_gzipped(path) else "") as writer:
         for frame in frames(path):
             if frame.record is None:
-                handle_damage(path, frame, bad=None)
+                handle_damage(path, frame, policy(TF_RECORD))
                 continue
             writer.write(frame.record)
             first += [frame.record] if len(first) < _RECORDS else []

@@ -137,7 +137,7 @@ FAULTS = [
     ),
     # Examples
     Fault("empty TFRecord", "examples", ("every file is empty",), exit_code=2, data=_empty),
-    Fault("TFRecord cut off", "examples", ("part-0", "truncated after 119 records"), exit_code=2, data=_cut_off),
+    Fault("TFRecord cut off", "examples", ("part-0", "record 120: it is truncated"), exit_code=2, data=_cut_off),
     Fault("TFRecord damaged", "examples", ("part-0.gz", "damaged"), exit_code=2, data=_damaged),
     Fault(
         "wrong compression", "examples", ("part-0.tfrecord is gzipped", "Rename the file"), exit_code=2, data=_misnamed,
