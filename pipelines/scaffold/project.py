@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import importlib.metadata
+import io
 import keyword
 import os
 import random
 import re
 import sys
 import tempfile
+from collections.abc import Iterator
+from typing import TypeVar
 
-from ...executors.inputs.example_files import CSV, batches
-from ...executors.runtime.files import file_io
+from ...executors.inputs.example_files import CSV, Batch, batches
 from .planning import Plan
+
+Row = TypeVar("Row")
 
 _SAMPLE_ROWS = 1000
 _SEED = 1
@@ -69,29 +74,30 @@ def make_sample(plan: Plan) -> bytes:
 
 
 def _csv_sample(plan: Plan, chosen: list[int]) -> bytes:
-    """Returns the header row and the chosen lines as they are in the files, with line feeds as line endings."""
-    lines: list[bytes] = []
-    selected, number = set(chosen), 0
-    for file in plan.raw.files:
-        with file_io.file_system(file.path).open(file.path, mode="rb") as opened:
-            header = opened.readline()
-            lines = lines or [header]
-            for line in opened:
-                if line.strip():
-                    if number in selected:
-                        lines.append(line)
-                    number += 1
-    return b"".join(line.rstrip(b"\r\n") + b"\n" for line in lines)
+    """Returns the header row and the chosen rows, with line feeds as line endings."""
+    read = (batch.columns.values() for batch in _batches(plan))
+    rows = (row for columns in read for row in zip(*columns, strict=True))
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([list(plan.raw.columns), *_select(rows, chosen)])
+    return text.getvalue().encode("utf-8", "surrogateescape")
 
 
 def _record_sample(plan: Plan, chosen: list[int]) -> bytes:
     import tensorflow as tf
 
-    selected = set(chosen)
-    records = (record for file in plan.raw.files for batch in batches(file, 4096) for record in batch.records)
+    records = (record for batch in _batches(plan) for record in batch.records)
     with tempfile.NamedTemporaryFile(suffix=".tfrecord") as file:
         with tf.io.TFRecordWriter(file.name) as writer:
-            for number, record in zip(range(chosen[-1] + 1), records, strict=False):
-                if number in selected:
-                    writer.write(record)
+            for record in _select(records, chosen):
+                writer.write(record)
         return file.read()
+
+
+def _batches(plan: Plan) -> Iterator[Batch]:
+    return (batch for file in plan.raw.files for batch in batches(file, 4096))
+
+
+def _select(rows: Iterator[Row], chosen: list[int]) -> Iterator[Row]:
+    """Yields the rows with the chosen numbers, counted from 0."""
+    selected = set(chosen)
+    return (row for number, row in zip(range(chosen[-1] + 1), rows, strict=False) if number in selected)

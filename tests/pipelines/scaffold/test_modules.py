@@ -206,6 +206,13 @@ def test_a_sample_is_the_same_each_time_and_keeps_the_datas_order(
     assert all(any(line == other for other in remaining) for line in lines)
 
 
+def test_a_sample_has_whole_rows_of_values_with_line_breaks(tmp_path: pathlib.Path) -> None:
+    content = "x,note,y\n" + "".join(f'{number % 7},"a,\n{number % 3}",{number % 2}\n' for number in range(40))
+    (tmp_path / "data.csv").write_text(content)
+    raw = read_data(str(tmp_path / "data.csv"))
+    assert make_sample(make_plan(raw, analyze_columns(raw), "y")).decode() == content
+
+
 @pytest.mark.parametrize(
     ("folder", "module"),
     [
