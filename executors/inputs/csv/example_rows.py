@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from ...errors import InputError
 from ...runtime.files import file_io
 from ..message_text import join_names, short_repr
+from .file_format import Progress
 from .rows import count_problem
 from .value_types import FLOAT, INT, TEXT, type_of
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 UNKNOWN = -1
 _MAX_KNOWN = 1 << 16  # cells whose serialized feature is kept, per column
+
+_ROWS_PER_CHECK = 10_000  # rows after which the progress may be logged
 
 
 def column_names(paths: Sequence[str]) -> list[str]:
@@ -59,7 +62,7 @@ def column_types(path: str, names: Sequence[str]) -> list[int]:
     types = [UNKNOWN] * len(names)
     known: list[set[str]] = [{""} for _ in names]
     unsettled = list(enumerate(known))
-    for row in _rows_in(path, len(names)):
+    for row in _rows_in(path, len(names), "read"):
         for place, cells in unsettled:
             cell = row[place]
             if cell not in cells:
@@ -97,7 +100,7 @@ def examples_in(path: str, names: Sequence[str], types: Sequence[int]) -> Iterat
     columns: list[tuple[int, dict[str, bytes], Callable[[str], bytes]]] = [
         (place, {}, serializers[place]) for place in in_order
     ]
-    for row in _rows_in(path, len(names)):
+    for row in _rows_in(path, len(names), "converted"):
         features = []
         for place, known, serialize in columns:
             cell = row[place]
@@ -111,12 +114,16 @@ def examples_in(path: str, names: Sequence[str], types: Sequence[int]) -> Iterat
         yield BytesValue(value=b"".join(features)).SerializeToString()
 
 
-def _rows_in(path: str, width: int) -> Iterator[list[str]]:
+def _rows_in(path: str, width: int, verb: str) -> Iterator[list[str]]:
+    """Yields the rows of a file below its header, and logs the progress with the verb; see `Progress`."""
+    progress = Progress(path, verb)
     with file_io.file_system(path).open(path, mode="rb") as file:
         file.readline()  # the header
         lines = [1]
         try:
-            for row in csv.reader(_records(file, path, lines)):
+            for number, row in enumerate(csv.reader(_records(file, path, lines))):
+                if number % _ROWS_PER_CHECK == 0:
+                    progress.log(file.tell())
                 if len(row) == width:
                     yield row
                 elif row:
