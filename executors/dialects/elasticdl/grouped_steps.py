@@ -7,9 +7,9 @@ line or the last step. Callbacks that inspect the model after each batch would f
 
 Usage, for a compiled model:
 
-    grouped = GroupedSteps(model, max_steps=lambda: 20 - step % 20)
-    with grouped.in_fit():
-        model.fit(dataset, callbacks=[grouped.epochs(), …])
+    grouped = GroupedSteps(model, dataset, max_steps=lambda: 20 - step % 20)
+    with grouped.in_fit() as data:
+        model.fit(data, callbacks=[grouped.epochs(), …])
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 from ...compat.keras import STEPS_PER_EXECUTION, train_counter
+from .passes import Passes, endless_stand_in
 from .shim.tensor_values import Tensors
 
 _TARGET_SECONDS = 0.1  # target maximum duration of a group, which bounds the wait for its end
@@ -36,18 +37,24 @@ class GroupedSteps:
       size: The number of steps of the next group, unless `max_steps` or the epoch limits it; 1 to 64.
     """
 
-    def __init__(self, model: tf.keras.Model, max_steps: Callable[[], int]) -> None:
+    def __init__(self, model: tf.keras.Model, dataset: tf.data.Dataset, max_steps: Callable[[], int]) -> None:
         """Creates the train function; it is traced at its first call.
 
         Args:
           model: A compiled Keras 2 or Keras 3 model.
+          dataset: The batches of an epoch; each epoch reads it anew.
           max_steps: Called before each group; returns the maximum number of steps for it.
         """
         self.size = 1
         self._model = model
+        self._dataset = dataset
+        self._passes = Passes(dataset)
+        self._is_pass_over = True
         self._max_steps = max_steps
-        self._run = _make_train_function(model)
+        self._run = _make_train_function(model, dataset.element_spec)
+        self._is_traced = False
         self._fallback: Any = None
+        self._fallback_iterator: tf.data.Iterator | None = None  # of the current epoch
         self._logs: Mapping[str, tf.Tensor] | None = None
         self._remaining = 0  # steps of the group that have run, but that fit has not requested yet
         self._steps = 0  # steps of the current group
@@ -60,20 +67,19 @@ class GroupedSteps:
         """Implements Keras's train function for one step: runs a group, or returns the logs of the current one.
 
         Args:
-          iterator: The iterator over the epoch's batches.
+          iterator: The iterator over the stand-in of `in_fit`; ignored.
 
         Raises:
-          OutOfRangeError: At the end of the data.
+          OutOfRangeError: At the end of an epoch's data.
         """
         begin = time.perf_counter()
         if self._returned is not None:
             self._seconds += begin - self._returned
         if not self._remaining:
             self._resize()
-            if self._fallback is not None or not self._can_be_traced(iterator):
-                logs: Mapping[str, tf.Tensor] = self._fallback(iterator)
-                return logs
-            self._run_group(iterator)
+            if self._fallback is not None or not self._can_be_traced():
+                return self._run_fallback()
+            self._run_group()
         self._remaining -= 1
         self._requested += 1
         self._returned = time.perf_counter()
@@ -81,16 +87,17 @@ class GroupedSteps:
         return self._logs
 
     @contextlib.contextmanager
-    def in_fit(self) -> Iterator[None]:
-        """Replaces the model's train function for the duration of a block that calls `fit`."""
+    def in_fit(self) -> Iterator[tf.data.Dataset]:
+        """Replaces the model's train function for the duration of a block that calls `fit` with the yielded dataset."""
         attributes = vars(self._model)  # bypasses Keras, which would track a variable as a weight
         steps_per_execution = attributes.get(STEPS_PER_EXECUTION)  # a variable that Keras 2 reads at each step
         one = _ConstantOne(1)
         self._model.train_function = self
         if hasattr(steps_per_execution, "assign"):
             attributes[STEPS_PER_EXECUTION] = one
+        iter(self._dataset)  # a shuffled dataset's next order: Keras 2 skips one, and so did resumed jobs
         try:
-            yield
+            yield endless_stand_in()
         finally:
             self._model.train_function = None
             if attributes.get(STEPS_PER_EXECUTION) is one:
@@ -105,6 +112,7 @@ class GroupedSteps:
 
             def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
                 grouped._resize()
+                grouped._begin_pass()
                 grouped._requested = grouped._remaining = 0
                 grouped._returned = None
 
@@ -122,27 +130,46 @@ class GroupedSteps:
             self.size = min(2 * self.size, _MAX_STEPS)
         self._steps, self._seconds = 0, 0.0
 
-    def _can_be_traced(self, iterator: tf.data.Iterator) -> bool:
+    def _begin_pass(self) -> None:
+        """Moves to the start of a pass. Keras does not request the end of the data after the first epoch."""
+        self._fallback_iterator = None
+        if not self._is_pass_over and self._passes.iterator.get_next().has_value():
+            self._passes.restart()  # this pass has more batches than the first epoch
+        self._is_pass_over = False
+
+    def _can_be_traced(self) -> bool:
         """Returns whether the train function can be traced.
 
         If not, Keras's own train function is used instead, which raises the original error or works.
         """
+        if self._is_traced:
+            return True
         try:
-            self._run.get_concrete_function(iterator, tf.constant(1))
+            self._run.get_concrete_function(self._passes.iterator, tf.constant(1))
         except Exception:
             self._model.train_function = None
             self._fallback = self._model.make_train_function() or self._model.train_function
             return False
+        self._is_traced = True
         return True
 
-    def _run_group(self, iterator: tf.data.Iterator) -> None:
+    def _run_fallback(self) -> Mapping[str, tf.Tensor]:
+        if self._fallback_iterator is None:
+            self._fallback_iterator = iter(self._dataset)
+        logs: Mapping[str, tf.Tensor] = self._fallback(self._fallback_iterator)
+        return logs
+
+    def _run_group(self) -> None:
         limit = min(self.size, self._max_steps())
         if self._steps_per_epoch is not None:
             limit = min(limit, self._steps_per_epoch - self._requested)
-        count, self._logs = self._run(iterator, tf.constant(max(1, limit)))
-        self._remaining = self._steps = int(count)
+        limit = max(1, limit)
+        if not self._is_pass_over:
+            count, self._logs = self._run(self._passes.iterator, tf.constant(limit))
+            self._remaining = self._steps = int(count)
+            self._is_pass_over = self._remaining < limit
         if not self._remaining:
-            iterator.get_next()  # raises OutOfRangeError
+            raise tf.errors.OutOfRangeError(None, None, "End of sequence")
 
 
 class _ConstantOne(int):
@@ -157,10 +184,10 @@ class _ConstantOne(int):
         """No-op; Keras 2 assigns the original value, or another one for an epoch without a step."""
 
 
-def _make_train_function(model: tf.keras.Model) -> tf.types.experimental.PolymorphicFunction:
+def _make_train_function(model: tf.keras.Model, batch_spec: tf.TypeSpec) -> tf.types.experimental.PolymorphicFunction:
     """Returns a `tf.function` (iterator, maximum number of batches) that trains on that many batches, or all left.
 
-    It returns the number of trained batches, and the logs of the last one.
+    The iterator is that of `Passes`. The function returns the number of trained batches, and the logs of the last one.
     """
     counter = train_counter(model)
 
@@ -179,7 +206,7 @@ def _make_train_function(model: tf.keras.Model) -> tf.types.experimental.Polymor
     step = tf.function(plain(train), reduce_retracing=True, jit_compile=jit_compile)
 
     def run(iterator: tf.data.Iterator, limit: tf.Tensor) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
-        logs = step.get_concrete_function(iterator.element_spec).structured_outputs
+        logs = step.get_concrete_function(batch_spec).structured_outputs
         blank = tf.nest.map_structure(lambda log: tf.zeros([size or 0 for size in log.shape], log.dtype), logs)
 
         def is_due(count: tf.Tensor, batch: tf.experimental.Optional, logs: Mapping[str, tf.Tensor]) -> tf.Tensor:
@@ -191,9 +218,9 @@ def _make_train_function(model: tf.keras.Model) -> tf.types.experimental.Polymor
         ) -> tuple[tf.Tensor, tf.experimental.Optional, Mapping[str, tf.Tensor]]:
             logs = step(batch.get_value())
             count += 1
-            return count, tf.cond(count < limit, iterator.get_next_as_optional, lambda: batch), logs
+            return count, tf.cond(count < limit, iterator.get_next, lambda: batch), logs
 
-        begin = (tf.constant(0), iterator.get_next_as_optional(), blank)
+        begin = (tf.constant(0), iterator.get_next(), blank)
         count, _, logs = tf.while_loop(is_due, body, begin)
         return count, logs
 

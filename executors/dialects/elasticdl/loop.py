@@ -213,7 +213,12 @@ class EvaluationState(TypedDict):
 
 
 class Evaluation:
-    """Evaluates the job on the validation data, saves the best weights and writes TensorBoard summaries.
+    """Evaluates the job, saves the best weights and writes TensorBoard summaries.
+
+    Args:
+      job: The job.
+      folder: See the attribute.
+      evaluate: Evaluates the current weights and returns the metrics by name; None without validation data.
 
     Attributes:
       results: The metrics of the last evaluation by name.
@@ -221,17 +226,10 @@ class Evaluation:
       best: The path of the checkpoint with the lowest loss, or None.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        dataset: tf.data.Dataset | None,
-        folder: str,
-        evaluate: Callable[[tf.data.Dataset], Mapping[str, float]],
-    ) -> None:
+    def __init__(self, job: Job, folder: str, evaluate: Callable[[], Mapping[str, float]] | None) -> None:
         self.results: dict[str, float] = {}
         self.best: str | None = None
         self._job = job
-        self._dataset = dataset
         self._evaluate = evaluate
         self._lowest = math.inf
         self._done: tuple[int, tuple[str, ...]] = -1, ()
@@ -249,13 +247,13 @@ class Evaluation:
 
     def run(self, step: int) -> None:
         """Evaluates the current weights, unless the same weights were evaluated at this step."""
-        if self._dataset is None:
+        if self._evaluate is None:
             return
         weights = of_weights(self._job.inner.weights)
         if (step, weights) == self._done:  # a callback may have changed the weights since
             return
         self._done = step, weights
-        values = self._evaluate(self._dataset)
+        values = self._evaluate()
         self.results = {name: float(value) for name, value in values.items()}
         self.log("eval", step, self.results)
         if self.results["loss"] < self._lowest:
@@ -296,24 +294,35 @@ def fit(
     epoch, records = int(checkpoints.epoch.numpy()), int(checkpoints.records.numpy())
     if 0 < options.max_step <= int(job.step.numpy()):
         return
-    steps_until_due = (lambda: 1) if find_batch_callback(callbacks) else schedule.steps_until_due
+    max_steps = (lambda: 1) if find_batch_callback(callbacks) else schedule.steps_until_due
     callbacks = [schedule, *callbacks]
-    with contextlib.ExitStack() as stack:
-        if job.distribute_strategy.num_replicas_in_sync == 1:
-            grouped = GroupedSteps(job, steps_until_due)
-            callbacks = [grouped.epochs(), *callbacks]
-            stack.enter_context(grouped.in_fit())
-            stack.enter_context(
-                deferred_sigterm()
-            )  # several workers do not save on preemption; they resume from a checkpoint
-        epochs = options.num_epochs if options.num_epochs > 0 else ENDLESS
+    epochs = options.num_epochs if options.num_epochs > 0 else ENDLESS
+    is_alone = job.distribute_strategy.num_replicas_in_sync == 1
+    # Several workers do not save on preemption; they resume from a checkpoint.
+    with deferred_sigterm() if is_alone else contextlib.nullcontext():
         if records:
             # No records are left if the checkpoint was saved at the epoch's last step.
             if next(iter(training(epoch, records).take(1)), None) is not None:
-                rest = training(epoch, records)
-                rest = share(rest, job.distribute_strategy.num_replicas_in_sync, options.minibatch_size)
-                job.fit(rest, initial_epoch=epoch, epochs=epoch + 1, callbacks=callbacks, verbose=0)
+                _fit_epochs(job, training(epoch, records), range(epoch, epoch + 1), options, callbacks, max_steps)
             epoch += 1
         if epoch < epochs and not (0 < options.max_step <= int(job.step.numpy())):
-            data = share(training(epoch, 0), job.distribute_strategy.num_replicas_in_sync, options.minibatch_size)
-            job.fit(data, initial_epoch=epoch, epochs=epochs, callbacks=callbacks, verbose=0)
+            _fit_epochs(job, training(epoch, 0), range(epoch, epochs), options, callbacks, max_steps)
+
+
+def _fit_epochs(
+    job: Job,
+    dataset: tf.data.Dataset,
+    epochs: range,
+    options: ElasticDLOptions,
+    callbacks: list[tf.keras.callbacks.Callback],
+    max_steps: Callable[[], int],
+) -> None:
+    replicas = job.distribute_strategy.num_replicas_in_sync
+    if replicas > 1:
+        data = share(dataset, replicas, options.minibatch_size)
+        job.fit(data, initial_epoch=epochs.start, epochs=epochs.stop, callbacks=callbacks, verbose=0)
+        return
+    grouped = GroupedSteps(job, dataset, max_steps)
+    with grouped.in_fit() as data:
+        callbacks = [grouped.epochs(), *callbacks]
+        job.fit(data, initial_epoch=epochs.start, epochs=epochs.stop, callbacks=callbacks, verbose=0)

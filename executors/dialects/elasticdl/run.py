@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -38,6 +38,7 @@ from .options import ElasticDLOptions
 from .parameter_servers import WorkerPool, make_server_strategy, releasing_workers, serve
 from .parts import EVALUATION, PREDICTION, TRAINING, Parts
 from .predictions import Predictions
+from .repeated_evaluation import RepeatedEvaluation
 from .shared_batches import share
 from .shim.tensor_values import Tensors
 
@@ -122,8 +123,11 @@ def _train(
     folder = (
         fn_args.model_run_dir if fn_args.is_chief else os.path.join(os.path.dirname(fn_args.serving_model_dir), "run")
     )
-    evaluate_on = partial(pool.evaluate, job) if pool else partial(_evaluate, job, options)
-    evaluation = Evaluation(job, validation and _batches(parts, validation, EVALUATION, size), folder, evaluate_on)
+    evaluate_job = None
+    if validation:
+        batches = _batches(parts, validation, EVALUATION, size)
+        evaluate_job = partial(pool.evaluate, job, batches) if pool else _evaluator(job, options, batches)
+    evaluation = Evaluation(job, folder, evaluate_job)
     if is_trained:
         evaluation.resume(mark["evaluation"])
     else:
@@ -177,11 +181,19 @@ def _local_model(parts: Parts, records: Records) -> tf.keras.Model:
     return model
 
 
-def _evaluate(job: Job, options: ElasticDLOptions, dataset: tf.data.Dataset) -> dict[str, float]:
-    job.synchronize()
-    parts = share(dataset, job.distribute_strategy.num_replicas_in_sync, options.minibatch_size)
-    values: dict[str, float] = job.evaluate(parts, verbose=0, return_dict=True)
-    return values
+def _evaluator(job: Job, options: ElasticDLOptions, dataset: tf.data.Dataset) -> Callable[[], dict[str, float]]:
+    """Returns a function that evaluates the current weights, in a single process or on all replicas together."""
+    replicas = job.distribute_strategy.num_replicas_in_sync
+    if replicas == 1:
+        return RepeatedEvaluation(job, dataset)
+    parts = share(dataset, replicas, options.minibatch_size)
+
+    def evaluate() -> dict[str, float]:
+        job.synchronize()
+        values: dict[str, float] = job.evaluate(parts, verbose=0, return_dict=True)
+        return values
+
+    return evaluate
 
 
 def _workers(fn_args: FnArgs, servers: ClusterTask | None) -> tf.distribute.Strategy:

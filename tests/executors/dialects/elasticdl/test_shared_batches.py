@@ -18,7 +18,7 @@ PROGRAM = """
 
     from generic_trainer.executors.dialects.elasticdl.options import ElasticDLOptions
     from generic_trainer.executors.dialects.elasticdl.parts import Parts
-    from generic_trainer.executors.dialects.elasticdl.run import _batched, _evaluate, _job
+    from generic_trainer.executors.dialects.elasticdl.run import _batched, _evaluator, _job
     from generic_trainer.executors.dialects.elasticdl.shared_batches import share, take_part
 
     replicas, rows = 3, 2
@@ -66,7 +66,7 @@ PROGRAM = """
         parts = share(dataset, replicas, rows)
         job.fit(parts, epochs=2, verbose=0)
         moving = [bool(tf.reduce_all(tf.math.is_finite(weight))) for weight in job.inner.weights]
-        loss = _evaluate(job, ElasticDLOptions(minibatch_size=rows), dataset)["loss"]
+        loss = _evaluator(job, ElasticDLOptions(minibatch_size=rows), dataset)()["loss"]
         return [all(moving), loss, float(module.loss(labels, job.inner(images, training=False)))]
 
     print(json.dumps({number: list(counts(number)) for number in (6, 7, 9)}))
