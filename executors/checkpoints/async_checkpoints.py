@@ -122,7 +122,7 @@ class AsyncCheckpoints:
         self._last_saved_step = int(step)
         with background_writer.pause():
             if not self._is_chief:
-                _values(self._state)
+                current_values(self._state)
                 return os.path.join(self._manager.directory, f"{self._name}-{int(step)}")
             self._in_background.step = int(step)
             path: str = self._manager.save(checkpoint_number=int(step))
@@ -210,7 +210,7 @@ class _InBackground(ManagedCheckpoint):
     def write(self, prefix: str, options: tf.train.CheckpointOptions) -> str:
         """Starts writing in the background; writes synchronously if there is no memory for a snapshot."""
         self.writer.wait()  # before the values are read, so that at most one copy of them exists
-        values = _values(self._state)
+        values = current_values(self._state)
         if values is None or not self.writer.has_room(background_writer.size(values)):
             logging.log_first_n(
                 logging.INFO, "Training waits while %s is written: there is no memory for a copy.", 1, prefix
@@ -239,7 +239,7 @@ def _run_callbacks(callbacks: Iterable[Callable[[str], object]] | None, prefix: 
         callback(prefix)
 
 
-def _values(state: tf.train.Checkpoint) -> list[Value] | None:
+def current_values(state: tf.train.Checkpoint) -> list[Value] | None:
     """Returns the current values that `state.write` would write; None if only `state.write` can write them."""
     serialized, is_all = gathered_tensors(state)
     if not is_all:

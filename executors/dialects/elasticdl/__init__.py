@@ -6,7 +6,10 @@ job.py                adapts a model file to a Keras model for `fit` and `evalua
 metrics.py            adapts `eval_metrics_fn` to Keras metrics
 loop.py               training loop with ElasticDL's evaluation and checkpoint intervals and limits
 shared_batches.py     divides global batches among workers
+passes.py             passes over a dataset with one iterator
 grouped_steps.py      runs several training steps per call
+repeated_evaluation.py  evaluates the same batches again and again
+best_weights.py       keeps the weights of the best evaluation
 parameter_servers.py  training with parameter servers
 predictions.py        writes predictions
 export.py             exports the SavedModel

@@ -22,6 +22,7 @@ from ...keras.weight_fingerprints import of_weights
 from ...monitoring.progress import report_progress
 from ...runtime.process.preemption import Preempted, deferred_sigterm, is_preempted
 from .batch_callbacks import find_batch_callback
+from .best_weights import BestWeights
 from .grouped_steps import GroupedSteps
 from .job import Job
 from .options import ElasticDLOptions
@@ -223,13 +224,13 @@ class Evaluation:
     Attributes:
       results: The metrics of the last evaluation by name.
       folder: The directory for the best weights and the summaries.
-      best: The path of the checkpoint with the lowest loss, or None.
     """
 
     def __init__(self, job: Job, folder: str, evaluate: Callable[[], Mapping[str, float]] | None) -> None:
         self.results: dict[str, float] = {}
-        self.best: str | None = None
         self._job = job
+        self._best = BestWeights(job.inner, os.path.join(folder, "best", "weights"))
+        self._earlier_best: str | None = None  # of an earlier attempt
         self._evaluate = evaluate
         self._lowest = math.inf
         self._done: tuple[int, tuple[str, ...]] = -1, ()
@@ -238,12 +239,12 @@ class Evaluation:
 
     def to_json(self) -> EvaluationState:
         """Returns the state for `resume`."""
-        return {"lowest": self._lowest, "best": self.best}
+        return {"lowest": self._lowest, "best": self.save_best()}
 
     def resume(self, state: EvaluationState) -> None:
         """Restores the best loss and path from an earlier attempt, if the checkpoint still exists."""
         if state["best"] and tf.io.gfile.exists(f"{state['best']}.index"):
-            self._lowest, self.best = state["lowest"], state["best"]
+            self._lowest, self._earlier_best = state["lowest"], state["best"]
 
     def run(self, step: int) -> None:
         """Evaluates the current weights, unless the same weights were evaluated at this step."""
@@ -257,9 +258,14 @@ class Evaluation:
         self.results = {name: float(value) for name, value in values.items()}
         self.log("eval", step, self.results)
         if self.results["loss"] < self._lowest:
-            self._lowest = self.results["loss"]
-            path = os.path.join(self.folder, "best", "weights")
-            self.best = tf.train.Checkpoint(model=self._job.inner).write(path)
+            self._lowest, self._earlier_best = self.results["loss"], None
+            self._best.keep()
+
+    def save_best(self) -> str | None:
+        """Writes the weights with the lowest loss; returns the path of the checkpoint, or None without evaluations."""
+        if self._earlier_best is not None or math.isinf(self._lowest):
+            return self._earlier_best
+        return self._best.save()
 
     def log(self, split: str, step: int, values: dict[str, float]) -> None:
         """Writes values to the log and to the TensorBoard summaries of a split ("train" or "eval")."""

@@ -146,8 +146,8 @@ def _train(
     source = validation or records
     if inputs := first_inputs(parts, source, takes_records):
         set_sample_input(f"the first record of {source.origin}", inputs)
-    if evaluation.best:
-        tf.train.Checkpoint(model=model).restore(evaluation.best)
+    if best := evaluation.save_best():
+        tf.train.Checkpoint(model=model).restore(best)
         _export(model, parts, records, os.path.join(folder, BEST_DIR))
     return {f"eval_{name}": value for name, value in evaluation.results.items()}
 
