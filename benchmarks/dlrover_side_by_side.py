@@ -180,6 +180,7 @@ def main() -> None:
     parser.add_argument("--side", choices=SIDES, help="run only this side, without ratios")
     parser.add_argument("--quick", action="store_true", help="smoke test: one pair of 50 steps")
     options = parser.parse_args()
+    options.peer = os.path.abspath(options.peer)  # jobs run in other folders; the link of an environment is kept
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if options.quick:
         options.pairs, options.rows, options.epochs = 1, 25 * options.batch_size, 2
