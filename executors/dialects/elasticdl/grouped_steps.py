@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 from ...compat.keras import STEPS_PER_EXECUTION, train_counter
-from .passes import Passes, endless_stand_in
+from .passes import Passes, endless_stand_in, next_optional
 from .shim.tensor_values import Tensors
 
 _TARGET_SECONDS = 0.1  # target maximum duration of a group, which bounds the wait for its end
@@ -49,12 +49,12 @@ class GroupedSteps:
         self._model = model
         self._dataset = dataset
         self._passes = Passes(dataset)
+        self._iterator: tf.data.Iterator | None = None  # of the current epoch
         self._is_pass_over = True
         self._max_steps = max_steps
         self._run = _make_train_function(model, dataset.element_spec)
         self._is_traced = False
         self._fallback: Any = None
-        self._fallback_iterator: tf.data.Iterator | None = None  # of the current epoch
         self._logs: Mapping[str, tf.Tensor] | None = None
         self._remaining = 0  # steps of the group that have run, but that fit has not requested yet
         self._steps = 0  # steps of the current group
@@ -78,7 +78,8 @@ class GroupedSteps:
         if not self._remaining:
             self._resize()
             if self._fallback is not None or not self._can_be_traced():
-                return self._run_fallback()
+                logs: Mapping[str, tf.Tensor] = self._fallback(self._iterator)
+                return logs
             self._run_group()
         self._remaining -= 1
         self._requested += 1
@@ -132,9 +133,9 @@ class GroupedSteps:
 
     def _begin_pass(self) -> None:
         """Moves to the start of a pass. Keras does not request the end of the data after the first epoch."""
-        self._fallback_iterator = None
-        if not self._is_pass_over and self._passes.iterator.get_next().has_value():
+        if not self._is_pass_over and next_optional(self._iterator).has_value():
             self._passes.restart()  # this pass has more batches than the first epoch
+        self._iterator = self._passes.begin(None if self._fallback is not None else self._steps_per_epoch)
         self._is_pass_over = False
 
     def _can_be_traced(self) -> bool:
@@ -145,7 +146,7 @@ class GroupedSteps:
         if self._is_traced:
             return True
         try:
-            self._run.get_concrete_function(self._passes.iterator, tf.constant(1))
+            self._run.get_concrete_function(self._iterator, tf.constant(1))
         except Exception:
             self._model.train_function = None
             self._fallback = self._model.make_train_function() or self._model.train_function
@@ -153,19 +154,13 @@ class GroupedSteps:
         self._is_traced = True
         return True
 
-    def _run_fallback(self) -> Mapping[str, tf.Tensor]:
-        if self._fallback_iterator is None:
-            self._fallback_iterator = iter(self._dataset)
-        logs: Mapping[str, tf.Tensor] = self._fallback(self._fallback_iterator)
-        return logs
-
     def _run_group(self) -> None:
         limit = min(self.size, self._max_steps())
         if self._steps_per_epoch is not None:
             limit = min(limit, self._steps_per_epoch - self._requested)
         limit = max(1, limit)
         if not self._is_pass_over:
-            count, self._logs = self._run(self._passes.iterator, tf.constant(limit))
+            count, self._logs = self._run(self._iterator, tf.constant(limit))
             self._remaining = self._steps = int(count)
             self._is_pass_over = self._remaining < limit
         if not self._remaining:
@@ -187,7 +182,7 @@ class _ConstantOne(int):
 def _make_train_function(model: tf.keras.Model, batch_spec: tf.TypeSpec) -> tf.types.experimental.PolymorphicFunction:
     """Returns a `tf.function` (iterator, maximum number of batches) that trains on that many batches, or all left.
 
-    The iterator is that of `Passes`. The function returns the number of trained batches, and the logs of the last one.
+    The iterator is one of `Passes`. The function returns the number of trained batches, and the logs of the last one.
     """
     counter = train_counter(model)
 
@@ -218,9 +213,9 @@ def _make_train_function(model: tf.keras.Model, batch_spec: tf.TypeSpec) -> tf.t
         ) -> tuple[tf.Tensor, tf.experimental.Optional, Mapping[str, tf.Tensor]]:
             logs = step(batch.get_value())
             count += 1
-            return count, tf.cond(count < limit, iterator.get_next, lambda: batch), logs
+            return count, tf.cond(count < limit, lambda: next_optional(iterator), lambda: batch), logs
 
-        begin = (tf.constant(0), iterator.get_next(), blank)
+        begin = (tf.constant(0), next_optional(iterator), blank)
         count, _, logs = tf.while_loop(is_due, body, begin)
         return count, logs
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from .job import Job
-from .passes import Passes
+from .passes import Passes, next_optional
 from .shim.tensor_values import Tensors
 
 
@@ -30,15 +30,15 @@ class RepeatedEvaluation:
         self._job = job
         self._dataset = dataset
         self._passes = Passes(dataset)
+        self._batches: int | None = None  # of the first evaluation
         self._run = _make_test_function(job)
         self._one_step = tf.data.Dataset.from_tensors(0)
-        self._is_traced = False
 
     def __call__(self) -> dict[str, float]:
         """Returns the metrics by name."""
-        if not self._is_traced and not self._can_be_traced():
+        if self._batches is None and not self._can_be_traced():
             return _evaluate(self._job, self._dataset)
-        self._job.test_function = lambda _: self._run(self._passes.iterator)
+        self._job.test_function = self._run_pass
         try:
             return _evaluate(self._job, self._one_step)
         except BaseException:
@@ -47,13 +47,19 @@ class RepeatedEvaluation:
         finally:
             self._job.test_function = None
 
+    def _run_pass(self, _: tf.data.Iterator) -> Mapping[str, tf.Tensor]:
+        count, logs = self._run(self._passes.begin(self._batches))
+        if self._batches is None:
+            self._batches = int(count)
+        found: Mapping[str, tf.Tensor] = logs
+        return found
+
     def _can_be_traced(self) -> bool:
         """Returns whether the test function can be traced; Keras's own raises the original error or works."""
         try:
-            self._run.get_concrete_function(self._passes.iterator)
+            self._run.get_concrete_function(self._passes.begin())
         except Exception:
             return False
-        self._is_traced = True
         return True
 
 
@@ -63,7 +69,7 @@ def _evaluate(job: Job, dataset: tf.data.Dataset) -> dict[str, float]:
 
 
 def _make_test_function(job: Job) -> tf.types.experimental.PolymorphicFunction:
-    """Returns a `tf.function` that evaluates all batches of a pass; returns the metrics."""
+    """Returns a `tf.function` that evaluates all batches of a pass; returns their number and the metrics."""
     plain = tf.autograph.experimental.do_not_convert  # as in `grouped_steps.py`
 
     def test(batch: Tensors) -> None:
@@ -71,12 +77,13 @@ def _make_test_function(job: Job) -> tf.types.experimental.PolymorphicFunction:
 
     step = tf.function(plain(test), reduce_retracing=True)
 
-    def run(iterator: tf.data.Iterator) -> Mapping[str, tf.Tensor]:
-        def body(batch: tf.experimental.Optional) -> tuple[tf.experimental.Optional]:
+    def run(iterator: tf.data.Iterator) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
+        def body(count: tf.Tensor, batch: tf.experimental.Optional) -> tuple[tf.Tensor, tf.experimental.Optional]:
             step(batch.get_value())
-            return (iterator.get_next(),)
+            return count + 1, next_optional(iterator)
 
-        tf.while_loop(lambda batch: batch.has_value(), body, (iterator.get_next(),))
-        return job.results()
+        begin = (tf.constant(0), next_optional(iterator))
+        count, _ = tf.while_loop(lambda _, batch: batch.has_value(), body, begin)
+        return count, job.results()
 
     return tf.function(plain(run), reduce_retracing=True)
