@@ -20,9 +20,11 @@ Keras 2), which is a tenth slower for this model than the newer Adam.
 
 The Estimator is bound by its session, which runs one step at a time from Python. Reusing prepared calls
 (`estimator/session_calls.py`) reduced the tiny model's step from 0.55 to 0.35 ms, of which the graph takes 0.15 and the
-monitored session with its hooks the rest. Disabling summaries and logs made no difference. Several steps per session
-run would need the model function inside a graph loop, which would affect hooks, summaries and random seeds. With groups
-of steps the remaining overhead is Keras's Python code between steps, about 10 us, which matters only for tiny models.
+monitored session with its hooks the rest. Disabling summaries and logs made no difference. For the taxi model, samples
+of the stack show 92 % of a step in the session's run, 3.5 % in hooks after it and 4 % in other Python code. The main
+thread takes 0.35 ms of CPU time per step, and 0.1 ms in `fit`. Several steps per session run would need the model
+function inside a graph loop, which would affect hooks, summaries and random seeds. With groups of steps the remaining
+overhead is Keras's Python code between steps, about 10 us, which matters only for tiny models.
 
 Both sides are processes that train continuously but take turns by epoch: a pair is one epoch of each. The first epochs,
 which compile and autotune, are not counted.
