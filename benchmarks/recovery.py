@@ -28,9 +28,9 @@ EVENTS = (
 _COUNTS = "next step that counts"
 
 
-def stages(folder: pathlib.Path, steps: list[tuple[float, int]]) -> dict[str, list[float]]:
-    """Returns the seconds of each stage for each death; a stage ends when both workers have reached its event."""
-    events = [_events(folder, worker) for worker in range(2)]
+def stages(folder: pathlib.Path, steps: list[tuple[float, int]], count: int = 2) -> dict[str, list[float]]:
+    """Returns the seconds of each stage for each death; a stage ends when all workers have reached its event."""
+    events = [_events(folder, worker) for worker in range(count)]
     counted = {number: when for when, number in steps}
     found = collections.defaultdict(list)
     for death in map(float, (folder / "kills").read_text().split()):

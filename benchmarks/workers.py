@@ -219,7 +219,9 @@ class Deaths:
     count: int
 
 
-def ours(how: Loop, workers: int, deaths: Deaths | None = None, engine: str = "ray") -> list[tuple[float, int]]:
+def ours(
+    how: Loop, workers: int, deaths: Deaths | None = None, engine: str = "ray", cpus: float = 1.0
+) -> list[tuple[float, int]]:
     """Runs a side with this project's Ray engine or without an engine; returns (time, step) for each step."""
     import textwrap
 
@@ -229,7 +231,7 @@ def ours(how: Loop, workers: int, deaths: Deaths | None = None, engine: str = "r
     line = [sys.executable, "-m", "generic_trainer.cli.main", "train", str(folder / "module.py")]
     line += ["--train-files", str(folder / "data"), "--output", str(folder / "out"), "--skip-check", "answers"]
     if engine == "ray":
-        line += ["--engine", "ray", "--workers", str(workers), "--max-failures", "-1"]
+        line += ["--engine", "ray", "--workers", str(workers), "--max-failures", "-1", "--cpus-per-worker", str(cpus)]
     return _run(line, how, deaths)
 
 

@@ -32,7 +32,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO, TypeAlias
 
 from ..distributed.tf_config import LOGS_IN_ERRORS
-from ..monitoring import progress
+from ..monitoring import progress, save_interval
 from ..runtime.logs.setup import LOG_FILE
 from ..runtime.process import process_tree
 from . import inherited
@@ -51,7 +51,7 @@ _NOT_READ_BY_IMPORTS = frozenset(
     {
         "CUDA_VISIBLE_DEVICES", "PYTEST_CURRENT_TEST", "TEMPORARILY_DISABLE_PROTOBUF_VERSION_CHECK", "TF_CONFIG",
         "TF_CPP_MIN_LOG_LEVEL", "TMPDIR",
-        progress.VARIABLE, LOG_FILE, process_tree.VARIABLE, LOGS_IN_ERRORS,
+        progress.VARIABLE, save_interval.VARIABLE, LOG_FILE, process_tree.VARIABLE, LOGS_IN_ERRORS,
     }
 )  # fmt: skip
 _MAX_SERVERS = 2  # one per Keras version

@@ -21,6 +21,7 @@ import ray
 from absl import logging
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from .ray_losses import cause_in
 from .ray_worker import WorkerHost
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
 _POLL_SECONDS = 0.5
-_COMPLETION_SECONDS = 30.0  # how long a group of the minimum size waits for hosts that the nodes have room for
+_COMPLETION_SECONDS = 30.0  # how long the first try waits for more than the minimum number of hosts
 _ANSWER_SECONDS = 5.0  # for a host to end its training process; Ray takes 15 s to declare a node dead
+_RETRY_SECONDS = 1.0  # after a host that could not be started
 _CONCURRENCY = 4  # calls of a host at a time: a task's run, its end, and questions
 _OPTIONS = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}  # of an actor, by resource
 
@@ -69,24 +71,30 @@ class HostGroup:
         self._reserved = ray.util.placement_group([self._resources or {"CPU": 0}] * least, strategy="PACK")
         self._ready: list[Host] = []
         self._pending: list[Host] = []
-        self._unreachable: set[str] = set()  # nodes that Ray may not have declared dead yet
+        self._is_assembled = False
+        self._retry_at = 0.0
 
     def assemble(self, is_cancelled: Callable[[], bool]) -> list[Host]:
         """Starts missing hosts and waits for them; returns at least the minimum number, unless it is cancelled.
 
-        Above the minimum, it waits up to 30 s for as many hosts as the cluster's nodes have room for.
+        The first call waits up to 30 s for as many hosts as the cluster's nodes have room for. Later calls return the
+        hosts that are left if they are enough: the others join when they are ready, see `has_grown`.
         """
-        since = time.monotonic()
+        patient_until = time.monotonic() + (0.0 if self._is_assembled else _COMPLETION_SECONDS)
         while True:
             self._request_missing()
-            self._admit(0.0 if len(self._ready) >= self._target() else _POLL_SECONDS)
-            patience = since + _COMPLETION_SECONDS - time.monotonic()
-            if len(self._ready) >= (self._target() if patience > 0 else self._least) or is_cancelled():
+            enough = self._target() if time.monotonic() < patient_until else self._least
+            self._admit(0.0 if len(self._ready) >= enough else _POLL_SECONDS)
+            if len(self._ready) >= enough or is_cancelled():
+                self._is_assembled = True
                 return list(self._ready)
-            logging.log_every_n_seconds(logging.INFO, "Waiting for workers: %d of %d.", 30, *self._counts())
+            logging.log_every_n_seconds(
+                logging.INFO, "Waiting for workers: %d of %d are ready.", 30, len(self._ready), enough
+            )
 
     def has_grown(self, hosts: Sequence[Host]) -> bool:
         """Whether more hosts are ready to fork than these, which the last `assemble` returned."""
+        self._request_missing()  # also for pending hosts that died, such as on a node that Ray did not know to be dead
         self._admit(0.0)
         return len(self._ready) > len(hosts)
 
@@ -94,28 +102,26 @@ class HostGroup:
         """Kills the training processes of hosts; hosts that were lost or do not answer are dropped from the group."""
         calls = {host.actor.end.remote(): host for host in hosts}
         ray.wait([*calls], num_returns=len(calls), timeout=_ANSWER_SECONDS)
-        for call, host in calls.items():
-            try:
-                ray.get(call, timeout=0)
-            except ray.exceptions.ActorDiedError:
-                self._ready.remove(host)
-            except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
-                self._ready.remove(host)
-                self._unreachable.add(host.node)
-                ray.kill(host.actor)
+        self.drop([host for call, host in calls.items() if not _is_answered(call)])
 
-    def _counts(self) -> tuple[int, int]:
-        return len(self._ready), self._target()
+    def drop(self, hosts: Sequence[Host]) -> None:
+        """Removes hosts from the group, with the processes that may still run on them."""
+        for host in hosts:
+            if host in self._ready:
+                self._ready.remove(host)
+                ray.kill(host.actor)
 
     def _target(self) -> int:
         """Returns the number of hosts that the cluster's living nodes have room for, within the limits."""
         if self._least == self._most:
             return self._most
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"] and node["NodeID"] not in self._unreachable]
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         room = sum(_fits(node, self._resources) for node in nodes)
         return min(self._most, max(self._least, room))
 
     def _request_missing(self) -> None:
+        if time.monotonic() < self._retry_at:
+            return
         for _ in range(self._most - len(self._ready) - len(self._pending)):
             taken = {host.bundle for host in (*self._ready, *self._pending)}
             bundle = next((index for index in range(self._least) if index not in taken), None)
@@ -145,11 +151,19 @@ class HostGroup:
             try:
                 host.node, host.address = ray.get(host.location)
             except ray.exceptions.RayActorError as error:
-                logging.warning("A worker's host could not be started: %s", error)
-                time.sleep(_POLL_SECONDS)
+                logging.warning("A worker's host could not be started; retrying: %s", cause_in(str(error)))
+                self._retry_at = time.monotonic() + _RETRY_SECONDS
             else:
                 self._ready.append(host)
                 self._ready.sort(key=lambda one: (one.bundle is None, one.bundle or 0))
+
+
+def _is_answered(call: ObjectRef) -> bool:
+    try:
+        ray.get(call, timeout=0)
+    except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
+        return False
+    return True
 
 
 def _fits(available: Mapping[str, float], resources: Mapping[str, float]) -> int:

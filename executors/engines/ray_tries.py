@@ -13,17 +13,20 @@ import time
 from typing import TYPE_CHECKING
 
 import ray
+from absl import logging
 
 from ..distributed.tf_config import CHIEF, PS, WORKER, ClusterTask
+from ..monitoring import save_interval
 from ..runtime.process.preemption import is_preempted
 from .ray_group import Host, HostGroup
+from .ray_worker import WRITE_SECONDS
 
 if TYPE_CHECKING:
     from ray import ObjectRef
     from ray.actor import ActorHandle
 
 _POLL_SECONDS = 0.3
-_END_SECONDS = 10.0  # for the reports of killed workers
+_END_SECONDS = WRITE_SECONDS + 10.0  # for the reports of killed workers
 _CHECKPOINT_SECONDS = 60.0  # how long a larger group waits for a reported checkpoint
 
 
@@ -58,14 +61,22 @@ class Tries:
         failures = 0
         while True:
             hosts = self.group.assemble(is_preempted)
-            end = self._run(hosts)
+            end = self._run(hosts, self._save_interval(failures))
             if end is _End.OVER:
                 return ""
             failures += end is _End.FAILED
             if 0 <= self.max_failures < failures:
                 return "a worker was lost"
 
-    def _run(self, hosts: list[Host]) -> _End:
+    def _save_interval(self, failures: int) -> dict[str, str]:
+        """Returns the environment variable with the optimal number of steps between checkpoints; {} if unknown."""
+        steps = ray.get(self.collector.optimal_save_steps.remote(failures))
+        if steps is None:
+            return {}
+        logging.info("Checkpoints are due every %d steps, unless the module sets another interval.", steps)
+        return {save_interval.VARIABLE: str(steps)}
+
+    def _run(self, hosts: list[Host], environment: dict[str, str]) -> _End:
         """Runs one try."""
         try:
             addresses = ray.get([host.actor.free_address.remote() for host in hosts])
@@ -77,13 +88,15 @@ class Tries:
         if not ray.get(self.collector.begin.remote(tasks[0].cluster_id, len(tasks), members)):
             return _End.OVER
         running = {
-            host.actor.run.remote(self.order, task, rank): rank
+            host.actor.run.remote(self.order, task, rank, environment): rank
             for rank, (task, host) in enumerate(zip(tasks, hosts, strict=True))
         }
         end = self._watch(hosts, running)
         if end is not _End.OVER:
             self.group.end(hosts)
-            ray.wait([*running], num_returns=len(running), timeout=_END_SECONDS) if running else None
+            if running:
+                _, stuck = ray.wait([*running], num_returns=len(running), timeout=_END_SECONDS)
+                self.group.drop([hosts[running[call]] for call in stuck])
         return end
 
     def _watch(self, hosts: list[Host], running: dict[ObjectRef, int]) -> _End:
@@ -100,8 +113,7 @@ class Tries:
             if ray.get(self.collector.is_to_restart.remote()):
                 return _End.FAILED
             if done or is_preempted():
-                over = ray.get([self.collector.is_over.remote(rank) for rank in running.values()])
-                for rank in (rank for rank, is_over in zip(running.values(), over, strict=True) if is_over):
+                for rank in ray.get(self.collector.over.remote([*running.values()])):
                     hosts[rank].actor.end.remote(is_graceful=True)
             if growth.is_due():
                 return _End.GROWN

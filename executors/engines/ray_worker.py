@@ -14,6 +14,7 @@ import signal
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from ..runtime.logs.exceptions import Described
     from .training_request import RequestJson
 
+WRITE_SECONDS = 30.0  # how long a process that is to be killed may write a checkpoint
+_POLL_SECONDS = 0.05
 _MODEL_FOLDERS = ("serving_model_dir", "eval_model_dir")
 # Raised by TensorFlow when another worker has died or cannot be reached.
 _TRANSIENT = ("UnavailableError", "AbortedError", "CancelledError", "DeadlineExceededError", "InternalError")
@@ -180,6 +183,10 @@ class ReportCollector:
             return all(other in self._finished for other in range(training))
         return self._is_stopped
 
+    def over(self, ranks: Sequence[int]) -> list[int]:
+        """Returns those of the ranks for which `is_over`."""
+        return [rank for rank in ranks if self.is_over(rank)]
+
     def stop(self) -> None:
         """Ends the training workers by SIGTERM, so that they save checkpoints; parameter servers end after them."""
         self._is_stopped = True
@@ -201,9 +208,13 @@ class ReportCollector:
         """Returns the progress of all workers together; see `ThroughputTracker.combined`."""
         return self._pace.combined()
 
+    def optimal_save_steps(self, deaths: int) -> int | None:
+        """Returns the number of steps between checkpoints for the next try; see `ThroughputTracker`."""
+        return self._pace.optimal_save_steps(deaths)
+
     def members(self) -> list[Member]:
-        """Returns the workers of all tries so far."""
-        return self._members
+        """Returns the workers of the last two tries: Ray declares a node dead when the next try has begun."""
+        return [member for member in self._members if member.attempt >= len(self._tries) - 1]
 
     def summary(self, seconds: float | None = None) -> Summary:
         """Returns the report at the end of the run.
@@ -264,15 +275,16 @@ class WorkerHost:
             port = probe.getsockname()[1]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
-    def run(self, order: WorkerRequest, task: ClusterTask, rank: int) -> None:
+    def run(self, order: WorkerRequest, task: ClusterTask, rank: int, environment: Mapping[str, str]) -> None:
         """Runs a task and reports its result or its error to the collector.
 
         Args:
           order: See `WorkerRequest`.
           task: The cluster task.
           rank: The task's rank among all tasks of the try.
+          environment: Variables of this try to add to the environment of the training process.
         """
-        self._task = _RunningTask(order, task, rank, self._environment)
+        self._task = _RunningTask(order, task, rank, {**self._environment, **environment})
         self._task.run()
 
     def end(self, is_graceful: bool = False) -> None:
@@ -293,6 +305,7 @@ class _RunningTask:
         self._is_over = threading.Event()
         self._is_killed = threading.Event()
         self._pid = 0
+        self._progress_file = ""
 
     def end(self, is_graceful: bool) -> None:
         """Ends the subprocess; see `WorkerHost.end`."""
@@ -300,17 +313,26 @@ class _RunningTask:
             self._is_over.set()
             return
         self._is_killed.set()
-        self._kill_started()
+        if self._pid:
+            threading.Thread(target=self._kill, name="end of a task").start()
 
     def _note_start(self, pid: int) -> None:
         self._pid = pid
         if self._is_killed.is_set():
-            self._kill_started()
+            self._kill()
 
-    def _kill_started(self) -> None:
-        if self._pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._pid, signal.SIGKILL)
+    def _kill(self) -> None:
+        """Kills the subprocess; first waits for a checkpoint that is being written, because it saves steps."""
+        end = time.monotonic() + WRITE_SECONDS
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):  # the process or the task has ended
+            while self._is_writing() and time.monotonic() < end:
+                os.kill(self._pid, 0)
+                time.sleep(_POLL_SECONDS)
+            os.killpg(self._pid, signal.SIGKILL)
+
+    def _is_writing(self) -> bool:
+        reported = progress.read(self._progress_file)
+        return reported is not None and "writing" in reported.details
 
     def run(self) -> None:
         """Runs the subprocess and reports how it ended to the collector."""
@@ -318,7 +340,7 @@ class _RunningTask:
 
         task, collector = self._task, self._order["collector"]
         with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
-            progress_file = progress.create_progress_file(scratch)
+            progress_file = self._progress_file = progress.create_progress_file(scratch)
 
             def report() -> None:
                 if (reported := progress.read(progress_file)) is not None and reported.seconds >= 0:
