@@ -1,6 +1,7 @@
 """Shows what coordination costs per step, and how recovery grows, from 1 to 16 workers on one machine.
 
     python benchmarks/coordination.py --workers 1 2 4 8 16
+    python benchmarks/coordination.py --reports 20000      # what the collector of a run needs per progress report
 
 A local Ray cluster runs the loop of `workers.py`, with all-reduce, 20 steps per second if the cores allow it, and one
 death. All workers share the machine's cores, so the figures are CPU time, by kind of process: what a worker costs on a
@@ -90,11 +91,40 @@ def measure(count: int) -> str:
     return f"| {' | '.join(row)} |\n"
 
 
+def report_seconds(count: int) -> float:
+    """Returns the CPU seconds of the collector per progress report, with 1,000 workers that report in turns."""
+    import dataclasses
+
+    import psutil
+    import ray
+
+    from generic_trainer.executors.engines.ray_worker import ReportCollector
+    from generic_trainer.executors.monitoring.progress import Progress
+
+    ray.init("local", include_dashboard=False, object_store_memory=200 * 10**6, log_to_driver=False)
+    collector = ray.remote(num_cpus=0)(ReportCollector).remote(0)
+    ray.get(collector.begin.remote("try", 1000))
+    [process] = [one for one in psutil.Process().children(recursive=True) if "ReportCollector" in one.name()]
+    before = process.cpu_times()
+    calls = [
+        collector.advance.remote("try", number % 1000, f"worker {number % 1000}", state)
+        for number in range(count)
+        for state in [dataclasses.asdict(Progress(0, number // 1000, number // 1000, 0, 1, 0))]
+    ]
+    ray.get(calls)
+    after = process.cpu_times()
+    return (after.user + after.system - before.user - before.system) / count
+
+
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4, 8, 16])
+    parser.add_argument("--reports", type=int, help="Measure only the collector, with this many reports.")
     options = parser.parse_args()
+    if options.reports:
+        sys.stdout.write(f"collector: {1e6 * report_seconds(options.reports):.0f} µs of CPU time per report\n")
+        return
     heads = [
         *("workers", "first step, s", "step, ms", "training, CPU ms a step and worker", "host, CPU ms/s"),
         *("collector, CPU ms/s", "driver, CPU ms/s", "Ray, CPU ms/s", "recovery, s"),

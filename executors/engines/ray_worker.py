@@ -314,25 +314,12 @@ class _RunningTask:
             return
         self._is_killed.set()
         if self._pid:
-            threading.Thread(target=self._kill, name="end of a task").start()
+            threading.Thread(target=kill, args=(self._pid, self._progress_file), name="end of a task").start()
 
     def _note_start(self, pid: int) -> None:
         self._pid = pid
         if self._is_killed.is_set():
-            self._kill()
-
-    def _kill(self) -> None:
-        """Kills the subprocess; first waits for a checkpoint that is being written, because it saves steps."""
-        end = time.monotonic() + WRITE_SECONDS
-        with contextlib.suppress(ProcessLookupError, FileNotFoundError):  # the process or the task has ended
-            while self._is_writing() and time.monotonic() < end:
-                os.kill(self._pid, 0)
-                time.sleep(_POLL_SECONDS)
-            os.killpg(self._pid, signal.SIGKILL)
-
-    def _is_writing(self) -> bool:
-        reported = progress.read(self._progress_file)
-        return reported is not None and "writing" in reported.details
+            kill(pid, self._progress_file)
 
     def run(self) -> None:
         """Runs the subprocess and reports how it ended to the collector."""
@@ -376,6 +363,26 @@ class _RunningTask:
             output=_CollectorStream(order["collector"]),
             on_start=self._note_start,
         )
+
+
+def kill(pid: int, progress_file: str) -> None:
+    """Kills a training process and its group, after the checkpoint that it is writing: this saves steps.
+
+    Args:
+      pid: The process id.
+      progress_file: The file to which it reports its progress.
+    """
+    end = time.monotonic() + WRITE_SECONDS
+    with contextlib.suppress(ProcessLookupError, FileNotFoundError):  # it has ended
+        while _is_writing(progress_file) and time.monotonic() < end:
+            os.kill(pid, 0)
+            time.sleep(_POLL_SECONDS)
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _is_writing(progress_file: str) -> bool:
+    reported = progress.read(progress_file)
+    return reported is not None and "writing" in reported.details
 
 
 def make_task_request(task: ClusterTask, request: RequestJson, bundle: SourceBundle, scratch: str) -> dict[str, object]:

@@ -11,6 +11,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,11 +20,12 @@ import psutil
 import pytest
 
 from generic_trainer import FnArgs, TrainingOptions, train
-from generic_trainer.executors.engines.ray_worker import ReportCollector, is_transient
+from generic_trainer.executors.engines.ray_worker import ReportCollector, is_transient, kill
 from generic_trainer.executors.errors import ModuleError, ProcessDiedError, TrainingProcessError
 from generic_trainer.executors.modules.bundle import pack, unpack
 from generic_trainer.executors.modules.keras_version import KerasChoice
 from generic_trainer.executors.modules.source import find_source
+from generic_trainer.executors.monitoring import progress
 
 ray = pytest.importorskip("ray")
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -435,6 +438,22 @@ def test_a_module_travels_by_content(module: Callable[..., str], tmp_path: pathl
 )
 def test_which_failures_are_retried(error: Exception, transient: bool) -> None:
     assert is_transient(error) is transient
+
+
+def test_a_checkpoint_is_written_before_its_process_is_killed(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = progress.create_progress_file(str(tmp_path))
+    monkeypatch.setenv(progress.VARIABLE, path)
+    progress.report_details(writing=40)
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as process:
+        killing = threading.Thread(target=kill, args=(process.pid, path))
+        killing.start()
+        time.sleep(0.3)
+        assert process.poll() is None
+        progress.report_details(writing=None)
+        assert process.wait(10) == -signal.SIGKILL
+        killing.join()
 
 
 def test_parameter_servers_may_exit_when_all_training_workers_have_ended() -> None:
