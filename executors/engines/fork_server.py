@@ -218,9 +218,7 @@ class _Servers:
 _servers = _Servers()
 
 
-def prepare(
-    environment: Mapping[str, str] | None = None, libraries: Sequence[str] = (), wait: bool = False
-) -> None:
+def prepare(environment: Mapping[str, str] | None = None, libraries: Sequence[str] = (), wait: bool = False) -> None:
     """Starts importing TensorFlow in the background, in a process that workers are forked from later.
 
     Args:

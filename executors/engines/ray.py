@@ -27,7 +27,7 @@ from absl import logging
 
 from ..errors import InputError, ProcessDiedError, TrainingProcessError
 from ..modules.bundle import pack
-from ..modules.source import ModuleSource
+from ..modules.source import ModuleSource, libraries_of
 from ..monitoring import progress
 from ..options import TrainingOptions
 from ..runtime.files import file_io
@@ -168,13 +168,14 @@ def execute(order: DriverRequest) -> dict[str, object]:
     # Pin the collector to the driver's node: other machines may leave the cluster before the run ends.
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     collector = ray.remote(num_cpus=0, scheduling_strategy=here)(ReportCollector).remote(options.ps)
+    source = ModuleSource.of(order["request"]["source"])
     request = {
         "worker": order["worker"],
         "request": {**order["request"], "argv": sys.argv},  # a Ray worker's sys.argv are Ray's arguments
-        "bundle": pack(ModuleSource.of(order["request"]["source"])),
+        "bundle": pack(source),
         "collector": collector,
     }
-    group = HostGroup(least, most, resources, order["environment"])
+    group = HostGroup(least, most, resources, order["environment"], libraries_of(source.files))
     with deferred_sigterm(), _show_worker_output(collector):
         failed = Tries(group, collector, ray.put(request), options.ps, options.max_failures).run()
         is_stopped = is_preempted()

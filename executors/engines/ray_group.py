@@ -63,11 +63,19 @@ class HostGroup:
       most: Maximum number of hosts.
       resources: Resources per host, by Ray's names.
       environment: Variables of the training processes in addition to those of the hosts.
+      libraries: Modules that each host imports besides TensorFlow; see `fork_server.prepare`.
     """
 
-    def __init__(self, least: int, most: int, resources: Mapping[str, float], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        least: int,
+        most: int,
+        resources: Mapping[str, float],
+        environment: Mapping[str, str],
+        libraries: Sequence[str] = (),
+    ) -> None:
         self._least, self._most, self._resources = least, most, dict(resources)
-        self._environment = dict(environment)
+        self._environment, self._libraries = dict(environment), list(libraries)
         self._reserved = ray.util.placement_group([self._resources or {"CPU": 0}] * least, strategy="PACK")
         self._ready: list[Host] = []
         self._pending: list[Host] = []
@@ -134,7 +142,7 @@ class HostGroup:
         actor = (
             ray.remote(WorkerHost)
             .options(**{"num_cpus": 0, "num_gpus": 0, **options}, max_concurrency=_CONCURRENCY)
-            .remote(self._environment)
+            .remote(self._environment, self._libraries)
         )
         return Host(actor, bundle, actor.prepare.remote())
 

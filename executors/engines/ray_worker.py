@@ -251,10 +251,11 @@ class WorkerHost:
 
     Args:
       environment: Variables to add to the environment of the training processes.
+      libraries: See `fork_server.prepare`.
     """
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._environment = dict(environment)
+    def __init__(self, environment: Mapping[str, str], libraries: Sequence[str] = ()) -> None:
+        self._environment, self._libraries = dict(environment), list(libraries)
         self._task: _RunningTask | None = None
 
     def prepare(self) -> tuple[str, str]:
@@ -262,7 +263,7 @@ class WorkerHost:
         import ray
         import ray.util
 
-        fork_server.prepare(self._environment, wait=True)
+        fork_server.prepare(self._environment, self._libraries, wait=True)
         return ray.get_runtime_context().get_node_id(), ray.util.get_node_ip_address()
 
     def free_address(self) -> str:
