@@ -5,11 +5,11 @@
 
 A model that only counts record IDs, in a variable in its checkpoint, is trained on a local Ray cluster. Deterministic:
 2 to 4 workers share the batches of a fixed order (all-reduce). Dynamic: a DLRover conf with 3 workers, which request
-ranges of rows, and one parameter server. A random task's process is killed (SIGKILL) at random times; every seventh
-kill hits the driver with all its child processes, and the command is then run again. At the end every ID must have been
-counted once per epoch, otherwise the exit code is 1. The program also prints the median recovery time, from a kill to
-the next step that was not redone, and the goodput: the time that the distinct steps would take at the throughput
-without kills, as a share of the total time.
+ranges of rows, and one parameter server. A random task's process is killed (SIGKILL) at random times. Every fifth kill
+hits a host instead, the actor that starts the tasks; every seventh the driver with all its child processes, and the
+command is then run again. At the end every ID must have been counted once per epoch, otherwise the exit code is 1. The
+program also prints the recovery times, from a kill to the next step that was not redone, and the goodput: the time that
+the distinct steps would take at the throughput without kills, as a share of the total time.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ import time
 RECORDS, BATCH, STEP_SECONDS = 1000, 20, 0.05
 EPOCHS_A_KILL, LEAST_EPOCHS = 3, 10  # makes the job long enough for all kills
 _MARK = "KILLS_OF"  # environment variable that all processes of a run inherit
+_TASK, _HOST = "training_worker", "ray::WorkerHost"  # names of the processes
 _LINES_SHOWN = 60  # lines of output of a failed command
 MODULE = f"""
     import os
@@ -161,8 +162,11 @@ def main() -> int:
         f"{arguments.mode}, seed {arguments.seed}: {killed} kills; "
         f"ids not counted exactly {epochs} times: {len(wrong)} of {RECORDS}\n"
     )
-    recovery = statistics.median(_recoveries(kills, steps) or [0])
-    sys.stdout.write(f"recovery time from a kill to the next counted step: {recovery:.1f} s (median)\n")
+    took_each = _recoveries(kills, steps) or [0]
+    each = ", ".join(f"{seconds:.1f}" for seconds in took_each)
+    sys.stdout.write(
+        f"recovery time from a kill to the next counted step: {statistics.median(took_each):.1f} s (median of {each})\n"
+    )
     sys.stdout.write(f"repeated steps: {len(steps) - counted} of {len(steps)}; goodput {counted * pace / took:.2f}\n")
     return int(bool(wrong))
 
@@ -241,22 +245,22 @@ def _run_driver(
                 if killed % 7 == 0:
                     os.killpg(running.pid, signal.SIGKILL)
                     break
-                os.kill(chance.choice(_tasks(folder)), signal.SIGKILL)
+                name = _HOST if killed % 5 == 0 else _TASK
+                os.kill(chance.choice(_processes(folder, name)), signal.SIGKILL)
         running.stderr.close()
     if running.returncode not in (0, -signal.SIGKILL):
         raise SystemExit(f"{''.join(last)}the command exited with code {running.returncode}")
     return running.returncode == 0, killed
 
 
-def _tasks(folder: pathlib.Path) -> list[int]:
-    """Returns the process IDs of this run's tasks."""
+def _processes(folder: pathlib.Path, name: str) -> list[int]:
+    """Returns the process IDs of this run with a name, which Linux cuts to 15 bytes."""
     found = []
-    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+    for path in pathlib.Path("/proc").glob("[0-9]*/comm"):
         with contextlib.suppress(OSError):
-            line = path.read_bytes().split(b"\0")
             if f"{_MARK}={folder}".encode() not in (path.parent / "environ").read_bytes().split(b"\0"):
                 continue
-            if any(part.endswith(b".child_main") for part in line) and b"training.worker" in b" ".join(line):
+            if path.read_text().strip() == name[:15]:
                 found.append(int(path.parent.name))
     return found
 

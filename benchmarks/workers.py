@@ -43,6 +43,7 @@ MODULE = """
 
     def run_fn(fn_args):
         import workers
+        workers.note_start(fn_args.worker_index)
         distribution = strategy(fn_args)
         model = workers.loop(distribution, fn_args.is_chief, fn_args.worker_index, json.loads(os.environ["LOOP"]))
         tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)
@@ -73,6 +74,8 @@ def loop(distribution: Any, is_chief: bool, worker: int, settings: dict[str, Any
     how = Loop(**settings)
     folder = pathlib.Path(how.folder)
     (folder / f"pid-{worker}").write_text(str(os.getpid()))
+    note = _Events(folder, worker).note
+    note("group formed")
     with distribution.scope():
         first = tf.Variable(tf.random.stateless_normal([WIDTH, 512], (1, 1), 0, 0.05))
         second = tf.Variable(tf.random.stateless_normal([512, 1], (1, 2), 0, 0.05))
@@ -93,12 +96,15 @@ def loop(distribution: Any, is_chief: bool, worker: int, settings: dict[str, Any
 
     state = tf.train.Checkpoint(first=first, second=second, step=step)
     manager = tf.train.CheckpointManager(state, _checkpoints(folder, is_chief, worker), max_to_keep=2)
+    note("model built")
     state.restore(tf.train.latest_checkpoint(str(folder / "checkpoints")))
+    note("checkpoint restored")
     times = (folder / "steps").open("a", buffering=1) if is_chief else None
     batches = iter(_input(how, distribution))
     for number in range(int(step.numpy()) + 1, how.steps + 1):
         begin = time.monotonic()
         train_step(next(batches))
+        note("traced, first step")
         step.assign(number)
         time.sleep(max(how.step_seconds - time.monotonic() + begin, 0))
         if times is not None:
@@ -106,6 +112,29 @@ def loop(distribution: Any, is_chief: bool, worker: int, settings: dict[str, Any
         if how.step_seconds and number % STEPS_PER_CHECKPOINT == 0:
             manager.save(number)
     return _model(first, second)
+
+
+class _Events:
+    """Appends the time of each event of this process, in the order of the first occurrence, to a worker's file."""
+
+    def __init__(self, folder: pathlib.Path, worker: int) -> None:
+        self._file = folder / f"events-{worker}"
+        self._noted: set[str] = set()
+
+    def note(self, event: str, when: float | None = None) -> None:
+        if event not in self._noted:
+            self._noted.add(event)
+            with self._file.open("a") as file:
+                file.write(f"{when or time.time()} {event}\n")
+
+
+def note_start(worker: int) -> None:
+    """Notes the start of this process and the call of the training function."""
+    events = _Events(pathlib.Path(json.loads(os.environ["LOOP"])["folder"]), worker)
+    ticks = int(pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    events.note("process started", time.time() - age)
+    events.note("training function called")
 
 
 def _checkpoints(folder: pathlib.Path, is_chief: bool, worker: int) -> str:
@@ -165,6 +194,7 @@ def plain_ray_train(workers: int) -> None:
         import workers
 
         context = ray.train.get_context()
+        workers.note_start(context.get_world_rank())
         distribution = tf.distribute.MultiWorkerMirroredStrategy()
         workers.loop(distribution, context.get_world_rank() == 0, context.get_world_rank(), settings)
 
@@ -189,7 +219,9 @@ class Deaths:
     count: int
 
 
-def ours(how: Loop, workers: int, deaths: Deaths | None = None, engine: str = "ray") -> list[tuple[float, int]]:
+def ours(
+    how: Loop, workers: int, deaths: Deaths | None = None, engine: str = "ray", cpus: float = 1.0
+) -> list[tuple[float, int]]:
     """Runs a side with this project's Ray engine or without an engine; returns (time, step) for each step."""
     import textwrap
 
@@ -199,7 +231,7 @@ def ours(how: Loop, workers: int, deaths: Deaths | None = None, engine: str = "r
     line = [sys.executable, "-m", "generic_trainer.cli.main", "train", str(folder / "module.py")]
     line += ["--train-files", str(folder / "data"), "--output", str(folder / "out"), "--skip-check", "answers"]
     if engine == "ray":
-        line += ["--engine", "ray", "--workers", str(workers), "--max-failures", "-1"]
+        line += ["--engine", "ray", "--workers", str(workers), "--max-failures", "-1", "--cpus-per-worker", str(cpus)]
     return _run(line, how, deaths)
 
 

@@ -25,7 +25,7 @@ from absl import logging
 from ..compat.tensorflow import eager_mode, memory_of
 from ..errors import CheckpointError
 from ..monitoring.profile_summary import PAUSE, WRITE
-from ..monitoring.progress import report_checkpoint
+from ..monitoring.progress import report_checkpoint, report_details
 from ..runtime.files import file_io, storage_errors
 from ..runtime.files.retry import retry_call
 
@@ -121,6 +121,7 @@ class BackgroundWriter:
                 mine = self._snapshot(values)
                 self._copying = time.perf_counter() - begin
                 self._copied.set()
+                report_details(writing=step)
                 retry_call(lambda: write(prefix, mine), OPERATION, prefix)
                 retry_call(on_done, OPERATION, prefix)
             report_checkpoint(step)
@@ -129,6 +130,7 @@ class BackgroundWriter:
             logging.error("%s The error is raised at the next checkpoint, or at the end of training.", self._error)
         finally:
             self._copied.set()
+            report_details(writing=None)
 
     def _snapshot(self, values: list[Value]) -> list[Value]:
         """Copies the values to the writer's buffers; releases each one as soon as it is copied."""

@@ -59,6 +59,11 @@ class ClusterTask:
         return self.type == WORKER and self.index == 0 and not self._leaders
 
     @property
+    def chief_address(self) -> str:
+        """The address of the chief, "host:port"."""
+        return next(self.jobs[role][0] for role in (CHIEF, MASTER, WORKER) if self.jobs.get(role))
+
+    @property
     def worker_index(self) -> int:
         """Index among the training tasks, the chief first; for other roles the task's own index."""
         return self.index + (self._leaders if self.type == WORKER else 0)

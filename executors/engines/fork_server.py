@@ -32,7 +32,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO, TypeAlias
 
 from ..distributed.tf_config import LOGS_IN_ERRORS
-from ..monitoring import progress
+from ..monitoring import progress, save_interval
 from ..runtime.logs.setup import LOG_FILE
 from ..runtime.process import process_tree
 from . import inherited
@@ -51,7 +51,7 @@ _NOT_READ_BY_IMPORTS = frozenset(
     {
         "CUDA_VISIBLE_DEVICES", "PYTEST_CURRENT_TEST", "TEMPORARILY_DISABLE_PROTOBUF_VERSION_CHECK", "TF_CONFIG",
         "TF_CPP_MIN_LOG_LEVEL", "TMPDIR",
-        progress.VARIABLE, LOG_FILE, process_tree.VARIABLE, LOGS_IN_ERRORS,
+        progress.VARIABLE, save_interval.VARIABLE, LOG_FILE, process_tree.VARIABLE, LOGS_IN_ERRORS,
     }
 )  # fmt: skip
 _MAX_SERVERS = 2  # one per Keras version
@@ -154,6 +154,10 @@ class _Server:
         finally:
             os.close(descriptor)
 
+    def await_imports(self) -> None:
+        """Waits until workers can be forked, or the process has ended."""
+        readable([self._control], None)  # the message stays unread, for the next call
+
     def is_running(self) -> bool:
         """Whether the process still runs; reaps it if it has ended."""
         return self._process.poll() is None
@@ -214,14 +218,17 @@ class _Servers:
 _servers = _Servers()
 
 
-def prepare(environment: Mapping[str, str] | None = None, libraries: Sequence[str] = ()) -> None:
+def prepare(environment: Mapping[str, str] | None = None, libraries: Sequence[str] = (), wait: bool = False) -> None:
     """Starts importing TensorFlow in the background, in a process that workers are forked from later.
 
     Args:
       environment: Variables that the worker will have in addition to this process's.
       libraries: Modules to import as well, as the workers will; importing them must start no thread.
+      wait: Whether to return only after the import.
     """
-    _servers.get({**os.environ, **(environment or {})}, libraries)
+    server = _servers.get({**os.environ, **(environment or {})}, libraries)
+    if wait and server is not None:
+        server.await_imports()
 
 
 def start(

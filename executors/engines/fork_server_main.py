@@ -4,8 +4,8 @@ python -m generic_trainer.executors.engines.fork_server_main SOCKET
 
 The socket receives the lists of modules to import, then one message per worker with four file descriptors: a socket for
 the request and the exit status, standard output, standard error, and the working directory. Messages from other users
-than the server's are refused. The server stays single-threaded and never initializes TensorFlow's runtime or a device,
-so that forking is safe.
+than the server's are refused. It sends "ready" after the imports. The server stays single-threaded and never
+initializes TensorFlow's runtime or a device, so that forking is safe.
 """
 
 from __future__ import annotations
@@ -64,6 +64,8 @@ def main(control: socket.socket) -> int:
     sys.path[:] = imports["sys_path"]
     before = set(os.environ)
     _import_all(imports["modules"], imports["libraries"])
+    with contextlib.suppress(OSError):  # the client process has died
+        control.send(b"ready")
     request = _Server(control, signals, {name: os.environ[name] for name in os.environ.keys() - before}).serve()
     return work(request["worker"], *request["files"]) if request else 0
 
@@ -185,9 +187,12 @@ class _Server:
 def _receive(control: socket.socket) -> tuple[bytes, list[int], bool]:
     """Returns a message, its file descriptors, and whether the sender has this process's user and group."""
     size = array.array("i").itemsize
-    message, ancillary, _, _ = control.recvmsg(
-        _MESSAGE_BYTES, socket.CMSG_SPACE(_FILES * size) + socket.CMSG_SPACE(_SENDER.size)
-    )
+    try:
+        message, ancillary, _, _ = control.recvmsg(
+            _MESSAGE_BYTES, socket.CMSG_SPACE(_FILES * size) + socket.CMSG_SPACE(_SENDER.size)
+        )
+    except ConnectionResetError:  # the client process has died without having read "ready"
+        return b"", [], False
     files, is_own_user = array.array("i"), False
     for _, kind, data in ancillary:
         if kind == socket.SCM_RIGHTS:

@@ -1,12 +1,12 @@
-"""Runs distributed training on a Ray cluster with Ray Train (extra `ray`).
+"""Runs distributed training on a Ray cluster (extra `ray`).
 
-Ray Train starts the workers, restarts them after a failure and, with elastic scaling, continues with fewer or more
-workers. A subprocess of this machine drives the run and returns the chief's result, in the form of a single-process
-worker's result.
+A subprocess of this machine drives the run and returns the chief's result, in the form of a single-process worker's
+result. It starts the workers, restarts them after a failure, and continues with fewer or more workers as the cluster's
+size changes; see `ray_group.py` and `ray_tries.py`.
 
 Usage:
 
-    result = run("generic_trainer.executors.training.worker", request, options, storage=model_run_dir)
+    result = run("generic_trainer.executors.training.worker", request, options, environment={}, model_run=model_run_dir)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from absl import logging
 
 from ..errors import InputError, ProcessDiedError, TrainingProcessError
 from ..modules.bundle import pack
-from ..modules.source import ModuleSource
+from ..modules.source import ModuleSource, libraries_of
 from ..monitoring import progress
 from ..options import TrainingOptions
 from ..runtime.files import file_io
@@ -36,7 +36,7 @@ from ..runtime.process.preemption import Preempted, deferred_sigterm, is_preempt
 from . import child_process
 from .ray_losses import Loss, losses, lost_nodes
 from .ray_session import session_folder
-from .ray_worker import ReportCollector, Summary, work
+from .ray_worker import ReportCollector, Summary
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from .training_request import RequestJson
 
 LOCAL_CLUSTER = "local"
-_RUN = "ray"  # Ray Train's name of the run and of its folder
 _OBJECT_STORE_BYTES = 200 * 10**6  # of a local cluster; training data does not pass through the object store
 _PATHS = (
     "working_dir",
@@ -79,7 +78,6 @@ class DriverRequest(TypedDict):
       request: The request for each worker.
       options: `TrainingOptions` as execution properties.
       environment: Variables to add to each worker's environment.
-      storage: See `run`.
       session: The folder of Ray's session.
     """
 
@@ -87,7 +85,6 @@ class DriverRequest(TypedDict):
     request: RequestJson
     options: dict[str, str | int | float]
     environment: dict[str, str]
-    storage: str
     session: str
 
 
@@ -97,7 +94,7 @@ def run(
     options: TrainingOptions,
     *,
     environment: Mapping[str, str],
-    storage: str,
+    model_run: str,
 ) -> dict[str, Any]:
     """Runs `execute` of the module `worker` in every worker of a cluster, each with its own cluster task.
 
@@ -107,7 +104,7 @@ def run(
       options: Number of workers, resources per worker, and cluster address.
       environment: Variables to add to each worker's environment. Their progress file goes to the driver instead, which
         reports the progress of all workers.
-      storage: Shared folder that all machines can access, for Ray Train's files of the run.
+      model_run: The model run folder, for Ray's logs after a failure.
 
     Returns:
       The chief's result, with `cluster`: the number of workers in each try, the failures, and
@@ -126,20 +123,15 @@ def run(
         "request": {**request, "fn_args": _with_absolute_paths(request["fn_args"])},
         "options": options.to_exec_properties(),
         "environment": {name: value for name, value in environment.items() if name != progress.VARIABLE},
-        "storage": _absolute(storage),
     }
     variables = {
-        "RAY_TRAIN_V2_ENABLED": "1",
-        "RAY_CHDIR_TO_TRIAL_DIR": "0",
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_worker_niceness": "0",  # on a local cluster; by default Ray's servers get priority over the training
     }
     if _address(options) == LOCAL_CLUSTER:
         variables[_LOOPBACK] = "0"
     variables |= {name: value for name, value in environment.items() if name == progress.VARIABLE}
-    kept_by_ray = os.path.join(storage, _RUN)
-    file_io.rmtree(kept_by_ray)  # left by a driver that was killed
-    with session_folder(storage) as session:
+    with session_folder(model_run) as session:
         try:
             result = child_process.run(
                 __name__,
@@ -151,8 +143,6 @@ def run(
         except ProcessDiedError:
             session.keep_logs()
             raise
-        finally:
-            file_io.rmtree(kept_by_ray)
         if "raised" not in result:
             return result
         raised = rebuild(result["raised"])
@@ -165,54 +155,29 @@ def execute(order: DriverRequest) -> dict[str, object]:
     """Drives a run on a cluster; called in a subprocess by `run`."""
     start = time.monotonic()
     options = TrainingOptions.from_exec_properties(order["options"])
-    try:
-        import ray
-        from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        from ..compat.ray import data_parallel_trainer
-        from .ray_backend import TfConfig
+    from .ray_group import HostGroup
+    from .ray_tries import Tries
 
-        trainer_class = data_parallel_trainer()
-    except ImportError as error:
-        raise InputError(
-            f"engine='ray': Ray Train cannot be imported ({error}): pip install 'generic-trainer[ray]'. TFX 1.15 and "
-            "1.16 require ray[train]<=2.55.1, because later versions need a newer pyarrow."
-        ) from error
     _connect(options, order["session"])
-    least, most = options.worker_range
+    least, most = (number + options.ps for number in options.worker_range)
     resources = resources_per_worker(options)
-    require_resources(resources, least + options.ps, _RESOURCES_TIMEOUT if _address(options) != LOCAL_CLUSTER else 0)
+    require_resources(resources, least, _RESOURCES_TIMEOUT if _address(options) != LOCAL_CLUSTER else 0)
     # Pin the collector to the driver's node: other machines may leave the cluster before the run ends.
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     collector = ray.remote(num_cpus=0, scheduling_strategy=here)(ReportCollector).remote(options.ps)
-    trainer = trainer_class(
-        work,
-        train_loop_config={
-            "worker": order["worker"],
-            "request": {**order["request"], "argv": sys.argv},  # a Ray worker's sys.argv are Ray's arguments
-            "bundle": pack(ModuleSource.of(order["request"]["source"])),
-            "environment": order["environment"],
-            "collector": collector,
-        },
-        backend_config=TfConfig(options.ps),
-        scaling_config=ScalingConfig(
-            num_workers=most + options.ps if least == most else (least + options.ps, most + options.ps),
-            use_gpu=options.gpus_per_worker > 0,
-            resources_per_worker=resources,
-        ),
-        run_config=RunConfig(
-            name=_RUN,
-            storage_path=order["storage"],
-            failure_config=FailureConfig(max_failures=options.max_failures),
-        ),
-    )
-    failed = None
+    source = ModuleSource.of(order["request"]["source"])
+    request = {
+        "worker": order["worker"],
+        "request": {**order["request"], "argv": sys.argv},  # a Ray worker's sys.argv are Ray's arguments
+        "bundle": pack(source),
+        "collector": collector,
+    }
+    group = HostGroup(least, most, resources, order["environment"], libraries_of(source.files))
     with deferred_sigterm(), _show_worker_output(collector):
-        try:
-            trainer.fit()
-        except TrainingFailedError as error:
-            failed = error
+        failed = Tries(group, collector, ray.put(request), options.ps, options.max_failures).run()
         is_stopped = is_preempted()
     if is_stopped:
         raise Preempted
@@ -228,7 +193,7 @@ def _show_worker_output(collector: ActorHandle) -> Iterator[None]:
     """Prints the workers' output and periodic progress lines during the block, and forwards SIGTERM to the workers.
 
     Raises:
-      ProcessDiedError: When the collector has died. Ray Train would keep restarting workers that cannot report to it.
+      ProcessDiedError: When the collector has died.
     """
     import ray
 
@@ -279,18 +244,18 @@ def _show_worker_output(collector: ActorHandle) -> Iterator[None]:
         ) from lost[0]
 
 
-def _outcome(summary: Summary, failed: Exception | None) -> dict[str, object]:
+def _outcome(summary: Summary, failed: str) -> dict[str, object]:
     """Returns the chief's result with `cluster`; if the run failed, `cluster` and `raised`, the described error."""
     tries, failures = summary["tries"], summary["failures"]
     last_ones = [failure for failure in failures if failure["attempt"] == len(tries)]
     is_blamed = any(not failure["alone"] for failure in last_ones)  # `alone`: lost contact to it
-    is_loss_likely = failed is not None and not summary["verdict"] and not is_blamed
+    is_loss_likely = failed and not summary["verdict"] and not is_blamed
     lost = losses(summary["silent"], _LOSS_TIMEOUT if is_loss_likely else 0.0)
     messages = [f"{one['task']}: {one['error']['message']}" for one in failures] + [str(loss) for loss in lost]
     cluster = {"workers": tries, "failures": messages, **summary["pace"]}
     if summary["verdict"]:
         return {"raised": summary["verdict"], "cluster": cluster}
-    if failed is None:
+    if not failed:
         for one in messages:
             logging.warning("Training continued after a failure: %s", one)
         return {**summary["result"], "cluster": cluster}

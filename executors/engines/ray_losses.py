@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 1.0
 _REQUEST_TIMEOUT = 5.0  # timeout for an actor whose node does not respond
 _CAUSE = re.compile(r"The actor (?:is dead|died) because (?P<cause>.+?)(?: Some common causes| To see more|\n|$)")
-_KILLED_BY_RAY = "killed by `ray.kill`"  # how Ray Train ends the remaining workers
+_KILLED_BY_RAY = "killed by `ray.kill`"  # how hosts that do not answer are ended
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,25 +74,30 @@ def losses(members: Sequence[Member], patience: float = 0.0) -> list[Loss]:
 
 def lost_nodes(members: Sequence[Member]) -> list[Loss]:
     """Returns the workers whose node Ray reports dead; does not contact the workers."""
+    deaths = _node_deaths()
     return [
-        Loss(member.attempt, member.task, member.address, cause) for member in members if (cause := _node_death(member))
+        Loss(member.attempt, member.task, member.address, deaths[member.node])
+        for member in members
+        if member.node in deaths
     ]
 
 
-def _node_death(member: Member) -> str:
+def _node_deaths() -> dict[str, str]:
+    """Returns the cause of death of each dead node, by its id."""
     import ray
 
-    for node in ray.nodes():
-        if node["NodeID"] == member.node and not node["Alive"]:
-            return ": ".join(filter(None, ["its node has died", str(node.get("DeathReasonMessage", ""))]))
-    return ""
+    return {
+        node["NodeID"]: ": ".join(filter(None, ["its node has died", str(node.get("DeathReasonMessage", ""))]))
+        for node in ray.nodes()
+        if not node["Alive"]
+    }
 
 
 def _cause(member: Member) -> str:
-    """Returns how a worker was lost; "" if Ray Train ended it, or it still runs."""
+    """Returns how a worker was lost; "" if its host was ended by this run, or still runs."""
     import ray
 
-    if death := _node_death(member):
+    if death := _node_deaths().get(member.node):
         return death
     try:
         ray.get(member.actor.__ray_ready__.remote(), timeout=_REQUEST_TIMEOUT)

@@ -1,26 +1,31 @@
-"""The code that runs on a Ray cluster: the training function of each worker, and the actor that collects their reports.
+"""The actors of a run on a Ray cluster: the host of each worker, and the collector of their reports.
 
-Ray Train starts the workers, and restarts all of them when one has failed; `ray_backend.py` sets each worker's
-TF_CONFIG. Each worker runs its task in a subprocess, as the other engines do; see `child_process.py`.
+`ray_group.py` starts the hosts, and `ray.py` gives each of them a task per try. A host runs its task in a subprocess,
+as the other engines do; see `child_process.py`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import os
+import signal
+import socket
 import tempfile
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from ..distributed.tf_config import ClusterTask, task_from_environment
+from ..distributed.tf_config import ClusterTask
 from ..errors import ProcessDiedError, TrainingProcessError
 from ..modules.bundle import unpack
 from ..monitoring import progress
 from ..monitoring.throughput import ThroughputTracker
 from ..runtime.logs.exceptions import describe
 from ..runtime.process.preemption import Preempted
-from . import child_process
+from . import child_process, fork_server
 from .ray_losses import Member
 
 if TYPE_CHECKING:
@@ -31,6 +36,8 @@ if TYPE_CHECKING:
     from ..runtime.logs.exceptions import Described
     from .training_request import RequestJson
 
+WRITE_SECONDS = 30.0  # how long a process that is to be killed may write a checkpoint
+_POLL_SECONDS = 0.05
 _MODEL_FOLDERS = ("serving_model_dir", "eval_model_dir")
 # Raised by TensorFlow when another worker has died or cannot be reached.
 _TRANSIENT = ("UnavailableError", "AbortedError", "CancelledError", "DeadlineExceededError", "InternalError")
@@ -38,22 +45,19 @@ _PERMANENT = (FileNotFoundError, FileExistsError, PermissionError, NotADirectory
 
 
 class WorkerRequest(TypedDict):
-    """The request to each worker; see `work`."""
+    """The request to each worker; see `WorkerHost.run`.
+
+    Attributes:
+      worker: See `child_process.run`.
+      request: See `child_process.run`.
+      bundle: The module's files.
+      collector: The `ReportCollector`.
+    """
 
     worker: str
     request: RequestJson
     bundle: SourceBundle
-    environment: dict[str, str]
     collector: ActorHandle
-
-
-class WorkerLocation(TypedDict):
-    """A worker's location, by the attributes of `Member`."""
-
-    task: str
-    node: str
-    address: str
-    actor: ActorHandle
 
 
 class Failure(TypedDict):
@@ -109,26 +113,25 @@ class ReportCollector:
         self._members: list[Member] = []
         self._reported: set[tuple[int, str]] = set()  # (try, task) pairs with a result or an error
         self._verdict: Described | None = None
+        self._has_failed = False  # in the current try
         self._is_stopped = False
         self._output: list[str] = []
         self._pace = ThroughputTracker(parameter_servers)
 
-    def begin(self, name: str, size: int, place: WorkerLocation | None = None) -> bool:
-        """Records the start of a worker; returns whether it has work to do.
+    def begin(self, name: str, size: int, members: Sequence[tuple[str, str, str, ActorHandle]] = ()) -> bool:
+        """Records the start of a try; returns whether there is work to do.
 
         Args:
           name: The name of the try, different for each try.
           size: The number of its workers, including parameter servers.
-          place: The worker's `task`, `node`, `address` and `actor`, as in `Member`.
+          members: The `task`, `node`, `address` and `actor` of each worker, as in `Member`.
         """
         if self._verdict is not None or self._is_stopped:
-            return False  # Ray Train restarts workers even after a final failure
-        if name != self._name:
-            self._name, self._finished = name, {}
-            self._tries.append(size - self._parameter_servers)
-            self._pace.begin(name, self._tries[-1])
-        if place:
-            self._members.append(Member(attempt=len(self._tries), **place))
+            return False
+        self._name, self._finished, self._has_failed = name, {}, False
+        self._tries.append(size - self._parameter_servers)
+        self._pace.begin(name, self._tries[-1])
+        self._members += [Member(len(self._tries), *member) for member in members]
         return True
 
     def finish(self, rank: int, what: str, result: dict[str, object] | None) -> None:
@@ -149,6 +152,7 @@ class ReportCollector:
           alone: Whether it failed because it could not reach the others; this is final if other training workers had
             finished.
         """
+        self._has_failed = True
         self._failures.append({"task": what, "error": error, "attempt": len(self._tries), "alone": alone})
         self._reported.add((len(self._tries), what))
         done = [name for rank, name in self._finished.items() if rank < self._tries[-1]]
@@ -162,6 +166,14 @@ class ReportCollector:
         if final and self._verdict is None:
             self._verdict = error
 
+    def end(self, what: str) -> None:
+        """Records that a worker was killed because the try has ended."""
+        self._reported.add((len(self._tries), what))
+
+    def is_to_restart(self) -> bool:
+        """Whether a worker of the current try has failed, and another try may succeed."""
+        return self._has_failed and self._verdict is None and not self._is_stopped
+
     def is_over(self, rank: int) -> bool:
         """Whether a worker may be ended: no worker needs the parameter server anymore, or the run is over."""
         training = self._tries[-1]
@@ -170,6 +182,10 @@ class ReportCollector:
         if rank >= training:
             return all(other in self._finished for other in range(training))
         return self._is_stopped
+
+    def over(self, ranks: Sequence[int]) -> list[int]:
+        """Returns those of the ranks for which `is_over`."""
+        return [rank for rank in ranks if self.is_over(rank)]
 
     def stop(self) -> None:
         """Ends the training workers by SIGTERM, so that they save checkpoints; parameter servers end after them."""
@@ -192,9 +208,13 @@ class ReportCollector:
         """Returns the progress of all workers together; see `ThroughputTracker.combined`."""
         return self._pace.combined()
 
+    def optimal_save_steps(self, deaths: int) -> int | None:
+        """Returns the number of steps between checkpoints for the next try; see `ThroughputTracker`."""
+        return self._pace.optimal_save_steps(deaths)
+
     def members(self) -> list[Member]:
-        """Returns the workers of all tries so far."""
-        return self._members
+        """Returns the workers of the last two tries: Ray declares a node dead when the next try has begun."""
+        return [member for member in self._members if member.attempt >= len(self._tries) - 1]
 
     def summary(self, seconds: float | None = None) -> Summary:
         """Returns the report at the end of the run.
@@ -223,70 +243,147 @@ class _CollectorStream(io.TextIOBase):
         return len(text)
 
 
-class WorkerError(RuntimeError):
-    """A worker has failed; its exception was sent to the collector."""
+class WorkerHost:
+    """The actor that runs one worker's tasks, one after the other, in processes forked from its fork server.
 
-
-def work(order: WorkerRequest) -> None:
-    """Runs one worker's task in one try; the training function that Ray Train calls in each worker.
+    It outlives its training processes, so that a new try needs no interpreter start and no import of TensorFlow. Its
+    methods are called concurrently.
 
     Args:
-      order: `worker`, `request` and `environment` as in `child_process.run`, the `bundle` with the module's files, and
-        the `collector`'s actor handle.
-
-    Raises:
-      WorkerError: When the task failed.
+      environment: Variables to add to the environment of the training processes.
+      libraries: See `fork_server.prepare`.
     """
-    import ray
-    import ray.train
 
-    collector, context = order["collector"], ray.train.get_context()
-    rank, task = context.get_world_rank(), task_from_environment()
-    assert task is not None, "ray_backend.py has set it"
-    if not ray.get(collector.begin.remote(task.cluster_id, context.get_world_size(), _location_of(task))):
-        return
-    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
-        progress_file = progress.create_progress_file(scratch)
+    def __init__(self, environment: Mapping[str, str], libraries: Sequence[str] = ()) -> None:
+        self._environment, self._libraries = dict(environment), list(libraries)
+        self._task: _RunningTask | None = None
 
-        def report() -> None:
-            if (reported := progress.read(progress_file)) is not None and reported.seconds >= 0:
-                collector.advance.remote(task.cluster_id, rank, str(task), dataclasses.asdict(reported))
+    def prepare(self) -> tuple[str, str]:
+        """Starts the fork server and waits for it; returns the id and the address of this node."""
+        import ray
+        import ray.util
 
-        def is_over() -> bool:
+        fork_server.prepare(self._environment, self._libraries, wait=True)
+        return ray.get_runtime_context().get_node_id(), ray.util.get_node_ip_address()
+
+    def free_address(self) -> str:
+        """Returns this machine's address with a free port."""
+        import ray.util
+
+        host = ray.util.get_node_ip_address()
+        with contextlib.closing(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)) as probe:
+            probe.bind((host, 0))
+            port = probe.getsockname()[1]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def run(self, order: WorkerRequest, task: ClusterTask, rank: int, environment: Mapping[str, str]) -> None:
+        """Runs a task and reports its result or its error to the collector.
+
+        Args:
+          order: See `WorkerRequest`.
+          task: The cluster task.
+          rank: The task's rank among all tasks of the try.
+          environment: Variables of this try to add to the environment of the training process.
+        """
+        self._task = _RunningTask(order, task, rank, {**self._environment, **environment})
+        self._task.run()
+
+    def end(self, is_graceful: bool = False) -> None:
+        """Ends the running task, if there is one; its result is not reported.
+
+        Args:
+          is_graceful: Whether its process gets a SIGTERM and time to save a checkpoint; otherwise it is killed.
+        """
+        if self._task is not None:
+            self._task.end(is_graceful)
+
+
+class _RunningTask:
+    """A task of one try, in a subprocess."""
+
+    def __init__(self, order: WorkerRequest, task: ClusterTask, rank: int, environment: Mapping[str, str]) -> None:
+        self._order, self._task, self._rank, self._environment = order, task, rank, environment
+        self._is_over = threading.Event()
+        self._is_killed = threading.Event()
+        self._pid = 0
+        self._progress_file = ""
+
+    def end(self, is_graceful: bool) -> None:
+        """Ends the subprocess; see `WorkerHost.end`."""
+        if is_graceful:
+            self._is_over.set()
+            return
+        self._is_killed.set()
+        if self._pid:
+            threading.Thread(target=kill, args=(self._pid, self._progress_file), name="end of a task").start()
+
+    def _note_start(self, pid: int) -> None:
+        self._pid = pid
+        if self._is_killed.is_set():
+            kill(pid, self._progress_file)
+
+    def run(self) -> None:
+        """Runs the subprocess and reports how it ended to the collector."""
+        import ray
+
+        task, collector = self._task, self._order["collector"]
+        with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+            progress_file = self._progress_file = progress.create_progress_file(scratch)
+
+            def report() -> None:
+                if (reported := progress.read(progress_file)) is not None and reported.seconds >= 0:
+                    collector.advance.remote(task.cluster_id, self._rank, str(task), dataclasses.asdict(reported))
+
+            def is_over() -> bool:
+                report()
+                return self._is_over.is_set()
+
+            try:
+                result = self._train(scratch, progress_file, is_over)
+            except Exception as error:
+                report()
+                if self._is_killed.is_set():
+                    ray.get(collector.end.remote(str(task)))
+                    return
+                alone = type(error).__name__ in _TRANSIENT
+                ray.get(collector.fail.remote(str(task), describe(error), not is_transient(error), alone))
+                return
             report()
-            return bool(ray.get(collector.is_over.remote(rank)))
+        ray.get(collector.finish.remote(self._rank, str(task), result if task.is_chief else None))
 
-        try:
-            result = child_process.run(
-                order["worker"],
-                make_task_request(task, order["request"], order["bundle"], scratch),
-                environment={**order["environment"], **task.environment(), progress.VARIABLE: progress_file},
-                prefix=f"[{task}] ",
-                until=is_over,
-                what=str(task),
-                output=_CollectorStream(collector),
-            )
-        except Exception as error:
-            report()
-            alone = type(error).__name__ in _TRANSIENT
-            ray.get(collector.fail.remote(str(task), describe(error), not is_transient(error), alone))
-            raise WorkerError(f"{task}: {type(error).__name__}: {error}") from None
-        report()
-    ray.get(collector.finish.remote(rank, str(task), result if task.is_chief else None))
+    def _train(self, scratch: str, progress_file: str, is_over: Callable[[], bool]) -> dict[str, object]:
+        task, order = self._task, self._order
+        return child_process.run(
+            order["worker"],
+            make_task_request(task, order["request"], order["bundle"], scratch),
+            environment={**self._environment, **task.environment(), progress.VARIABLE: progress_file},
+            prefix=f"[{task}] ",
+            until=is_over,
+            what=str(task),
+            forked=True,
+            output=_CollectorStream(order["collector"]),
+            on_start=self._note_start,
+        )
 
 
-def _location_of(task: ClusterTask) -> WorkerLocation:
-    """Returns this worker's location, for `ReportCollector.begin`."""
-    import ray
-    import ray.util
+def kill(pid: int, progress_file: str) -> None:
+    """Kills a training process and its group, after the checkpoint that it is writing: this saves steps.
 
-    context = ray.get_runtime_context()
-    return {
-        "task": str(task),
-        "node": context.get_node_id(),
-        "address": ray.util.get_node_ip_address(),
-        "actor": context.current_actor,
-    }
+    Args:
+      pid: The process id.
+      progress_file: The file to which it reports its progress.
+    """
+    end = time.monotonic() + WRITE_SECONDS
+    with contextlib.suppress(ProcessLookupError, FileNotFoundError):  # it has ended
+        while _is_writing(progress_file) and time.monotonic() < end:
+            os.kill(pid, 0)
+            time.sleep(_POLL_SECONDS)
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _is_writing(progress_file: str) -> bool:
+    reported = progress.read(progress_file)
+    return reported is not None and "writing" in reported.details
 
 
 def make_task_request(task: ClusterTask, request: RequestJson, bundle: SourceBundle, scratch: str) -> dict[str, object]:

@@ -13,10 +13,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import time
+
 import tensorflow as tf
 
-from ..distributed.tf_config import PS, task_from_environment
+from ..distributed.tf_config import EVALUATOR, PS, ClusterTask, task_from_environment
 from ..fn_args import FnArgs
+
+_CHIEF_SECONDS = 60.0  # then TensorFlow waits, and reports that the chief is missing
+_POLL_SECONDS = 0.02
 
 
 def strategy(
@@ -42,7 +49,20 @@ def strategy(
         cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
         return tf.distribute.ParameterServerStrategy(cluster, variable_partitioner)
     if task is not None and FnArgs.of(fn_args).num_workers > 1:
+        _await_chief(task)
         return tf.distribute.MultiWorkerMirroredStrategy()
     if len(tf.config.list_logical_devices("GPU")) > 1:
         return tf.distribute.MirroredStrategy()
     return tf.distribute.get_strategy()
+
+
+def _await_chief(task: ClusterTask) -> None:
+    """Waits until the chief accepts connections: TensorFlow would retry in intervals of a second and more."""
+    if task.is_chief or task.type == EVALUATOR:
+        return
+    host, _, port = task.chief_address.rpartition(":")
+    end = time.monotonic() + _CHIEF_SECONDS
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), _CHIEF_SECONDS):
+            return
+        time.sleep(_POLL_SECONDS)

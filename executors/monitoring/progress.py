@@ -65,6 +65,8 @@ class Details(TypedDict, total=False):
     doing: str
     saved: int
     saved_at: float
+    save_seconds: float
+    writing: int
     workers: int
     restarts: int
 
@@ -82,7 +84,9 @@ class Progress:
       age: Seconds since the last completed step.
       details: Further details, each optional. `total`: the planned last step; `epoch` and `epochs`; `metrics`: {name:
         value}; `doing`: the current activity other than training steps; `saved`: the step of the last checkpoint, and
-        `saved_at`, its `time.monotonic()`; for a whole cluster also `workers` and `restarts`.
+        `saved_at`, its `time.monotonic()`; `save_seconds`: how long the last checkpoint blocked training; `writing`:
+        the step of the checkpoint that is being written in the background; for a whole cluster also `workers` and
+        `restarts`.
     """
 
     first: float

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypedDict
 
+from . import save_interval
 from .progress import Progress
 
 if TYPE_CHECKING:
@@ -169,6 +170,27 @@ class ThroughputTracker:
         examples = sum(progress.examples for _, progress in one.reported.values())
         details |= {"workers": one.workers, "restarts": len(self._tries) - 1}
         return {"step": one.last, "examples": examples, "details": details}
+
+    def optimal_save_steps(self, deaths: int) -> int | None:
+        """Returns the optimal number of steps between checkpoints; see `save_interval.py`.
+
+        Args:
+          deaths: Number of tries that ended by a worker's death.
+
+        Returns:
+          The number; None without a death, or if no checkpoint or no speed was measured.
+        """
+        measured = [
+            (progress.details["save_seconds"], progress.steps / progress.seconds)
+            for one in self._tries.values()
+            for rank, (_, progress) in one.reported.items()
+            if rank == 0 and progress.seconds > 0 and progress.steps > 0 and "save_seconds" in progress.details
+        ]
+        if not deaths or not measured:
+            return None
+        costs, speeds = zip(*measured, strict=True)
+        between = (self._clock() - self._began) / deaths
+        return save_interval.optimal_steps(statistics.median(costs), between, statistics.median(speeds))
 
     def _progress_line(self, one: _Try, restarts: int, last: bool) -> str:
         now = self._clock()

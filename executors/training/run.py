@@ -406,7 +406,7 @@ class _Run:
                 request,
                 self.options,
                 environment=environment,
-                storage=staged_args.model_run_dir,
+                model_run=staged_args.model_run_dir,
             )
             self.record.cluster = result["cluster"]
             if "raised" in result:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import pathlib
 
 import pytest
 
 from generic_trainer.executors.compat import beam as beam_compat
-from generic_trainer.executors.compat import dlrover, ray, tensorflow_transform, tfdv, tfx
+from generic_trainer.executors.compat import dlrover, tensorflow_transform, tfdv, tfx
 
 pytestmark = pytest.mark.legacy
 
@@ -129,16 +128,6 @@ _NOTED: list[tuple[int, int]] = []
 
 def _note(number: int) -> None:
     _NOTED.append((os.getpid(), number))
-
-
-def test_rays_trainer_takes_a_backend() -> None:
-    pytest.importorskip("ray.train")
-    trainer_class = ray.data_parallel_trainer()
-    parameters = inspect.signature(trainer_class).parameters
-    assert {"train_loop_per_worker", "train_loop_config", "backend_config", "scaling_config", "run_config"} <= set(
-        parameters
-    )
-    assert callable(trainer_class.fit)
 
 
 def test_a_reader_is_configured_as_dlrovers_trainer_does_it() -> None:

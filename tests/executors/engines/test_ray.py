@@ -11,6 +11,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,11 +20,12 @@ import psutil
 import pytest
 
 from generic_trainer import FnArgs, TrainingOptions, train
-from generic_trainer.executors.engines.ray_worker import ReportCollector, is_transient
+from generic_trainer.executors.engines.ray_worker import ReportCollector, is_transient, kill
 from generic_trainer.executors.errors import ModuleError, ProcessDiedError, TrainingProcessError
 from generic_trainer.executors.modules.bundle import pack, unpack
 from generic_trainer.executors.modules.keras_version import KerasChoice
 from generic_trainer.executors.modules.source import find_source
+from generic_trainer.executors.monitoring import progress
 
 ray = pytest.importorskip("ray")
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -201,7 +204,7 @@ def test_training_continues_with_fewer_workers_and_grows_again(
                 next(row for row in rows if row.startswith("[2 workers] step "))
             cluster.remove_node(node, allow_graceful=False)
             next((row for row in rows if row.startswith("[1 worker] step ")), None)
-            cluster.add_node(num_cpus=1)  # Ray Train checks once a minute
+            cluster.add_node(num_cpus=1)
             next((row for row in rows if row.startswith("[2 workers] step ")), None)
             enough.touch()
             said += running.stderr
@@ -240,9 +243,7 @@ def test_a_lost_node_or_worker_is_named_and_not_the_survivor(
             if lost == "node":
                 cluster.remove_node(node, allow_graceful=False)
             else:
-                workers = [
-                    one for one in psutil.process_iter(["cmdline"]) if "RayTrainWorker" in str(one.info["cmdline"])
-                ]
+                workers = [one for one in psutil.process_iter(["cmdline"]) if "WorkerHost" in str(one.info["cmdline"])]
                 [worker] = [one for one in workers if _is_started_by(one, node)]
                 worker.kill()
             said += running.stderr
@@ -439,9 +440,25 @@ def test_which_failures_are_retried(error: Exception, transient: bool) -> None:
     assert is_transient(error) is transient
 
 
+def test_a_checkpoint_is_written_before_its_process_is_killed(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = progress.create_progress_file(str(tmp_path))
+    monkeypatch.setenv(progress.VARIABLE, path)
+    progress.report_details(writing=40)
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as process:
+        killing = threading.Thread(target=kill, args=(process.pid, path))
+        killing.start()
+        time.sleep(0.3)
+        assert process.poll() is None
+        progress.report_details(writing=None)
+        assert process.wait(10) == -signal.SIGKILL
+        killing.join()
+
+
 def test_parameter_servers_may_exit_when_all_training_workers_have_ended() -> None:
     collector = ReportCollector(1)
-    assert all(collector.begin("first", 3) for _ in range(3))
+    assert collector.begin("first", 3)
     collector.finish(0, "chief 0", {"metrics": {}})
     assert not collector.is_over(2)
     collector.finish(1, "worker 0", None)
@@ -474,11 +491,13 @@ def test_a_worker_that_waits_for_an_ended_one_is_reported() -> None:
 def test_a_new_attempt_starts_fresh_and_a_verdict_ends_all_attempts() -> None:
     collector = ReportCollector(0)
     assert collector.begin("first", 2)
-    assert collector.begin("first", 2)
     collector.fail("worker 1", {"message": "killed"}, False)
+    assert collector.is_to_restart()
     assert collector.begin("second", 1)
+    assert not collector.is_to_restart()
     assert not collector.is_over(0)
     collector.fail("worker 0", {"message": "wrong"}, True)
+    assert not collector.is_to_restart()
     assert collector.is_over(0)
     assert not collector.begin("third", 1)
     assert collector.summary()["tries"] == [2, 1]

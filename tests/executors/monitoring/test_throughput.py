@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import signal
@@ -88,6 +89,21 @@ def test_samples_of_a_long_training_are_thinned_out_and_its_duration_is_kept() -
     tracker.note("two", 0, "worker 0", at(6000, 6001, 0))
     assert len(tracker._tries["one"].moments) <= 1001
     assert tracker.summary(5000.0)["tries"][0]["seconds"] == 2000.0
+
+
+def test_checkpoint_interval_follows_from_deaths_and_the_cost_of_a_checkpoint() -> None:
+    clock = Clock()
+    tracker = ThroughputTracker(0, clock)
+    tracker.begin("one", 2)
+    clock.now = 100.0
+    tracker.note("one", 0, "worker 0", at(0, 1000, 100))
+    assert tracker.optimal_save_steps(1) is None  # no checkpoint yet
+    saved = dataclasses.replace(at(0, 1000, 100), details={"save_seconds": 0.5})
+    tracker.note("one", 0, "worker 0", saved)
+
+    assert tracker.optimal_save_steps(0) is None
+    assert tracker.optimal_save_steps(1) == 100  # 10 s: the square root of 2 times 0.5 s times 100 s
+    assert tracker.optimal_save_steps(4) == 50
 
 
 def test_one_line_for_all_workers_every_ten_seconds_and_none_without_progress() -> None:

@@ -55,6 +55,7 @@ def test_training_tasks_follow_tensorflows_rule() -> None:
                 task = parse(config(job, index, **cluster))
                 assert task is not None
                 assert task.is_chief == multi_worker_util.is_chief(cluster, job, index)
+                assert not task.is_chief or task.chief_address == cluster[job][index]
 
 
 def test_without_a_cluster_there_is_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
