@@ -15,13 +15,10 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, TypeAlias, cast
+from typing import IO, Any, TypeAlias
 
 from ..errors import InputError
 from ..runtime.files import file_io
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 BinaryFile: TypeAlias = io.BufferedReader | gzip.GzipFile
 
@@ -88,10 +85,9 @@ class _RemoteFile(io.RawIOBase):
     def seekable(self) -> bool:
         return True
 
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        view = cast("memoryview", buffer)
-        block = self._file.read(len(view))
-        view[: len(block)] = block
+    def readinto(self, buffer: Any) -> int:  # a memoryview
+        block = self._file.read(len(buffer))
+        buffer[: len(block)] = block
         return len(block)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
