@@ -36,6 +36,7 @@ _REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 _MODULE = _REPOSITORY / "module_files" / "taxi_keras.py"
 _STEPS = 785  # five passes over two thirds of the taxi data, in batches of 64
 _FEW_STEPS = 10
+_NOT_PUSHED = 4  # exit code of `run`: after few steps, the model may miss the Evaluator's threshold
 _LABEL = "big_tip"
 _TIMED = ("CsvExampleGen", "Transform", "Trainer")
 
@@ -148,7 +149,7 @@ class _Sides:
             begin = time.perf_counter()
             done = subprocess.run(line(f"{root}/root"), capture_output=True, text=True, check=False, env=environment)
             seconds = time.perf_counter() - begin
-            if done.returncode:
+            if done.returncode not in (0, _NOT_PUSHED):
                 sys.exit(f"{side} exited with code {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}")
             self._times[side].append(_step_times(f"{root}/root/metadata.sqlite"))
         return seconds
