@@ -46,7 +46,7 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     return data
 
 
-def of_tfx(paths: list[str]) -> list[bytes]:
+def of_tfx(paths: list[str], names: list[str]) -> list[bytes]:
     """Returns the examples of TFX's conversion, serialized as for its assignment to splits."""
     from tfx.components.example_gen.csv_example_gen import executor
     from tfx_bsl.coders import csv_decoder
@@ -55,7 +55,7 @@ def of_tfx(paths: list[str]) -> list[bytes]:
     parser.setup()
     texts = [text for path in paths for text in executor._ReadCsvRecordsFromTextFile().process(path)]
     rows = [cells for text in texts for cells, _ in parser.process(text)]
-    inferrer = csv_decoder.ColumnTypeInferrer(NAMES, skip_blank_lines=True)
+    inferrer = csv_decoder.ColumnTypeInferrer(names, skip_blank_lines=True)
     types = inferrer.create_accumulator()
     for cells in rows:
         types = inferrer.add_input(types, cells)
@@ -71,7 +71,24 @@ def test_examples_have_the_same_bytes(folder: pathlib.Path, monkeypatch: pytest.
     types = merged_types([column_types(path, names) for path in paths])
     examples = [example for path in paths for example in examples_in(path, names, types)]
     assert len(examples) == 400
-    assert examples == of_tfx(paths)
+    assert examples == of_tfx(paths, NAMES)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'a,b\r\n1,"x\r\ny"\r\n2,\r\n\r\n3,z',
+        b"\xef\xbb\xbfa,b\n1,2\n",
+        b'a,b c ,"d"\n1,2,3\n,,\n-5,1e5,x',
+        b"a,b\n",
+    ],
+    ids=["carriage returns", "byte order mark", "odd names", "no rows"],
+)
+def test_other_files_have_the_same_bytes(content: bytes, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_bytes(content)
+    names = column_names([str(path)])
+    assert list(examples_in(str(path), names, column_types(str(path), names))) == of_tfx([str(path)], names)
 
 
 @pytest.mark.slow

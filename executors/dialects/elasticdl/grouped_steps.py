@@ -42,7 +42,7 @@ class GroupedSteps:
 
         Args:
           model: A compiled Keras 2 or Keras 3 model.
-          dataset: The batches of an epoch; each epoch reads it anew.
+          dataset: The batches of an epoch; each epoch reads it again.
           max_steps: Called before each group; returns the maximum number of steps for it.
         """
         self.size = 1

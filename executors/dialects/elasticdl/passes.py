@@ -23,7 +23,7 @@ _SHORT = 100  # elements
 
 
 class Passes:
-    """Passes over a dataset; each reads it anew.
+    """Passes over a dataset; each reads it again.
 
     Args:
       dataset: The dataset.

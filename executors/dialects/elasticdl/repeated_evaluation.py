@@ -23,7 +23,7 @@ class RepeatedEvaluation:
 
     Args:
       job: The compiled job, on a single replica.
-      dataset: The batches; each evaluation reads it anew.
+      dataset: The batches; each evaluation reads it again.
     """
 
     def __init__(self, job: Job, dataset: tf.data.Dataset) -> None:

@@ -28,9 +28,8 @@ from .value_types import FLOAT, INT, TEXT, type_of
 if TYPE_CHECKING:
     import tensorflow as tf
 
-UNKNOWN = -1
-_MAX_KNOWN = 1 << 16  # cells whose serialized feature is kept, per column
-
+UNKNOWN = -1  # the type of a column without values, narrower than INT
+_MAX_KNOWN = 1 << 16  # cells whose type or serialized feature is kept, per column
 _ROWS_PER_CHECK = 10_000  # rows after which the progress may be logged
 
 
