@@ -38,7 +38,7 @@ _STEPS = 785  # five passes over two thirds of the taxi data, in batches of 64
 _FEW_STEPS = 10
 _NOT_PUSHED = 4  # exit code of `run`: after few steps, the model may miss the Evaluator's threshold
 _LABEL = "big_tip"
-_TIMED = ("CsvExampleGen", "Transform", "Trainer")
+_TIMED = ("CsvExampleGen", "StatisticsGen", "Transform", "Trainer", "Evaluator")
 
 _TINY = """
 import tensorflow as tf

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from absl import logging
 from tfx.orchestration import pipeline
 
-from ...executors.compat.beam import lookups_cached, reshuffle_buckets
+from ...executors.compat.beam import lookups_cached, no_state_cache, reshuffle_buckets
 from ...executors.dialects.loading import choose_keras_for
 from ...executors.engines import fork_server
 from ...executors.errors import InputError
@@ -100,6 +100,7 @@ def run_with_modules(options: LocalPipeline, modules: PipelineModules, check: Ba
         hold_run_lock(os.path.abspath(options.pipeline_root)),
         _deterministic_order(),
         lookups_cached(),
+        no_state_cache(),
         in_process_by_default(),
         temporary_beam_folder(),
     ):

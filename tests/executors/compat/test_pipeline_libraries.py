@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import pathlib
+from typing import TYPE_CHECKING
 
 import pytest
 
 from generic_trainer.executors.compat import beam as beam_compat
 from generic_trainer.executors.compat import dlrover, tensorflow_transform, tfdv, tfx
+
+if TYPE_CHECKING:
+    import apache_beam as beam
 
 pytestmark = pytest.mark.legacy
 
@@ -111,16 +115,48 @@ def test_options_and_the_state_of_a_dofn_are_looked_up_once() -> None:
     assert counts.looked_up == 2 * once == 2
 
 
+class _Measured:
+    """A value that counts how often its size is measured."""
+
+    measured = 0
+
+    def __sizeof__(self) -> int:
+        type(self).measured += 1
+        return 1
+
+
+def test_without_a_state_cache_side_inputs_are_not_measured() -> None:
+    import apache_beam as beam
+
+    def run() -> int:
+        _Measured.measured = 0
+        _NOTED.clear()
+        with _in_process_pipeline() as pipeline:
+            side = beam.pvalue.AsSingleton(pipeline | "side" >> beam.Create([_Measured()]))
+            _ = pipeline | beam.Create([1, 2]) | beam.Map(lambda number, _: _note(number), side)
+        assert sorted(number for _, number in _NOTED) == [1, 2]
+        return _Measured.measured
+
+    assert run() > 0
+    with beam_compat.no_state_cache():
+        assert run() == 0
+    assert run() > 0
+
+
 def test_the_runner_within_the_process_runs_a_pipeline() -> None:
     import apache_beam as beam
 
-    options = beam.options.pipeline_options.PipelineOptions(
-        [f"--runner={beam_compat.IN_PROCESS_RUNNER}", "--direct_running_mode=in_memory"]
-    )
     _NOTED.clear()
-    with beam.Pipeline(options=options) as pipeline:
+    with _in_process_pipeline() as pipeline:
         _ = pipeline | beam.Create([1, 2]) | beam.Map(_note)
     assert sorted(_NOTED) == [(os.getpid(), 1), (os.getpid(), 2)]
+
+
+def _in_process_pipeline() -> beam.Pipeline:
+    import apache_beam as beam
+
+    arguments = [f"--runner={beam_compat.IN_PROCESS_RUNNER}", "--direct_running_mode=in_memory"]
+    return beam.Pipeline(options=beam.options.pipeline_options.PipelineOptions(arguments))
 
 
 _NOTED: list[tuple[int, int]] = []
