@@ -54,7 +54,7 @@ def compile(output: str, resources: tuple[str, ...], volumes: tuple[str, ...], *
     options = pipeline_options(flags)
     keep_logs(os.devnull, native=True)
     from ..pipelines.kubeflow import KubeflowPipeline, StepResources, compile_pipeline  # imports TensorFlow and TFX
-    from ..pipelines.submit.kuberay import Volume
+    from ..pipelines.submit.pods import Volume
 
     compiled = compile_pipeline(
         KubeflowPipeline(

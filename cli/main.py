@@ -14,6 +14,7 @@ from types import FrameType
 
 import click
 
+from ..executors.distributed.jobset import set_tf_config
 from ..executors.errors import TrainerError
 from ..executors.modules import tensorflow_1
 from ..executors.monitoring.run_record import stack
@@ -119,6 +120,7 @@ def _raise_for_signal(number: int, frame: FrameType | None) -> None:
 
 def _exit_code() -> int:
     try:
+        set_tf_config(os.environ)
         arguments = sys.argv[1:]
         del sys.argv[1:]  # hides the command's arguments from a module that parses sys.argv
         return int(cli.main(arguments, prog_name="generic-trainer", standalone_mode=False, obj=arguments) or 0)

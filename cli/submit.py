@@ -1,4 +1,4 @@
-"""`generic-trainer submit --to kuberay|vertex … COMMAND`: submits a command line as a job to KubeRay or Vertex AI."""
+"""`generic-trainer submit --to PLATFORM … COMMAND`: submits a command line as a job to a cluster."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ..executors.options import RAY, TrainingOptions, declared_options
 from ..executors.runtime.files import file_io
 from ..executors.training.local_cluster import parse_counts
 from ..pipelines.definition.code_archive import CodeArchive
-from ..pipelines.submit import kuberay, vertex
+from ..pipelines.submit import kuberay, kubernetes_api, train_job, vertex
 from ..pipelines.submit.elastic_job import ElasticJob, read_elastic_job
-from ..pipelines.submit.kuberay import RayJob
 from ..pipelines.submit.secrets import require_no_secrets
 from ..pipelines.submit.submission import SubmittedJob, derived_name
-from ..pipelines.submit.vertex import CustomJob, Vertex
-from .submit_request import KUBERAY, VERTEX, SubmitRequest
+from ..pipelines.submit.vertex import Vertex
+from .pod_flags import pod_flags, pop_pod_settings, require_only
+from .submit_request import KUBERAY, PLATFORMS, TRAINER, VERTEX, SubmitRequest
 from .submitted_command import CommandLine, read_command_line
 from .submitted_files import pack_modules, require_reachable
 from .training_flags import parse_custom_config
 from .worker_counts import SERVERS, WORKERS
 
-# Options of Ray, which on Vertex AI become replica counts and machine types in the manifest.
-_NOT_ON_VERTEX = (
+# Options of Ray, which without Ray become replica counts and resources in the manifest.
+_REPLACED_BY_REPLICAS = (
     *("engine", "cluster"),
     *(option.name for option in declared_options() if option.needs_cluster),
     *(*WORKERS, *SERVERS, "distribution_strategy"),  # of ElasticDL and DLRover
@@ -38,7 +38,7 @@ _NOT_ON_VERTEX = (
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--to", "platform", type=click.Choice([KUBERAY, VERTEX]), required=True, help="Target platform.")
+@click.option("--to", "platform", type=click.Choice(PLATFORMS), required=True, help="Target platform.")
 @click.option("--image", default="", help="Container image with generic-trainer (kuberay: generic-trainer[kuberay]).")
 @click.option("--name", default="", help="Job name (default: the module's name).")
 @click.option("--output", default="-", metavar="FILE", help="Manifest file (default: standard output).")
@@ -53,13 +53,8 @@ _NOT_ON_VERTEX = (
     "--accelerator", default="", metavar="TYPE", help="GPU type: nvidia-tesla-t4, or a node label LABEL=VALUE."
 )
 @click.option("--from", "elastic_job", default="", metavar="FILE", help="kuberay: DLRover ElasticJob to convert.")
-@click.option("--namespace", default="", help="kuberay: namespace (default: kubectl's).")
-@click.option(
-    "--volume", "volumes", multiple=True, metavar="CLAIM:/FOLDER[:ro]", help="kuberay: volume claim to mount."
-)
-@click.option(
-    "--env-secret", "env_secrets", multiple=True, metavar="SECRET", help="kuberay: Secret for environment variables."
-)
+@click.option("--namespace", default="", help="Kubernetes: namespace (default: kubectl's).")
+@pod_flags
 @click.option("--head-cpus", type=click.FloatRange(0, min_open=True), help="kuberay: CPUs of the head (default: 2).")
 @click.option(
     "--head-memory-gb",
@@ -67,6 +62,13 @@ _NOT_ON_VERTEX = (
     help="kuberay: memory of the head, in 10^9 bytes (default: 8).",
 )
 @click.option("--ray-version", default="", help="kuberay: Ray version of the image (default: the local one).")
+@click.option("--metrics-port", type=click.IntRange(1, 65535), help="kuberay: port of Ray's metrics in each pod.")
+@click.option(
+    "--runtime",
+    default="",
+    metavar="NAME",
+    help="kubeflow-trainer: ClusterTrainingRuntime to use (default: a TrainingRuntime is made for the job).",
+)
 @click.option("--project", default="", help="vertex: Google Cloud project; required with --send.")
 @click.option("--region", default="", help="vertex: Google Cloud region; required with --send.")
 @click.option("--staging-bucket", default="", metavar="URI", help="vertex: gs:// URI for Vertex AI's own outputs.")
@@ -78,10 +80,11 @@ _NOT_ON_VERTEX = (
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def submit(command: tuple[str, ...], **flags: Any) -> None:
-    """Creates a job for KubeRay or Vertex AI from a command line.
+    """Creates a job for KubeRay, Kubeflow Trainer or Vertex AI from a command line.
 
-    The job is a RayJob or a CustomJob. COMMAND is train, script, run, elasticdl train or dlrover, with its arguments.
-    Workers, resources, restarts and timeout are taken from its options.
+    The job is a RayJob, a TrainJob or a CustomJob. COMMAND is train, script, run, elasticdl train or dlrover, with its
+    arguments. Workers, resources, restarts and timeout are taken from its options. For kubeflow-trainer without
+    COMMAND, the result is a ClusterTrainingRuntime with the name of --runtime.
 
     \b
     Examples:
@@ -90,7 +93,14 @@ def submit(command: tuple[str, ...], **flags: Any) -> None:
              --engine ray --workers 1:4
       generic-trainer submit --to kuberay --image IMAGE --from elasticjob.yaml
     """  # noqa: D301 (click's mark of lines to keep)
-    request = SubmitRequest(**flags)
+    if flags["platform"] == VERTEX:
+        require_only(flags, ("labels", "env"), VERTEX)
+    request = SubmitRequest(pods=pop_pod_settings(flags, flags["not_secret"]), **flags)
+    if request.platform == TRAINER and request.runtime and not command:
+        _require_image(request.image)
+        runtime = train_job.cluster_runtime(request.runtime, request.image, request.kubeflow_trainer())
+        _finish(request, [runtime], [])
+        return
     elastic = read_elastic_job(request.elastic_job) if request.elastic_job else None
     folders = request.folders(elastic)
     notes: list[str] = []
@@ -102,16 +112,24 @@ def submit(command: tuple[str, ...], **flags: Any) -> None:
     require_reachable(line, folders, request.in_image, request.hint)
     archives = pack_modules(line, request.code_root, folders, request.in_image)
     job = _job(request, line, archives, elastic)
-    manifest, more = _manifest(request, job, elastic)
+    manifests, more = _manifests(request, job, elastic)
     notes += more
     notes += [line.kind.note] if line.kind.note else []
     for archive in archives.values():
         archive.upload(request.code_root)
-    _write(request, manifest, notes)
-    if request.sends:
-        is_kuberay = request.platform == KUBERAY
-        created = kuberay.send(manifest) if is_kuberay else vertex.send(manifest, request.project, request.region)
-        click.echo(f"Created {created}.", err=True)
+    _finish(request, manifests, notes)
+
+
+def _finish(request: SubmitRequest, manifests: Sequence[Mapping[str, Any]], notes: list[str]) -> None:
+    """Writes the manifests, and creates them on the platform if the user wishes."""
+    _write(request, manifests, notes)
+    if not request.sends:
+        return
+    if request.platform == VERTEX:
+        created = [vertex.send(manifests[0], request.project, request.region)]
+    else:
+        created = kubernetes_api.create(manifests)
+    click.echo(f"Created {' and '.join(created)}.", err=True)
 
 
 def _derived_output(request: SubmitRequest, elastic: ElasticJob, folders: Sequence[str]) -> str:
@@ -144,6 +162,8 @@ def _parse_command(request: SubmitRequest, words: Sequence[str]) -> CommandLine:
             "run: a pipeline stores its metadata in SQLite, which needs a persistent file system; Vertex AI jobs have "
             "none. Submit it with --to kuberay and a volume, or submit train."
         )
+    if line.command == "run" and request.platform == TRAINER:
+        raise InputError("run: a pipeline is one process; Kubeflow Trainer starts a cluster. Use --to kuberay.")
     if line.values.get("cluster") and request.platform == KUBERAY:
         raise InputError("--cluster starts a cluster on one machine. On Ray, use --engine ray --workers N --ps N.")
     return line
@@ -153,12 +173,8 @@ def _job(
     request: SubmitRequest, line: CommandLine, archives: Mapping[str, CodeArchive], elastic: ElasticJob | None
 ) -> SubmittedJob:
     image = request.image or (elastic.image if elastic else "")
-    if not image:
-        raise InputError(
-            "submit needs --image: a container image with generic-trainer (for kuberay generic-trainer[kuberay]) and "
-            "the module's imports."
-        )
-    options, evaluators = _vertex_options(line) if request.platform == VERTEX else (line.options, 0)
+    _require_image(image)
+    options, evaluators = (line.options, 0) if request.platform == KUBERAY else _replicas(line)
     return SubmittedJob(
         name=request.name or derived_name(elastic.name if elastic else _module_name(line), kuberay.LONGEST_NAME),
         image=image,
@@ -171,6 +187,14 @@ def _job(
     )
 
 
+def _require_image(image: str) -> None:
+    if not image:
+        raise InputError(
+            "submit needs --image: a container image with generic-trainer (for kuberay generic-trainer[kuberay]) and "
+            "the module's imports."
+        )
+
+
 def _changes(request: SubmitRequest, line: CommandLine, archives: Mapping[str, CodeArchive]) -> dict[str, str | None]:
     """Returns the changes of the command line for the platform: {parameter: new value, or None to remove it}."""
     changes: dict[str, str | None] = {}
@@ -179,19 +203,19 @@ def _changes(request: SubmitRequest, line: CommandLine, archives: Mapping[str, C
         changes[name] = reference(request.code_root)
     if str(line.values.get("custom_config") or "").startswith("@"):  # a file on this machine
         changes["custom_config"] = json.dumps(parse_custom_config(line.values["custom_config"]))
-    if request.platform == VERTEX:
-        changes.update(dict.fromkeys(_NOT_ON_VERTEX))
+    if request.platform != KUBERAY:
+        changes.update(dict.fromkeys(_REPLACED_BY_REPLICAS))
     return changes
 
 
-def _vertex_options(line: CommandLine) -> tuple[TrainingOptions, int]:
+def _replicas(line: CommandLine) -> tuple[TrainingOptions, int]:
     """Returns the options with the number of workers and parameter servers, and the number of evaluators.
 
     They are taken from --engine ray with --workers and --ps, or from --cluster.
     """
     options = line.options
     if options.cluster_address:
-        raise InputError(f"--cluster-address {options.cluster_address}: Vertex AI jobs do not use a Ray cluster.")
+        raise InputError(f"--cluster-address {options.cluster_address}: the job does not use a Ray cluster.")
     if not line.values.get("cluster"):
         return options, 0
     if "workers" in {parameter.name for parameter, _ in line.given}:
@@ -208,29 +232,37 @@ def _module_name(line: CommandLine) -> str:
     return posixpath.basename(reference).removesuffix(".py")
 
 
-def _manifest(
+def _manifests(
     request: SubmitRequest, job: SubmittedJob, elastic: ElasticJob | None
-) -> tuple[RayJob | CustomJob, list[str]]:
-    """Returns the manifest, and notes to show to the user."""
+) -> tuple[Sequence[Mapping[str, Any]], list[str]]:
+    """Returns the manifests, and notes to show to the user."""
     if request.platform == VERTEX:
         output = request.staging_bucket or (job.output if job.output.startswith("gs://") else "")
-        place = Vertex(request.machine_type, request.ps_machine_type, output)
-        return vertex.custom_job(job, place), vertex.remarks(job)
+        pods = request.pods
+        place = Vertex(request.machine_type, request.ps_machine_type, output, dict(pods.labels), dict(pods.env))
+        return [vertex.custom_job(job, place)], vertex.remarks(job)
+    if request.platform == TRAINER:
+        return train_job.manifests(job, request.kubeflow_trainer()), train_job.remarks(job)
     manifest = kuberay.ray_job(job, request.kuberay(elastic))
-    notes = [*(elastic.notes if elastic else ()), *kuberay.remarks(job)]
+    notes = [*(elastic.notes if elastic else ()), *kuberay.remarks(job, request.pods.queue)]
     if elastic and not request.image:
         notes.append(f"The image {job.image} is from the ElasticJob; it must contain generic-trainer[kuberay].")
-    return manifest, notes
+    return [manifest], notes
 
 
-def _write(request: SubmitRequest, manifest: Mapping[str, object], notes: list[str]) -> None:
+def _write(request: SubmitRequest, manifests: Sequence[Mapping[str, Any]], notes: list[str]) -> None:
     for note in notes:
         click.echo(f"Note: {note}", err=True)
-    text = json.dumps(manifest, indent=2, ensure_ascii=False, default=str) + "\n"
-    if request.platform == KUBERAY and not request.output.endswith(".json"):
+    is_spec = request.platform == VERTEX and request.output.endswith((".yaml", ".yml"))
+    documents = [manifests[0]["jobSpec"]] if is_spec else manifests
+    if is_spec or (request.platform != VERTEX and not request.output.endswith(".json")):
         comments = "".join(f"# {line}\n" for note in notes for line in note.splitlines())
         # Parsing the JSON text removes shared objects, which YAML would write as anchors and aliases.
-        text = comments + yaml.safe_dump(json.loads(text), sort_keys=False, allow_unicode=True, width=110)
+        plain = [json.loads(json.dumps(one, default=str)) for one in documents]
+        text = comments + yaml.safe_dump_all(plain, sort_keys=False, allow_unicode=True, width=110)
+    else:
+        whole = documents[0] if len(documents) == 1 else {"apiVersion": "v1", "kind": "List", "items": documents}
+        text = json.dumps(whole, indent=2, ensure_ascii=False, default=str) + "\n"
     if request.output == "-":
         click.echo(text, nl=False)
         return
@@ -238,10 +270,12 @@ def _write(request: SubmitRequest, manifest: Mapping[str, object], notes: list[s
         file_io.write_text(request.output, text)
     except OSError as error:
         raise InputError(f"--output {request.output}: cannot write there ({error.strerror or error}).") from error
-    if request.platform == KUBERAY:
+    if request.platform != VERTEX:
         how = f"kubectl create -f {request.output}"
+    elif is_spec:
+        how = vertex.gcloud_command(manifests[0], request.output, request.project, request.region)
     else:
         region, project = request.region or "REGION", request.project or "PROJECT"
         parent = f"https://{region}-aiplatform.googleapis.com/v1/projects/{project}/locations/{region}"
-        how = f"POST it to {parent}/customJobs, or use --send"
+        how = f"POST it to {parent}/customJobs, use --send, or write YAML for gcloud"
     click.echo(f"Wrote {request.output}; to start the job: {how}", err=True)

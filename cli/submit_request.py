@@ -7,19 +7,21 @@ import dataclasses
 from ..executors.errors import InputError
 from ..pipelines.submit import vertex
 from ..pipelines.submit.elastic_job import ElasticJob
-from ..pipelines.submit.kuberay import KubeRay, Volume
+from ..pipelines.submit.kuberay import KubeRay
+from ..pipelines.submit.pods import PodSettings
+from ..pipelines.submit.train_job import KubeflowTrainer
 
-KUBERAY, VERTEX = "kuberay", "vertex"
+KUBERAY, TRAINER, VERTEX = "kuberay", "kubeflow-trainer", "vertex"
+PLATFORMS = (KUBERAY, TRAINER, VERTEX)
 _ONLY = {
     KUBERAY: {
         "elastic_job": "--from",
-        "namespace": "--namespace",
-        "volumes": "--volume",
-        "env_secrets": "--env-secret",
         "head_cpus": "--head-cpus",
         "head_memory_gb": "--head-memory-gb",
         "ray_version": "--ray-version",
+        "metrics_port": "--metrics-port",
     },
+    TRAINER: {"runtime": "--runtime"},
     VERTEX: {
         "project": "--project",
         "region": "--region",
@@ -50,11 +52,12 @@ class SubmitRequest:
     accelerator: str
     elastic_job: str
     namespace: str
-    volumes: tuple[str, ...]
-    env_secrets: tuple[str, ...]
+    pods: PodSettings
     head_cpus: float | None
     head_memory_gb: float | None
     ray_version: str
+    metrics_port: int | None
+    runtime: str
     project: str
     region: str
     staging_bucket: str
@@ -66,15 +69,12 @@ class SubmitRequest:
             for name, flag in flags.items():
                 if platform != self.platform and getattr(self, name):
                     raise InputError(f"{flag} requires --to {platform}, not --to {self.platform}.")
+        if self.platform == VERTEX and self.namespace:
+            raise InputError("--namespace requires Kubernetes.")
         if self.platform == VERTEX and self.sends and not (self.project and self.region):
             raise InputError("--send needs --project and --region.")
         if self.staging_bucket and not self.staging_bucket.startswith("gs://"):
             raise InputError(f"--staging-bucket {self.staging_bucket}: must be a gs:// URI.")
-
-    @property
-    def claims(self) -> tuple[Volume, ...]:
-        """The persistent volume claims to mount."""
-        return tuple(map(Volume.parse, self.volumes))
 
     @property
     def hint(self) -> str:
@@ -87,17 +87,17 @@ class SubmitRequest:
         """Returns the folders that are mounted on the platform."""
         if self.platform == VERTEX:
             return [vertex.BUCKETS]
-        return [*(volume.path for volume in self.claims), *(elastic.folders if elastic else ())]
+        return [*(volume.path for volume in self.pods.volumes), *(elastic.folders if elastic else ())]
 
     def kuberay(self, elastic: ElasticJob | None) -> KubeRay:
         """Returns the Kubernetes-specific settings; flags take precedence over those of an ElasticJob."""
         place = KubeRay(
             namespace=self.namespace,
-            volumes=self.claims,
-            env_secrets=self.env_secrets,
+            pods=self.pods,
             head_cpus=self.head_cpus or KubeRay.head_cpus,
             head_memory_gb=self.head_memory_gb or KubeRay.head_memory_gb,
             ray_version=self.ray_version,
+            metrics_port=self.metrics_port or 0,
         )
         if elastic is None:
             return place
@@ -109,3 +109,7 @@ class SubmitRequest:
             folder=elastic.folder,
             suspend=elastic.suspend,
         )
+
+    def kubeflow_trainer(self) -> KubeflowTrainer:
+        """Returns the settings for Kubeflow Trainer."""
+        return KubeflowTrainer(self.namespace, self.pods, self.runtime)

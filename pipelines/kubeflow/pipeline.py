@@ -38,7 +38,7 @@ from ..definition.code_archive import CodeArchive, make_archive
 from ..definition.examples import example_gen_for
 from ..definition.options import AUTO, PipelineOptions, notices_of
 from ..definition.steps import beam_args_of, steps_of
-from ..submit.kuberay import Volume
+from ..submit.pods import Volume
 from ..submit.submission import derived_name, is_reachable
 from ..submit.vertex import ACCELERATORS, BUCKETS
 from .step_command import step_command

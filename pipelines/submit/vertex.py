@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
+import shlex
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ...executors.errors import InputError, did_you_mean
 from .submission import PROGRAM, SubmittedJob
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 BUCKETS = "/gcs"  # Vertex AI mounts every bucket below it in each replica
 LONGEST_NAME = 128
+_LABEL_KEY, _LABEL_VALUE = re.compile(r"[a-z][-_a-z0-9]{0,62}"), re.compile(r"[-_a-z0-9]{0,63}")
 _RESTARTS = 3  # the default of TrainingOptions.max_failures
 # Vertex AI's accelerator types: https://cloud.google.com/vertex-ai/docs/training/configure-compute
 ACCELERATORS = (
@@ -39,12 +42,13 @@ ACCELERATORS = (
 )
 
 
-class ContainerSpec(TypedDict):
+class ContainerSpec(TypedDict, total=False):
     """Vertex AI's ContainerSpec."""
 
     imageUri: str
     command: list[str]
     args: list[str]
+    env: list[dict[str, str]]
 
 
 class WorkerPool(TypedDict, total=False):
@@ -72,11 +76,12 @@ class JobSpec(TypedDict, total=False):
     baseOutputDirectory: dict[str, str]
 
 
-class CustomJob(TypedDict):
+class CustomJob(TypedDict, total=False):
     """Vertex AI's CustomJob in the REST API's JSON form."""
 
     displayName: str
     jobSpec: JobSpec
+    labels: dict[str, str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,11 +92,15 @@ class Vertex:
       machine_type: Machine type of chief, workers and evaluators, such as "n1-standard-8".
       ps_machine_type: Machine type of the parameter servers; "" for `machine_type`, which then must not have GPUs.
       output: A gs:// URI for `baseOutputDirectory`, which Vertex AI displays and passes on; "" for none.
+      labels: Labels of the job.
+      env: Environment variables of all replicas.
     """
 
     machine_type: str
     ps_machine_type: str = ""
     output: str = ""
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    env: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def custom_job(job: SubmittedJob, settings: Vertex) -> CustomJob:
@@ -122,7 +131,7 @@ def custom_job(job: SubmittedJob, settings: Vertex) -> CustomJob:
         (ps, server_machine),
         (job.evaluators, training_machine),
     ]
-    pools: list[WorkerPool] = [_pool(job, count, machine) if count else {} for count, machine in counts]
+    pools: list[WorkerPool] = [_pool(job, settings, count, machine) if count else {} for count, machine in counts]
     while not pools[-1]:
         pools.pop()
     spec: JobSpec = {"workerPoolSpecs": pools, "scheduling": _scheduling(job, sum(map(bool, pools)) > 1)}
@@ -130,7 +139,25 @@ def custom_job(job: SubmittedJob, settings: Vertex) -> CustomJob:
         spec["serviceAccount"] = job.service_account
     if settings.output:
         spec["baseOutputDirectory"] = {"outputUriPrefix": settings.output}
-    return {"displayName": job.name, "jobSpec": spec}
+    custom: CustomJob = {"displayName": job.name, "jobSpec": spec}
+    if settings.labels:
+        custom["labels"] = _labels(settings.labels)
+    return custom
+
+
+def gcloud_command(manifest: Mapping[str, Any], spec_file: str, project: str = "", region: str = "") -> str:
+    """Returns the command of gcloud that creates a job.
+
+    Args:
+      manifest: A manifest from `custom_job`.
+      spec_file: File with the manifest's `jobSpec`.
+      project: The Google Cloud project; "" for gcloud's.
+      region: The region; "" for gcloud's.
+    """
+    flags = {"project": project, "region": region, "display-name": manifest["displayName"]}
+    flags["labels"] = ",".join(f"{key}={value}" for key, value in manifest.get("labels", {}).items())
+    words = [f"--{name}={value}" for name, value in flags.items() if value]
+    return shlex.join(["gcloud", "ai", "custom-jobs", "create", *words, f"--config={spec_file}"])
 
 
 def remarks(job: SubmittedJob) -> list[str]:
@@ -180,12 +207,22 @@ def send(
     return str(made.name)
 
 
-def _pool(job: SubmittedJob, count: int, machine: dict[str, str | int]) -> WorkerPool:
-    return {
-        "machineSpec": dict(machine),
-        "replicaCount": count,
-        "containerSpec": {"imageUri": job.image, "command": [PROGRAM], "args": list(job.command)},
-    }
+def _pool(job: SubmittedJob, settings: Vertex, count: int, machine: dict[str, str | int]) -> WorkerPool:
+    container: ContainerSpec = {"imageUri": job.image, "command": [PROGRAM], "args": list(job.command)}
+    if settings.env:
+        container["env"] = [{"name": name, "value": value} for name, value in settings.env.items()]
+    return {"machineSpec": dict(machine), "replicaCount": count, "containerSpec": container}
+
+
+def _labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """Checks labels against the rules of Google Cloud, which are narrower than those of Kubernetes."""
+    for key, value in labels.items():
+        if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
+            raise InputError(
+                f"--label {key}={value}: Google Cloud allows lower-case letters, digits, '-' and '_', at most 63 "
+                "characters; keys start with a letter."
+            )
+    return dict(labels)
 
 
 def _scheduling(job: SubmittedJob, has_several_pools: bool) -> Scheduling:

@@ -245,12 +245,12 @@ def test_an_elastic_job_is_converted(submit: Callable[..., Any], tmp_path: pathl
             "--pipeline-root gs://b/r: a pipeline needs a folder here",
         ),
         ((*KUBERAY, *ELASTICDL, "--model_zoo=z", "--engine=ray"), "--output elasticdl_output .its default"),
-        ((*VERTEX, "--volume=v:/d", *TRAIN), "--volume requires --to kuberay"),
+        ((*VERTEX, "--volume=v:/d", *TRAIN), "--volume: requires Kubernetes"),
         ((*VERTEX, "--send", *TRAIN), "--send needs --project and --region"),
         ((*VERTEX, "--staging-bucket=/gcs/b", *TRAIN), "--staging-bucket /gcs/b: must be a gs:// URI"),
         ((*VERTEX, "run", "--data=gs://b", "--module-file=m"), "SQLite"),
         ((*VERTEX, *ON_RAY, "--workers=2", "--cluster=worker=2"), "Give one of them"),
-        ((*VERTEX, *ON_RAY, "--cluster-address=a:1"), "Vertex AI jobs do not use a Ray cluster"),
+        ((*VERTEX, *ON_RAY, "--cluster-address=a:1"), "the job does not use a Ray cluster"),
         ((*VERTEX, "train", "m", "--train-files=/data/x", "--output=/gcs/b/o"), "--train-files /data/x: on this"),
     ],
 )
@@ -264,7 +264,7 @@ def test_commands_that_would_fail_in_the_job_are_rejected(
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--to", "kubernetes", *TRAIN), "'kubernetes' is not one of 'kuberay', 'vertex'"),
+        (("--to", "kubernetes", *TRAIN), "'kubernetes' is not one of 'kuberay', 'kubeflow-trainer', 'vertex'"),
         ((*KUBERAY, *ON_RAY, "--wokers", "2"), "No such option: --wokers|No such option '--wokers'"),
         ((*KUBERAY, "train", "m", "--engine", "ray"), "Missing option '--train-files'"),
         ((*KUBERAY, *ON_RAY, "--max-failures", "many"), "'many' is not a valid integer"),

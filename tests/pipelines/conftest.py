@@ -76,7 +76,7 @@ class Api:
 def _serving() -> Iterator[Api]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or "null")
             api.requests.append((self.command, self.path, body))
             status, answer = api.answer(body)
             content = json.dumps(answer).encode()
@@ -85,6 +85,8 @@ def _serving() -> Iterator[Api]:
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
+
+        do_DELETE = do_POST
 
         def log_message(self, *arguments: Any) -> None:
             del arguments

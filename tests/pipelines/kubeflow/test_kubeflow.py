@@ -16,7 +16,7 @@ pytest.importorskip("kfp")
 
 from generic_trainer import InputError, TrainingOptions
 from generic_trainer.pipelines.kubeflow import KubeflowPipeline, StepResources, compile_pipeline
-from generic_trainer.pipelines.submit.kuberay import Volume
+from generic_trainer.pipelines.submit.pods import Volume
 
 from .driver import Driver, Failed
 

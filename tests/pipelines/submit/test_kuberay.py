@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from generic_trainer import InputError, TrainingOptions
-from generic_trainer.pipelines.submit import kuberay
-from generic_trainer.pipelines.submit.kuberay import KubeRay, Volume, ray_job
+from generic_trainer.pipelines.submit import kuberay, kubernetes_api
+from generic_trainer.pipelines.submit.kuberay import KubeRay, ray_job
+from generic_trainer.pipelines.submit.pods import PodSettings, SecretEnv, Volume
 from generic_trainer.pipelines.submit.submission import SubmittedJob, derived_name, require_name
 
 REQUIREMENTS = pathlib.Path(__file__).resolve().parents[3] / "requirements"
@@ -52,8 +53,10 @@ def test_a_plain_job(require_valid: Callable[..., None]) -> None:
 def test_a_job_with_everything(require_valid: Callable[..., None]) -> None:
     place = KubeRay(
         namespace="research",
-        volumes=(Volume.parse("training-data:/data:ro"), Volume.parse("outputs:/outputs")),
-        env_secrets=("warehouse",),
+        pods=PodSettings(
+            volumes=(Volume.parse("training-data:/data:ro"), Volume.parse("outputs:/outputs")),
+            env_secrets=(SecretEnv("warehouse"),),
+        ),
         head_cpus=4,
         ray_version="2.55.1",
     )
@@ -153,29 +156,10 @@ def test_the_default_ray_is_the_locked_one() -> None:
     assert locked == kuberay.LOCKED_RAY
 
 
-@pytest.fixture
-def kubeconfig(api: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    path = tmp_path / "kubeconfig"
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": api.url}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", "namespace": "research"}}],
-        "current-context": "x",
-    }
-    path.write_text(json.dumps(config))
-    # The client reads the variable when it is imported.
-    from kubernetes.config import kube_config
-
-    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(path))
-    return path
-
-
 @pytest.mark.usefixtures("kubeconfig")
 def test_it_is_sent_to_the_cluster_that_kubectl_uses(api: Any, require_valid: Callable[..., None]) -> None:
     manifest = ray_job(job(), KubeRay())
-    assert kuberay.send(manifest) == "rayjob.ray.io/taxi in the namespace research"
+    assert kubernetes_api.create([manifest]) == ["rayjob.ray.io/taxi in the namespace research"]
     [(method, path, body)] = api.requests
     assert (method, path.partition("?")[0]) == ("POST", "/apis/ray.io/v1/namespaces/research/rayjobs")
     assert body == manifest
@@ -188,13 +172,13 @@ def test_it_is_sent_to_the_cluster_that_kubectl_uses(api: Any, require_valid: Ca
     [
         (409, "RayJob taxi already exists in the namespace other. Set another --name"),
         (404, "KubeRay's operator is not installed"),
-        (403, "rejected the job: 403 Forbidden: .*no right"),
+        (403, "rejected the RayJob: 403 Forbidden: .*no right"),
     ],
 )
 def test_a_refusal_says_what_to_do(api: Any, status: int, text: str) -> None:
     api.answer = lambda body: (status, {"kind": "Status", "message": "no right"})
     with pytest.raises(InputError, match=text):
-        kuberay.send(ray_job(job(), KubeRay(namespace="other")))
+        kubernetes_api.create([ray_job(job(), KubeRay(namespace="other"))])
 
 
 def test_without_a_cluster_it_says_so(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +186,7 @@ def test_without_a_cluster_it_says_so(tmp_path: pathlib.Path, monkeypatch: pytes
 
     monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "nothing"))
     with pytest.raises(InputError, match="no Kubernetes cluster is configured here"):
-        kuberay.send(ray_job(job(), KubeRay()))
+        kubernetes_api.create([ray_job(job(), KubeRay())])
 
 
 def test_the_command_sends_it(command: Callable[..., Any], api: Any, kubeconfig: pathlib.Path) -> None:
@@ -219,4 +203,4 @@ def test_the_command_sends_it(command: Callable[..., Any], api: Any, kubeconfig:
 def test_without_the_client_the_error_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kubernetes", None)
     with pytest.raises(InputError, match=r"pip install kubernetes\. Or omit --send, and run kubectl create -f"):
-        kuberay.send(ray_job(job(), KubeRay()))
+        kubernetes_api.create([ray_job(job(), KubeRay())])
