@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import click
 
 from ..executors.runtime.logs.setup import keep_logs
 from ..pipelines.definition.options import DATA_FORMATS
+from ..pipelines.submit.pods import SecretEnv
 from .pipeline_flags import pipeline_flags, pipeline_options
+from .pod_flags import parse_env, pod_flags, pop_pod_settings, require_only, split_steps
 
 
 @click.command()
@@ -35,31 +38,40 @@ from .pipeline_flags import pipeline_flags, pipeline_options
     "--resources",
     multiple=True,
     metavar="STEP:NAME=VALUE,…",
-    help="Resources of a step: cpus, memory_gb (10^9 bytes), gpus, accelerator; may be repeated.",
+    help="Resources of a step, or of all with *: cpus, memory_gb (10^9 bytes), gpus, accelerator; may be repeated.",
 )
 @click.option("--retries", type=click.IntRange(0), default=0, help="Retries of a failed step (default: 0).")
-@click.option("--volume", "volumes", multiple=True, metavar="CLAIM:/FOLDER", help="kubeflow: volume claim to mount.")
+@click.option(
+    "--not-secret", multiple=True, metavar="NAME", help="Name that resembles a secret's but is none; may be repeated."
+)
+@pod_flags
 @pipeline_flags
-def compile(output: str, resources: tuple[str, ...], volumes: tuple[str, ...], **flags: object) -> None:
+def compile(output: str, resources: tuple[str, ...], not_secret: tuple[str, ...], **flags: Any) -> None:
     """Compiles the pipeline of `run` for Kubeflow or Vertex AI.
 
     The data, step counts and custom_config become parameters of the pipeline. Each module is uploaded to --code-root as
-    an archive that is named after its content.
+    an archive that is named after its content. STEP: before a value of --env or --env-secret sets it for one step.
 
     \b
     Example:
       generic-trainer compile --to kubeflow --image IMAGE --data gs://bucket/taxi --module-file taxi_keras.py \\
           --label big_tip --pipeline-root gs://bucket/pipelines --resources Trainer:cpus=4,memory_gb=16
     """  # noqa: D301 (click's mark of lines to keep)
+    if flags["platform"] == "vertex":
+        require_only(flags, ("env", "volumes"), "vertex")
+    step_env, flags["env"] = split_steps(flags["env"])
+    step_secrets, flags["env_secrets"] = split_steps(flags["env_secrets"])
+    pods = pop_pod_settings(flags, not_secret)
     options = pipeline_options(flags)
     keep_logs(os.devnull, native=True)
     from ..pipelines.kubeflow import KubeflowPipeline, StepResources, compile_pipeline  # imports TensorFlow and TFX
-    from ..pipelines.submit.pods import Volume
 
     compiled = compile_pipeline(
         KubeflowPipeline(
             resources=dict(StepResources.parse(text) for text in resources),
-            volumes=tuple(Volume.parse(text) for text in volumes),
+            pods=pods,
+            step_env={step: parse_env(texts, not_secret) for step, texts in step_env.items()},
+            step_env_secrets={step: tuple(map(SecretEnv.parse, texts)) for step, texts in step_secrets.items()},
             **options,
         )
     )

@@ -15,8 +15,8 @@ from ..pipelines.submit.pods import (
     SecretEnv,
     Toleration,
     Volume,
-    parse_env,
     parse_pairs,
+    parse_variables,
     read_patch,
 )
 from ..pipelines.submit.secrets import require_no_secrets
@@ -30,9 +30,9 @@ _FLAGS: dict[str, tuple[str, dict[str, Any]]] = {
     "volumes": (
         "--volume", {**_REPEATED, "metavar": "CLAIM:/FOLDER[:ro]", "help": "Kubernetes: volume claim to mount."}
     ),
-    "labels": ("--label", {**_REPEATED, "metavar": "KEY=VALUE", "help": "Label of job and pods."}),
+    "labels": ("--job-label", {**_REPEATED, "metavar": "KEY=VALUE", "help": "Label of job and pods."}),
     "annotations": (
-        "--annotation", {**_REPEATED, "metavar": "KEY=VALUE", "help": "Kubernetes: annotation of job and pods."}
+        "--job-annotation", {**_REPEATED, "metavar": "KEY=VALUE", "help": "Kubernetes: annotation of job and pods."}
     ),
     "queue": ("--queue", {**_TEXT, "metavar": "NAME", "help": "Kubernetes: Kueue's LocalQueue that admits the job."}),
     "env": ("--env", {**_REPEATED, "metavar": "NAME=VALUE", "help": "Environment variable."}),
@@ -94,6 +94,30 @@ def require_only(flags: Mapping[str, Any], names: Collection[str], platform: str
             raise InputError(f"{flag}: requires Kubernetes; --to {platform} has no pods to set it for.")
 
 
+def parse_env(texts: Sequence[str], not_secret: Sequence[str] = ()) -> dict[str, str]:
+    """Parses NAME=VALUE texts of --env.
+
+    Raises:
+      InputError: When a text has another form or contains a secret.
+    """
+    variables = parse_variables(texts)
+    require_no_secrets("--env", json.dumps(variables), not_secret)
+    return variables
+
+
+def split_steps(texts: Sequence[str]) -> tuple[dict[str, list[str]], tuple[str, ...]]:
+    """Splits texts into those of single steps, written STEP:NAME=…, by step, and those of all steps."""
+    by_step: dict[str, list[str]] = {}
+    rest = []
+    for text in texts:
+        step, is_for_step, value = text.partition(":")
+        if is_for_step and "=" not in step:
+            by_step.setdefault(step, []).append(value)
+        else:
+            rest.append(text)
+    return by_step, tuple(rest)
+
+
 def pop_pod_settings(flags: dict[str, Any], not_secret: Sequence[str] = ()) -> PodSettings:
     """Removes the pod flags from a command's flags, and returns the settings.
 
@@ -101,14 +125,12 @@ def pop_pod_settings(flags: dict[str, Any], not_secret: Sequence[str] = ()) -> P
       InputError: When a value is invalid, or --env contains a secret.
     """
     values = {name: flags.pop(name) for name in _FLAGS}
-    env = parse_env(values["env"])
-    require_no_secrets("--env", json.dumps(env), not_secret)
     return PodSettings(
         volumes=tuple(map(Volume.parse, values["volumes"])),
-        labels=parse_pairs("--label", values["labels"], labels=True),
-        annotations=parse_pairs("--annotation", values["annotations"]),
+        labels=parse_pairs("--job-label", values["labels"], labels=True),
+        annotations=parse_pairs("--job-annotation", values["annotations"]),
         queue=values["queue"],
-        env=env,
+        env=parse_env(values["env"], not_secret),
         env_secrets=tuple(map(SecretEnv.parse, values["env_secrets"])),
         node_selector=parse_pairs("--node-selector", values["node_selector"], labels=True),
         tolerations=tuple(map(Toleration.parse, values["tolerations"])),

@@ -38,12 +38,14 @@ from ..definition.code_archive import CodeArchive, make_archive
 from ..definition.examples import example_gen_for
 from ..definition.options import AUTO, PipelineOptions, notices_of
 from ..definition.steps import beam_args_of, steps_of
-from ..submit.pods import Volume
+from ..submit.pods import PodSettings, SecretEnv
 from ..submit.submission import derived_name, is_reachable
 from ..submit.vertex import ACCELERATORS, BUCKETS
+from .executor_config import executor_config, require_supported
 from .step_command import step_command
 
 KUBEFLOW, VERTEX = "kubeflow", "vertex"
+ALL_STEPS = "*"
 _LONGEST_NAME = 128
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")  # the pattern in tfx.orchestration.kubeflow.v2.pipeline_builder
 _ANY_GPU = "nvidia.com/gpu"
@@ -104,9 +106,11 @@ class KubeflowPipeline(PipelineOptions):
       image: The container image of all steps; must contain generic-trainer.
       code_root: Folder or URI for the archive of the module (default: `code` in the root).
       data_format: Format of `data`, if the data cannot be accessed from this machine; see `example_gen_for`.
-      resources: Container resources by step.
+      resources: Container resources by step; "*" for steps and values that are not set.
       retries: Maximum number of retries of a failed step (default: 0).
-      volumes: Persistent volume claims to mount in all steps; only with "kubeflow".
+      pods: Settings of the pods of all steps; on "vertex" only environment variables.
+      step_env: Environment variables of single steps, besides those of `pods`.
+      step_env_secrets: Environment variables from Secrets, of single steps.
     """
 
     platform: str = KUBEFLOW
@@ -115,7 +119,23 @@ class KubeflowPipeline(PipelineOptions):
     data_format: str = AUTO
     resources: Mapping[str, StepResources] = dataclasses.field(default_factory=dict)
     retries: int = 0
-    volumes: tuple[Volume, ...] = ()
+    pods: PodSettings = dataclasses.field(default_factory=PodSettings)
+    step_env: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+    step_env_secrets: Mapping[str, tuple[SecretEnv, ...]] = dataclasses.field(default_factory=dict)
+
+    def pods_of(self, step: str) -> PodSettings:
+        """Returns the pod settings of a step."""
+        return dataclasses.replace(
+            self.pods,
+            env={**self.pods.env, **self.step_env.get(step, {})},
+            env_secrets=(*self.pods.env_secrets, *self.step_env_secrets.get(step, ())),
+        )
+
+    def resources_of(self, step: str) -> StepResources:
+        """Returns the resources of a step; values that are not set are those of "*"."""
+        default, own = (self.resources.get(name, StepResources()) for name in (ALL_STEPS, step))
+        given = {name: value for name, value in dataclasses.asdict(own).items() if value}
+        return dataclasses.replace(default, **given)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +144,7 @@ class CompiledPipeline:
 
     Attributes:
       spec: Kubeflow's PipelineSpec, as JSON values.
-      platform_spec: Kubernetes-specific PlatformSpec with volume mounts and node selectors; {} if there are none.
+      platform_spec: Kubernetes-specific PlatformSpec with the pods' settings; {} if there are none.
       archives: Archives of the modules to upload; modules that are in the image have none.
       code_root: Folder or URI to upload the archives to.
       notes: Notes to show to the user.
@@ -145,7 +165,7 @@ class CompiledPipeline:
         documents = [json.loads(json.dumps(one)) for one in (self.spec, self.platform_spec) if one]
         if path.endswith(".json"):
             if len(documents) > 1:
-                raise InputError(f"--output {path}: with volumes or accelerators it is two documents. Use YAML.")
+                raise InputError(f"--output {path}: with settings of pods it is two documents. Use YAML.")
             text = json.dumps(documents[0], indent=2) + "\n"
         else:
             text = _header_comment(self.spec) + yaml.safe_dump_all(
@@ -227,7 +247,7 @@ def _name_of(options: KubeflowPipeline, source: ModuleSource) -> str:
 
 def _folders(options: KubeflowPipeline) -> list[str]:
     """Returns the folders that are mounted in all containers."""
-    return [BUCKETS] if options.platform == VERTEX else [volume.path for volume in options.volumes]
+    return [BUCKETS] if options.platform == VERTEX else [volume.path for volume in options.pods.volumes]
 
 
 def _require_usable(options: KubeflowPipeline) -> None:
@@ -235,13 +255,14 @@ def _require_usable(options: KubeflowPipeline) -> None:
         raise InputError(
             "--image is missing: set the container image of the steps, which must contain generic-trainer."
         )
-    if options.platform == VERTEX and options.volumes:
-        raise InputError("--volume: Vertex AI does not mount volume claims; it mounts every bucket at /gcs/BUCKET.")
-    for volume in options.volumes:
-        if volume.read_only:
-            raise InputError(
-                f"--volume {volume.claim}:{volume.path}:ro: Kubeflow mounts claims writable only. Omit :ro."
-            )
+    if options.platform == VERTEX:
+        if options.pods.volumes:
+            raise InputError("--volume: Vertex AI does not mount volume claims; it mounts every bucket at /gcs/BUCKET.")
+        if options.pods != PodSettings(env=options.pods.env) or options.step_env_secrets:
+            raise InputError("pods: on Vertex AI, only environment variables of the steps can be set.")
+    else:
+        for pods in (options.pods, *map(options.pods_of, options.step_env_secrets)):
+            require_supported(pods)
     flags = {name: f"--{name.replace('_', '-')} {value}" for name in _PATHS if (value := getattr(options, name))}
     unreachable = [text for name, text in flags.items() if not is_reachable(getattr(options, name), _folders(options))]
     if unreachable:
@@ -317,27 +338,32 @@ def _insert_parameters(
 
 
 def _apply_resources(spec: dict[str, Any], options: KubeflowPipeline) -> dict[str, object]:
-    """Sets the resources of the steps' containers; returns the PlatformSpec with volume mounts and node selectors."""
+    """Sets resources and environment of the steps' containers; returns the PlatformSpec with the pods' settings."""
     executors = spec["deploymentSpec"]["executors"]
     containers = {task: executors[_executor(spec, task)] for task in spec["root"]["dag"]["tasks"]}
     containers = {task: executor["container"] for task, executor in containers.items() if "container" in executor}
-    for step in options.resources:
-        if step not in containers:
+    for flag, steps in (
+        ("--resources", options.resources.keys() - {ALL_STEPS}),
+        ("--env", options.step_env),
+        ("--env-secret", options.step_env_secrets),
+    ):
+        for step in sorted(steps - containers.keys()):
             known = ", ".join(containers)
-            raise InputError(f"--resources {step}: the steps are {known}.{did_you_mean(step, containers)}")
+            raise InputError(f"{flag} {step}: the steps are {known}.{did_you_mean(step, containers)}")
     platform: dict[str, dict[str, object]] = {}
     for task, container in containers.items():
-        requested = options.resources.get(task, StepResources())
+        requested, pods = options.resources_of(task), options.pods_of(task)
         resources = _resources(requested, options.platform)
         if resources:
             container["resources"] = resources
-        settings: dict[str, object] = {}
-        if options.volumes:
-            settings["pvcMount"] = [{"constant": one.claim, "mountPath": one.path} for one in options.volumes]
-        if requested.accelerator and options.platform == KUBEFLOW:
+        if pods.env:
+            container["env"] = [*container.get("env", []), *({"name": n, "value": v} for n, v in pods.env.items())]
+        if options.platform == VERTEX:
+            continue
+        if requested.accelerator:
             label, _, value = requested.accelerator.rpartition("=")
-            settings["nodeSelector"] = {"labels": {label or _GKE_GPUS: value}}
-        if settings:
+            pods = dataclasses.replace(pods, node_selector={**pods.node_selector, label or _GKE_GPUS: value})
+        if settings := executor_config(pods):
             platform[_executor(spec, task)] = settings
     return {"platforms": {"kubernetes": {"deploymentSpec": {"executors": platform}}}} if platform else {}
 

@@ -12,7 +12,7 @@ import dataclasses
 import math
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
@@ -301,7 +301,7 @@ def read_patch(path: str) -> dict[str, Any]:
     return document
 
 
-def parse_pairs(flag: str, texts: tuple[str, ...], *, labels: bool = False) -> dict[str, str]:
+def parse_pairs(flag: str, texts: Iterable[str], *, labels: bool = False) -> dict[str, str]:
     """Parses `KEY=VALUE` texts of a repeated flag.
 
     Args:
@@ -326,7 +326,7 @@ def parse_pairs(flag: str, texts: tuple[str, ...], *, labels: bool = False) -> d
     return pairs
 
 
-def parse_env(texts: tuple[str, ...]) -> dict[str, str]:
+def parse_variables(texts: Iterable[str]) -> dict[str, str]:
     """Parses `NAME=VALUE` texts of --env.
 
     Raises:

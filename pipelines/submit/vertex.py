@@ -219,7 +219,7 @@ def _labels(labels: Mapping[str, str]) -> dict[str, str]:
     for key, value in labels.items():
         if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
             raise InputError(
-                f"--label {key}={value}: Google Cloud allows lower-case letters, digits, '-' and '_', at most 63 "
+                f"--job-label {key}={value}: Google Cloud allows lower-case letters, digits, '-' and '_', at most 63 "
                 "characters; keys start with a letter."
             )
     return dict(labels)

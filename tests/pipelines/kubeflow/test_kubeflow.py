@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import pathlib
 import shutil
 import subprocess
@@ -15,12 +16,14 @@ import yaml
 pytest.importorskip("kfp")
 
 from generic_trainer import InputError, TrainingOptions
+from generic_trainer.cli.main import cli
 from generic_trainer.pipelines.kubeflow import KubeflowPipeline, StepResources, compile_pipeline
-from generic_trainer.pipelines.submit.pods import Volume
+from generic_trainer.pipelines.submit.pods import PodSettings, SecretEnv, Volume
 
 from .driver import Driver, Failed
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
+SCHEMAS = pathlib.Path(__file__).resolve().parents[1] / "schemas"
 MODULES = pathlib.Path(__file__).resolve().parents[3] / "module_files"
 REMOTE = {
     "data": "gs://bucket/taxi",
@@ -98,7 +101,9 @@ def test_kubeflows_own_loader_and_schema_accept_it(platform: str, tmp_path: path
     from kfp.pipeline_spec import pipeline_spec_pb2
 
     path = tmp_path / "pipeline.yaml"
-    options = {"volumes": (Volume("claim", "/data"),)} if platform == "kubeflow" else {"warm_start": True}
+    options = (
+        {"pods": PodSettings(volumes=(Volume("claim", "/data"),))} if platform == "kubeflow" else {"warm_start": True}
+    )
     accelerator = "nvidia-tesla-t4" if platform == "vertex" else "example.com/gpu=big"
     spec = compiled(
         path,
@@ -127,6 +132,46 @@ def test_kubeflows_own_loader_and_schema_accept_it(platform: str, tmp_path: path
     assert has_hook == (platform == "vertex")
     resolves = [name for name, one in deployed.executors.items() if one.HasField("resolver")]
     assert bool(resolves) == (platform == "vertex")
+
+
+def test_settings_of_pods_match_the_definition_of_kubeflows_executor(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from google.protobuf import descriptor_pool, json_format, message_factory
+    from kfp.pipeline_spec import pipeline_spec_pb2
+
+    assert pipeline_spec_pb2.DESCRIPTOR.package == "ml_pipelines"  # the definition below imports it
+    pool = descriptor_pool.Default()
+    pool.AddSerializedFile(gzip.decompress((SCHEMAS / "kubernetes_executor_config.binpb.gz").read_bytes()))
+    kind = message_factory.GetMessageClass(pool.FindMessageTypeByName("kfp_kubernetes.KubernetesExecutorConfig"))
+    path = tmp_path / "pipeline.yaml"
+    flags = (
+        "--volume=claim:/data", "--job-label=team=ads", "--job-annotation=a.b/c=d e", "--queue=ml", "--env=A=b:c",
+        "--env=Trainer:B=c", "--env-secret=T=s/k", "--env-secret=Trainer:U=s/l", "--node-selector=zone=a",
+        "--toleration=dedicated=ml:NoSchedule", "--image-pull-policy=Always", "--image-pull-secret=registry",
+        "--run-as-user=1000", "--shm-gb=2", "--resources=*:cpus=2,memory_gb=4", "--resources=Trainer:cpus=4",
+    )  # fmt: skip
+    data = ("--data=gs://bucket/taxi", "--data-format=csv", f"--module-file={REMOTE['module_file']}", "--label=big_tip")
+    target = ("--to=kubeflow", "--image=i", f"--output={path}", "--pipeline-root=gs://bucket/root")
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the command adds to it
+    cli.main(["compile", *target, *data, *flags], standalone_mode=False)
+    spec, platform = yaml.safe_load_all(path.read_text())
+    executors = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+    parsed = {name: json_format.ParseDict(one, kind()) for name, one in executors.items()}  # strict
+    assert len(parsed) == len(spec["root"]["dag"]["tasks"])
+    trainer, pusher = parsed["Trainer_executor"], parsed["Pusher_executor"]
+    assert [one.secret_name for one in trainer.secret_as_env] == ["s", "s"]
+    assert [one.key_to_env[0].env_var for one in pusher.secret_as_env] == ["T"]
+    assert dict(pusher.pod_metadata.labels) == {"team": "ads", "kueue.x-k8s.io/queue-name": "ml"}
+    assert (pusher.tolerations[0].value, pusher.enabled_shared_memory.size) == ("ml", "2000M")
+    assert (pusher.security_context.run_as_user, pusher.image_pull_policy) == (1000, "Always")
+    containers = {name: one["container"] for name, one in spec["deploymentSpec"]["executors"].items()}
+    variables = {name: {one["name"]: one["value"] for one in containers[name]["env"]} for name in containers}
+    assert variables["Trainer_executor"] == {"A": "b:c", "B": "c"}
+    assert variables["Pusher_executor"] == {"A": "b:c"}
+    assert containers["Trainer_executor"]["resources"]["resourceCpuLimit"] == "4"
+    assert containers["Pusher_executor"]["resources"]["resourceCpuLimit"] == "2"
+    assert containers["Trainer_executor"]["resources"]["resourceMemoryLimit"] == "4000M"
 
 
 @pytest.mark.thorough
@@ -183,8 +228,17 @@ def test_an_image_without_this_package_is_reported(tmp_path: pathlib.Path, monke
             {"platform": "vertex", "resources": {"Trainer": StepResources(gpus=1, accelerator="t4")}},
             r"accelerator=t4: Vertex AI offers",
         ),
-        ({"platform": "vertex", "volumes": (Volume("a", "/b"),)}, r"Vertex AI does not mount volume claims"),
-        ({"volumes": (Volume("a", "/b", read_only=True),)}, r"Kubeflow mounts claims writable only"),
+        (
+            {"platform": "vertex", "pods": PodSettings(volumes=(Volume("a", "/b"),))},
+            r"Vertex AI does not mount volume claims",
+        ),
+        ({"platform": "vertex", "pods": PodSettings(queue="ml")}, r"on Vertex AI, only environment variables"),
+        ({"pods": PodSettings(priority_class="high")}, r"--priority-class: Kubeflow Pipelines cannot set it"),
+        ({"pods": PodSettings(fs_group=0)}, r"--fs-group: Kubeflow Pipelines cannot set it"),
+        ({"pods": PodSettings(patch={"spec": {}})}, r"--pod-patch: Kubeflow Pipelines cannot set it"),
+        ({"step_env_secrets": {"Trainer": (SecretEnv("all"),)}}, r"--env-secret all: .*Write NAME=SECRET/KEY"),
+        ({"step_env": {"Trainr": {"A": "b"}}}, r"--env Trainr: the steps are .*Did you mean 'Trainer'"),
+        ({"pods": PodSettings(volumes=(Volume("a", "/b", read_only=True),))}, r"Kubeflow mounts claims writable only"),
     ],
 )
 def test_a_pipeline_that_cannot_run_there_is_rejected(options: dict[str, Any], said: str) -> None:

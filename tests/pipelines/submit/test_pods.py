@@ -17,10 +17,11 @@ from generic_trainer.cli.main import cli
 TRAIN = ("train", "project.taxi", "--train-files", "gs://b/train*", "--output", "gs://b/out", "--engine", "ray")
 PLATFORMS = ("kuberay", "kubeflow-trainer")
 EVERYTHING = (
-    ("--volume", "data:/data"), ("--label", "team=ads"), ("--annotation", "example.com/cost=a b"), ("--queue", "ml"),
-    ("--env", "A=x=y"), ("--env-secret", "all"), ("--env-secret", "TOKEN=one/key"), ("--node-selector", "zone=a"),
-    ("--toleration", "dedicated=ml:NoSchedule"), ("--toleration", "spot"), ("--image-pull-policy", "Always"),
-    ("--image-pull-secret", "registry"), ("--priority-class", "high"), ("--run-as-user", "1000"), ("--fs-group", "0"),
+    ("--volume", "data:/data"), ("--job-label", "team=ads"), ("--job-annotation", "example.com/cost=a b"),
+    ("--queue", "ml"), ("--env", "A=x=y"), ("--env-secret", "all"), ("--env-secret", "TOKEN=one/key"),
+    ("--node-selector", "zone=a"), ("--toleration", "dedicated=ml:NoSchedule"), ("--toleration", "spot"),
+    ("--image-pull-policy", "Always"), ("--image-pull-secret", "registry"), ("--priority-class", "high"), ("--run-as-user", "1000"),
+    ("--fs-group", "0"),
     ("--shm-gb", "1.5"), ("--service-account", "trainer"), ("--namespace", "ads"),
 )  # fmt: skip
 
@@ -149,8 +150,8 @@ def test_an_invalid_patch_is_rejected(submit: Any, tmp_path: pathlib.Path, text:
         (("--pod-patch", "nowhere.yaml"), "--pod-patch nowhere.yaml: there is no such file"),
         (("--toleration", "a:NoSchedul"), "'NoSchedul' is no effect.*Did you mean 'NoSchedule'"),
         (("--toleration", "a b"), r"expected KEY\[=VALUE\]"),
-        (("--label", "team"), "--label team: expected KEY=VALUE"),
-        (("--label", "team=a b"), "Kubernetes allows letters, digits"),
+        (("--job-label", "team"), "--job-label team: expected KEY=VALUE"),
+        (("--job-label", "team=a b"), "Kubernetes allows letters, digits"),
         (("--env", "A B=c"), "--env A B=c: expected NAME=VALUE"),
         (("--env", "DB_PASSWORD=hunter2"), "--env contains 'DB_PASSWORD', which looks like a secret"),
         (("--env-secret", "NAME=secret"), "expected SECRET, or NAME=SECRET/KEY"),
@@ -165,15 +166,15 @@ def test_invalid_values_are_rejected(submit: Any, flags: tuple[str, ...], messag
 
 def test_vertex_has_labels_and_environment_but_no_pods(submit: Any) -> None:
     machine = ("--machine-type", "n1-standard-8")
-    [job] = submit("vertex", *machine, "--label", "team=ads", "--env", "A=b")
+    [job] = submit("vertex", *machine, "--job-label", "team=ads", "--env", "A=b")
     assert job["labels"] == {"team": "ads"}
     assert job["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["env"] == [{"name": "A", "value": "b"}]
     for flags in EVERYTHING:
-        if flags[0] not in ("--label", "--env", "--service-account"):
+        if flags[0] not in ("--job-label", "--env", "--service-account"):
             with pytest.raises(InputError, match=f"{flags[0]}.* requires Kubernetes"):
                 submit("vertex", *machine, *flags)
-    with pytest.raises(InputError, match="--label Team=ads: Google Cloud allows lower-case letters"):
-        submit("vertex", *machine, "--label", "Team=ads")
+    with pytest.raises(InputError, match="--job-label Team=ads: Google Cloud allows lower-case letters"):
+        submit("vertex", *machine, "--job-label", "Team=ads")
 
 
 def test_yaml_for_vertex_is_the_job_spec_that_gcloud_reads(tmp_path: pathlib.Path, capsys: Any) -> None:
@@ -183,7 +184,7 @@ def test_yaml_for_vertex_is_the_job_spec_that_gcloud_reads(tmp_path: pathlib.Pat
         "n1-standard-8",
         "--region",
         "europe-west4",
-        "--label",
+        "--job-label",
         "team=ads",
         "--output",
         str(file),
