@@ -20,9 +20,9 @@ EVERYTHING = (
     ("--volume", "data:/data"), ("--job-label", "team=ads"), ("--job-annotation", "example.com/cost=a b"),
     ("--queue", "ml"), ("--env", "A=x=y"), ("--env-secret", "all"), ("--env-secret", "TOKEN=one/key"),
     ("--node-selector", "zone=a"), ("--toleration", "dedicated=ml:NoSchedule"), ("--toleration", "spot"),
-    ("--image-pull-policy", "Always"), ("--image-pull-secret", "registry"), ("--priority-class", "high"), ("--run-as-user", "1000"),
-    ("--fs-group", "0"),
-    ("--shm-gb", "1.5"), ("--service-account", "trainer"), ("--namespace", "ads"),
+    ("--image-pull-policy", "Always"), ("--image-pull-secret", "registry"), ("--priority-class", "high"),
+    ("--run-as-user", "1000"), ("--fs-group", "0"), ("--shm-gb", "1.5"),
+    ("--service-account", "trainer"), ("--namespace", "ads"),
 )  # fmt: skip
 
 
