@@ -2,6 +2,7 @@
 #
 #   make image IMAGE=registry/generic-trainer:1                  TensorFlow for CPUs
 #   make image IMAGE=registry/generic-trainer:1-gpu VARIANT=gpu  with CUDA libraries; the host provides the driver
+#   make image IMAGE=registry/generic-trainer:1-slim VARIANT=slim  without Ray, Kubeflow Pipelines and MaxCompute
 #
 # To add your own modules, Python packages and Debian packages:
 #
@@ -25,7 +26,7 @@ FROM ${BASE} AS build
 WORKDIR /src
 COPY scripts/install-image.sh scripts/
 RUN scripts/install-image.sh compiler
-COPY requirements/image.txt requirements/image-cuda.txt requirements/
+COPY requirements/image.txt requirements/image-cuda.txt requirements/image-slim.txt requirements/
 ARG VARIANT=cpu
 # A company's package index and certificates are passed as secrets (scripts/build-image.sh), not stored in the layers.
 RUN --mount=type=secret,id=pip --mount=type=secret,id=certificates --mount=type=cache,target=/root/.cache/pip \

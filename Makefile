@@ -35,7 +35,7 @@ LINKED := build/linked
 # files with most tests, the quick ones. Crashed workers are not replaced: xdist 3.8 would wait forever for their tests.
 PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
-.PHONY: help setup demo test test-all test-fast test-legacy test-airflow coverage faults bench bench-pipelines bench-gpu fuzz lint audit style types docs lock wheel release stacks image check-image clean
+.PHONY: help setup demo test test-all test-fast test-legacy test-airflow coverage faults bench bench-pipelines bench-gpu fuzz lint audit style types docs lock wheel release stacks image check-image test-containers clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -120,11 +120,14 @@ release: test-all ## Run all tests, then build the release of the last commit in
 stacks: wheel ## Install the wheel with plain pip and TFX 1.15, 1.16 and 1.21, and test it (STACK=tfx1.15 for one)
 	@for stack in $(STACK); do scripts/check-stack.sh $$stack; done
 
-image: ## Build the container image (IMAGE=registry/name:tag, VARIANT=gpu)
+image: ## Build the container image (IMAGE=registry/name:tag, VARIANT=gpu or slim)
 	@scripts/build-image.sh $(IMAGE_ARGS)
 
 check-image: ## Build and test the image's content without a container engine, as root (KEEP=1 keeps it)
 	@scripts/check-image.sh
+
+test-containers: setup ## Build the image with podman and test it in containers, on Debian, as root
+	@scripts/containers.sh test $(PYTEST_ARGS)
 
 clean: ## Remove build outputs, but not .venv
 	rm -rf build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

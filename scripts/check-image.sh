@@ -256,7 +256,7 @@ inside() {
         try_stack "$2" "$3"
         return
     fi
-    layer build "$(<"$WORK/base.made") $VARIANT $(contents "$STEPS" requirements/image.txt requirements/image-cuda.txt)" make_build
+    layer build "$(<"$WORK/base.made") $VARIANT $(contents "$STEPS" requirements/image.txt requirements/image-cuda.txt requirements/image-slim.txt)" make_build
     make_image
     report "image ($VARIANT): $(megabytes "$WORK/image") MB, of which $(megabytes "$WORK/image$ENVIRONMENT") MB are $ENVIRONMENT; $((SECONDS - start)) s"
     check_entry_points

@@ -3,9 +3,11 @@
 # container engine. Each runs as root on Debian 13.
 #
 #   scripts/install-image.sh compiler              build dependencies of the next two steps
-#   scripts/install-image.sh dependencies cpu|gpu  installs the locked packages into /opt/generic-trainer
+#   scripts/install-image.sh dependencies VARIANT  installs the locked packages into /opt/generic-trainer
 #   scripts/install-image.sh project               installs this project there
 #   scripts/install-image.sh runtime               installs Python, and sets up the user and the PATH of login shells
+#
+# VARIANT is cpu, gpu (with CUDA's libraries), or slim (without Ray, Kubeflow Pipelines and MaxCompute).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -43,17 +45,29 @@ dependencies() {
     case "$1" in
         cpu) ;;
         gpu) locks+=(requirements/image-cuda.txt) ;;
-        *) die "VARIANT must be cpu or gpu, not '$1'" ;;
+        slim) locks=(requirements/image-slim.txt) ;;
+        *) die "VARIANT must be cpu, gpu or slim, not '$1'" ;;
     esac
     # pip is included: TFX runs it to package module files, and derived images install packages with it.
     python3 -m venv --clear "$ENVIRONMENT"
     # Only pyfarmhash has no wheels. It is built with the locked setuptools instead of the newest one.
     locked --requirement <(awk '/^[^ #]/ { wanted = /^setuptools==/ } wanted' requirements/image.txt)
     locked --no-build-isolation "${locks[@]/#/--requirement=}"
+    shrink
     # pip compiles with one process, this with one per core. Errors are ignored: some templates and tests contain
     # intentional syntax errors.
     "$ENVIRONMENT/bin/python" -W ignore -m compileall -qq -j 0 "$ENVIRONMENT"/lib/python3*/site-packages || true
     sed -nE 's/^([A-Za-z0-9._-]+)(\[[^]]*\])?(==[^ ;]+).*/\1\3/p' "${locks[@]}" >"$ENVIRONMENT/constraints.txt"
+}
+
+# Removes what only building on TensorFlow or debugging it needs: 0.4 GB of headers (for custom ops, reinstall tensorflow
+# with pip), 0.3 GB of symbol tables, and the tests of packages.
+shrink() {
+    local packages=("$ENVIRONMENT"/lib/python3*/site-packages)
+    rm -rf "${packages[0]}/tensorflow/include"
+    strip --strip-unneeded "${packages[0]}"/tensorflow/libtensorflow_{cc,framework}.so.2 \
+        "${packages[0]}/tensorflow/python/profiler/internal/_pywrap_profiler_plugin.so"
+    (cd "${packages[0]}" && find numpy pandas pyarrow scipy sklearn -type d -name tests -prune -exec rm -rf {} +)
 }
 
 project() {
@@ -74,5 +88,5 @@ runtime() {
 case "${1:-}" in
     compiler | project | runtime) "$1" ;;
     dependencies) dependencies "${2:-}" ;;
-    *) die "usage: $0 compiler | dependencies cpu|gpu | project | runtime" ;;
+    *) die "usage: $0 compiler | dependencies cpu|gpu|slim | project | runtime" ;;
 esac

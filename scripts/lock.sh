@@ -52,6 +52,7 @@ echo requirements/tools.txt
 # The container image uses the tested versions of the lane py313.
 compile image 3.13 2_40 overrides --constraint requirements/py313.txt \
     --extra estimator --extra kfp --extra kuberay --extra maxcompute "$@"
+compile image-slim 3.13 2_40 overrides --constraint requirements/image.txt --extra estimator "$@"
 
 # The additional packages of TensorFlow's CUDA libraries: the entries of a lock with them that the image's lock lacks.
 echo requirements/image-cuda.txt

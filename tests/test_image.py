@@ -37,6 +37,12 @@ def test_the_gpu_variant_adds_tensorflows_cuda_libraries_and_no_more() -> None:
     assert set(added).isdisjoint(locked("image"))
 
 
+def test_the_slim_variant_has_the_same_versions_without_clusters() -> None:
+    image, slim = locked("image"), locked("image-slim")
+    assert slim.items() <= image.items()
+    assert {"ray", "kfp", "pyodps"} <= set(image) - set(slim)
+
+
 def test_the_build_sees_every_package_and_whatever_it_copies() -> None:
     lines = (REPOSITORY / ".dockerignore").read_text().splitlines()
     assert "*" in lines
