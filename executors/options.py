@@ -267,6 +267,12 @@ class TrainingOptions:
     profile: bool = _option(
         False, "Profile a few seconds of training and report the time breakdown of a step.", group=TRAINING
     )
+    track: str = _option(
+        "auto",
+        "Experiment tracker: mlflow, none, or auto: MLflow if MLFLOW_TRACKING_URI is set.",
+        choices=("auto", "mlflow", "none"),
+        group=TRAINING,
+    )
     input_cache: str | None = _option(
         None,
         "Local directory in which data_accessor caches parsed examples for later epochs and runs (default: no cache).",
@@ -465,3 +471,4 @@ class TrainerKeywords(TunerKeywords, total=False):
     best_model: str | None
     stop_on_nan: bool
     profile: bool
+    track: str

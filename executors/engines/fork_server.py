@@ -49,8 +49,8 @@ _MODULES = (
 # every test, TMPDIR with every model check; `import tfx` sets the protobuf one, possibly after a server was prepared.
 _NOT_READ_BY_IMPORTS = frozenset(
     {
-        "CUDA_VISIBLE_DEVICES", "PYTEST_CURRENT_TEST", "TEMPORARILY_DISABLE_PROTOBUF_VERSION_CHECK", "TF_CONFIG",
-        "TF_CPP_MIN_LOG_LEVEL", "TMPDIR",
+        "CUDA_VISIBLE_DEVICES", "MLFLOW_RUN_ID", "PYTEST_CURRENT_TEST", "TEMPORARILY_DISABLE_PROTOBUF_VERSION_CHECK",
+        "TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", "TMPDIR",
         progress.VARIABLE, save_interval.VARIABLE, LOG_FILE, process_tree.VARIABLE, LOGS_IN_ERRORS,
     }
 )  # fmt: skip

@@ -16,7 +16,7 @@ from ..monitoring.event_files import scalars
 from ..monitoring.metrics import event_files_below, split_of
 
 POINTS = 500  # maximum number of points of a curve, enough for a wide screen
-_EPOCH, _STEP = "epoch", "step"
+EPOCH, STEP = "epoch", "step"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,10 +86,10 @@ def _sort_key(item: tuple[tuple[str, str], object]) -> tuple[bool, str, str]:
 def _metric_of(tag: str) -> tuple[str, str]:
     """Returns the metric and axis of a tag: Keras logs `epoch_loss`, `evaluation_loss_vs_iterations`, `batch_loss`."""
     if tag.startswith("epoch_"):
-        return tag.removeprefix("epoch_"), _EPOCH
+        return tag.removeprefix("epoch_"), EPOCH
     if tag.startswith("evaluation_") and tag.endswith("_vs_iterations"):
-        return tag.removeprefix("evaluation_").removesuffix("_vs_iterations"), _STEP
-    return tag.removeprefix("batch_"), _STEP
+        return tag.removeprefix("evaluation_").removesuffix("_vs_iterations"), STEP
+    return tag.removeprefix("batch_"), STEP
 
 
 def _by_split(places: dict[str, Curve]) -> dict[str, Curve]:

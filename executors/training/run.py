@@ -64,6 +64,7 @@ from ..saved_models.locations import OTHER_MODELS, find_saved_model, lift_timest
 from ..saved_models.publishing import publish
 from ..saved_models.rejected import keep_if_interrupted, keep_if_rejected
 from ..saved_models.staging import STAGING, Staging, staging_directory
+from ..tracking.mlflow_runs import NONE, tracked
 from . import module_logs
 from .preconditions import require_inputs, require_outputs
 from .run_lock import hold_run_lock
@@ -126,6 +127,7 @@ def train(
         with (
             hold_run_lock(fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
             _note_published_model(record, fn_args.serving_model_dir),
+            tracked(record, fn_args.model_run_dir, fn_args.serving_model_dir, options.track if is_chief else NONE),
             report_on_exit(record, fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
             record.written_to(fn_args.model_run_dir, cluster_records.record_name(task)),
         ):

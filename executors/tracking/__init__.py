@@ -1,0 +1,1 @@
+"""Logs runs to experiment trackers."""
