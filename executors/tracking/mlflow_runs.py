@@ -41,6 +41,7 @@ RUN_ID = "MLFLOW_RUN_ID"
 _URI = "MLFLOW_TRACKING_URI"
 # MLflow's defaults wait ten minutes for a server that does not respond.
 _PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3", "MLFLOW_HTTP_REQUEST_TIMEOUT": "30"}
+_KIND = {"mlflow.experimentKind": "custom_model_development"}  # its page shows trainings, not traces of agents
 _STATUS = {SUCCEEDED: "FINISHED", FAILED: "FAILED", INTERRUPTED: "KILLED"}
 _SAVED_MODEL = "saved_model"
 _SPEC = re.compile(r"(\w+) \((.*)\)")  # a tensor in the record of the model's check: "float32 (?, 1)"
@@ -229,7 +230,7 @@ def _experiment(client: MlflowClient) -> str:
         return number
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or "Default"
     found = client.get_experiment_by_name(name)
-    return str(found.experiment_id if found else client.create_experiment(name))
+    return str(found.experiment_id if found else client.create_experiment(name, tags=_KIND))
 
 
 def _parameters(arguments: Mapping[str, Any]) -> dict[str, str]:
