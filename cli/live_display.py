@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..executors.monitoring import display
-from ..executors.monitoring.display import Display, RecentProgress, parts
+from ..executors.monitoring.display import ELAPSED, Display, Part, RecentProgress, Report, fitted, parts
 from ..executors.monitoring.progress import Progress
 from ..executors.runtime.logs import setup
 from ..executors.runtime.logs.sanitize import printable
@@ -31,6 +31,7 @@ _PHASES = {
     "publish": "Publishing",
 }
 _BAR = 24  # characters
+_MIN_NAME = 12  # characters of the phase that are shown in any case
 _PER_SECOND = 4
 
 
@@ -64,7 +65,7 @@ class LiveDisplay(Display):
         self._console = console
         self._spinner = Spinner("dots")
         self._phases: list[tuple[str, float]] = []
-        self._progress: Progress | None = None
+        self._progress: Report | None = None
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -80,45 +81,46 @@ class LiveDisplay(Display):
         super().begin()
         self._progress = None
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: Report) -> None:
         """Stores the progress for the next redraw."""
         self._recent.add(progress)
-        # The details may be empty if they are being rewritten at the moment; keep the previous ones then.
-        self._progress = (
-            progress if progress.details or self._progress is None else _with_details(progress, self._progress)
-        )
+        self._progress = _with_details(progress, self._progress)
 
     def end(self) -> None:
-        """Logs the final progress line, with the speed over the whole training."""
-        if self._progress is not None and self._progress.seconds > 0:
+        """Logs the final progress line of a training, with the speed over the whole training."""
+        if isinstance(self._progress, Progress) and self._progress.seconds > 0:
             absl_logging.info("%s", display.line(self._progress, _overall_speed(self._progress)))
         self._progress = None
 
     def line(self) -> RenderableType:
-        """Returns the progress line: spinner, phase, progress bar, and text with the elapsed time."""
+        """Returns the progress line: spinner, phase, progress bar, percentage, and text with the elapsed time.
+
+        In a narrow terminal it leaves out the bar and parts of the text; see `display.fitted`.
+        """
         if not self._phases:
             return Text("")
         name, since = self._phases[-1]
-        progress = self._progress
-        cells: list[RenderableType] = [self._spinner, Text(printable(name), style="bold")]
-        if progress is not None and progress.details.get("total"):
-            cells.append(
-                ProgressBar(progress.details["total"], min(progress.step, progress.details["total"]), width=_BAR)
-            )
-        texts = (
-            parts(progress, self._recent)
-            if progress is not None
-            else ["starting"]
-            if name == _PHASES["training"]
-            else []
-        )
-        table = Table.grid(padding=(0, 1), expand=True)
-        for _ in cells:
+        found = [*self._parts(name), Part(duration_text(round(time.monotonic() - since)), ELAPSED)]
+        found = [part._replace(text=printable(part.text)) for part in found]
+        share = None if self._progress is None else display.share_of(self._progress)
+        percent = "" if self._progress is None else display.percent(self._progress)
+        left = self._console.width - 2 - (len(percent) + 1 if percent else 0)  # after the spinner and the percentage
+        texts = fitted(found, left - min(len(name), _MIN_NAME) - 1, " · ")
+        name = _shortened(printable(name), left - len(texts) - 1)
+        cells: list[RenderableType] = [self._spinner, Text(name, style="bold")]
+        if share is not None and len(name) + 1 + _BAR + 1 + len(texts) <= left:
+            cells.append(ProgressBar(1.0, share, width=_BAR))
+        cells += [Text(percent)] if percent else []
+        table = Table.grid(padding=(0, 1))
+        for _ in (*cells, texts):
             table.add_column(no_wrap=True)
-        # Only this column is truncated if the line is too long.
-        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-        table.add_row(*cells, Text(printable(" · ".join([*texts, duration_text(round(time.monotonic() - since))]))))
+        table.add_row(*cells, Text(texts))
         return table
+
+    def _parts(self, name: str) -> list[Part]:
+        if self._progress is not None:
+            return parts(self._progress, self._recent)
+        return [Part("starting", ELAPSED)] if name == _PHASES["training"] else []
 
     @contextlib.contextmanager
     def steps_of_pipelines(self) -> Iterator[None]:
@@ -156,8 +158,14 @@ def _is_no_step(record: logging.LogRecord) -> bool:
     return setup.parse_step(record) is None
 
 
-def _with_details(progress: Progress, before: Progress) -> Progress:
-    progress.details.update(before.details)
+def _shortened(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def _with_details(progress: Report, before: Report | None) -> Report:
+    """Adds the previous details to a progress without any: they are empty while they are being rewritten."""
+    if isinstance(progress, Progress) and isinstance(before, Progress) and not progress.details:
+        progress.details.update(before.details)
     return progress
 
 
