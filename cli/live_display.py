@@ -102,15 +102,13 @@ class LiveDisplay(Display):
         name, since = self._phases[-1]
         found = [*self._parts(name), Part(duration_text(round(time.monotonic() - since)), ELAPSED)]
         found = [part._replace(text=printable(part.text)) for part in found]
-        share = None if self._progress is None else display.share_of(self._progress)
-        percent = "" if self._progress is None else display.percent(self._progress)
-        left = self._console.width - 2 - (len(percent) + 1 if percent else 0)  # after the spinner and the percentage
+        left = self._console.width - 2  # after the spinner
         texts = fitted(found, left - min(len(name), _MIN_NAME) - 1, " · ")
         name = _shortened(printable(name), left - len(texts) - 1)
         cells: list[RenderableType] = [self._spinner, Text(name, style="bold")]
+        share = None if self._progress is None else display.share_of(self._progress)
         if share is not None and len(name) + 1 + _BAR + 1 + len(texts) <= left:
             cells.append(ProgressBar(1.0, share, width=_BAR))
-        cells += [Text(percent)] if percent else []
         table = Table.grid(padding=(0, 1))
         for _ in (*cells, texts):
             table.add_column(no_wrap=True)
@@ -119,7 +117,7 @@ class LiveDisplay(Display):
 
     def _parts(self, name: str) -> list[Part]:
         if self._progress is not None:
-            return parts(self._progress, self._recent)
+            return [*display.percentage(self._progress), *parts(self._progress, self._recent)]
         return [Part("starting", ELAPSED)] if name == _PHASES["training"] else []
 
     @contextlib.contextmanager

@@ -54,7 +54,7 @@ class WorkProgress:
     Attributes:
       name: The step.
       share: The part of its work that is done, from 0 to 1.
-      seconds: Since it began.
+      seconds: Since its work began.
     """
 
     name: str
@@ -63,9 +63,9 @@ class WorkProgress:
 
     @property
     def seconds_left(self) -> float:
-        """An estimate, as if all work took the same time; rounded as it is uncertain."""
+        """An estimate, as if all work took the same time; rounded as it is uncertain, at least 1."""
         left = self.seconds * (1 - self.share) / self.share
-        return round(left, -1) if left >= 60 else round(left)
+        return round(left, -1) if left >= 60 else max(1, round(left))
 
 
 Report = Progress | WorkProgress
@@ -201,11 +201,13 @@ def watched_work(name: str, work: Work) -> Iterator[Work]:
       name: The step's name.
       work: Its work, which is the current one during the block.
     """
-    began = time.monotonic()
+    idle = time.monotonic()  # the last time without any work done, which excludes the start
 
     def read() -> WorkProgress | None:
-        seconds, share = time.monotonic() - began, work.share
-        return WorkProgress(name, share, seconds) if share and seconds >= _WORK_SECONDS else None
+        nonlocal idle
+        now, share = time.monotonic(), work.share
+        idle = idle if share else now
+        return WorkProgress(name, share, now - idle) if now - idle >= _WORK_SECONDS else None
 
     with _watched(read), run_context.extended(work):
         yield work
@@ -241,10 +243,10 @@ def line(report: Report, recent: RecentProgress) -> str:
     Step 1,240 of 5,000, 41 steps/s, 5,120 examples/s, loss 0.3121 ↓, auc 0.94 ↑, 1 min 32 s left, checkpoint 12 s ago
     Transform: 41 %, about 1 min 30 s left
     """
-    texts = [part.text for part in parts(report, recent)]
     if isinstance(report, WorkProgress):
-        return f"{report.name}: {', '.join([percent(report), *texts])}"
-    return ", ".join(texts)
+        found = [*percentage(report), *parts(report, recent)]
+        return f"{report.name}: {', '.join(part.text for part in found)}"
+    return ", ".join(part.text for part in parts(report, recent))
 
 
 def share_of(report: Report) -> float | None:
@@ -255,10 +257,10 @@ def share_of(report: Report) -> float | None:
     return min(report.step / total, 1.0) if total else None
 
 
-def percent(report: Report) -> str:
-    """Returns the part that is done as a percentage, at most 99 %, as something is always left; "" if unknown."""
+def percentage(report: Report) -> list[Part]:
+    """Returns the part that is done as a percentage; [] if unknown or all is done, as saving may take a while then."""
     share = share_of(report)
-    return "" if share is None else f"{min(int(100 * share), 99)} %"
+    return [] if share is None or share >= 1 else [Part(f"{int(100 * share)} %", _TIME_LEFT)]
 
 
 def parts(report: Report, recent: RecentProgress) -> list[Part]:
