@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..executors.monitoring import display
-from ..executors.monitoring.display import ELAPSED, Display, Part, RecentProgress, Report, fitted, parts
+from ..executors.monitoring.display import ELAPSED, PHASE, Display, Part, RecentProgress, Report, fitted, joined, parts
 from ..executors.monitoring.progress import Progress
 from ..executors.runtime.logs import setup
 from ..executors.runtime.logs.sanitize import printable
@@ -31,7 +31,6 @@ _PHASES = {
     "publish": "Publishing",
 }
 _BAR = 24  # characters
-_MIN_NAME = 12  # characters of the phase that are shown in any case
 _PER_SECOND = 4
 
 
@@ -100,19 +99,20 @@ class LiveDisplay(Display):
         if not self._phases:
             return Text("")
         name, since = self._phases[-1]
-        found = [*self._parts(name), Part(duration_text(round(time.monotonic() - since)), ELAPSED)]
-        found = [part._replace(text=printable(part.text)) for part in found]
-        left = self._console.width - 2  # after the spinner
-        texts = fitted(found, left - min(len(name), _MIN_NAME) - 1, " · ")
-        name = _shortened(printable(name), left - len(texts) - 1)
-        cells: list[RenderableType] = [self._spinner, Text(name, style="bold")]
+        found = [Part(name, PHASE), *self._parts(name), Part(duration_text(round(time.monotonic() - since)), ELAPSED)]
+        width = self._console.width - 2  # after the spinner
+        kept = fitted([part._replace(text=printable(part.text)) for part in found], width)
+        cells: list[RenderableType] = [self._spinner]
+        if kept[0].rank == PHASE:
+            cells.append(Text(kept.pop(0).text, style="bold"))
         share = None if self._progress is None else display.share_of(self._progress)
-        if share is not None and len(name) + 1 + _BAR + 1 + len(texts) <= left:
+        if share is not None and len(joined(kept)) + len(name) + 2 + _BAR <= width:
             cells.append(ProgressBar(1.0, share, width=_BAR))
+        cells.append(Text(joined(kept)))
         table = Table.grid(padding=(0, 1))
-        for _ in (*cells, texts):
+        for _ in cells:
             table.add_column(no_wrap=True)
-        table.add_row(*cells, Text(texts))
+        table.add_row(*cells)
         return table
 
     def _parts(self, name: str) -> list[Part]:
@@ -154,10 +154,6 @@ class _Steps(logging.Handler):
 
 def _is_no_step(record: logging.LogRecord) -> bool:
     return setup.parse_step(record) is None
-
-
-def _shortened(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def _with_details(progress: Report, before: Report | None) -> Report:

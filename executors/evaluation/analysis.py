@@ -181,11 +181,12 @@ class _Loaded:
     def records(self, files: Sequence[str], count: Callable[[float], None] = lambda _: None) -> Iterator[list[bytes]]:
         """Yields batches of serialized examples from files, and counts the bytes that were read."""
         for file in files:
-            position = 0.0
+            position, size = 0.0, file_io.size_of(file)
             for batch in batches(ExampleFile(file, TF_RECORD, is_gzipped(file)), _BATCH):
                 yield batch.records
-                count(batch.position - position)
-                position = batch.position
+                count(min(batch.position, size) - position)
+                position = min(batch.position, size)
+            count(size - position)
 
     def first_evaluable(self, files: Sequence[str]) -> Features:
         """Returns the examples of the first batch that have a label and a prediction.

@@ -37,7 +37,7 @@ _LONGEST_SECONDS = 300.0  # maximum interval
 _WORK_SECONDS = 3.0  # time until a step's progress is displayed: shorter steps have none, and no estimate is good then
 
 # What a line keeps if it has to be shortened, the most important first.
-_TIME_LEFT, _LOSS, STEP, _DOING, ELAPSED, _METRIC, _SPEED, _OTHER = range(8)
+_TIME_LEFT, _LOSS, PHASE, _STEP, _DOING, ELAPSED, _METRIC, _SPEED, _OTHER = range(9)
 
 
 class Part(NamedTuple):
@@ -272,7 +272,7 @@ def parts(report: Report, recent: RecentProgress) -> list[Part]:
     total, epoch, epochs = details.get("total"), details.get("epoch"), details.get("epochs")
     workers, restarts = details.get("workers"), details.get("restarts")
     step = f"Step {report.step:,.0f}{f' of {total:,}' if total else ''}"
-    found = [Part(step, STEP)] if report.seconds >= 0 else []
+    found = [Part(step, _STEP)] if report.seconds >= 0 else []
     found += [Part(f"epoch {epoch} of {epochs}", _SPEED)] if epoch and epochs and epochs > 1 else []
     found += [Part(str(details["doing"]), _DOING)] if details.get("doing") else []
     found += [Part(f"{recent.steps:.3g} steps/s", _SPEED)] if recent.steps else []
@@ -292,9 +292,14 @@ def parts(report: Report, recent: RecentProgress) -> list[Part]:
     return found
 
 
-def fitted(found: Sequence[Part], width: int, separator: str) -> str:
-    """Joins parts to a text of at most `width` characters; leaves out the least important, of equals the last."""
+def fitted(found: Sequence[Part], width: int) -> list[Part]:
+    """Returns the parts that fit into a line of `width` characters: without the least important, of equals the last."""
     kept = list(found)
-    while len(kept) > 1 and len(separator.join(part.text for part in kept)) > width:
+    while len(kept) > 1 and len(joined(kept)) > width:
         kept.remove(max(reversed(kept), key=lambda part: part.rank))
-    return separator.join(part.text for part in kept)
+    return kept
+
+
+def joined(found: Sequence[Part]) -> str:
+    """Returns the text of parts in a line of a terminal."""
+    return " · ".join(part.text for part in found)
