@@ -185,7 +185,7 @@ def test_without_a_state_cache_side_inputs_are_not_measured() -> None:
         _NOTED.clear()
         with _in_process_pipeline() as pipeline:
             side = beam.pvalue.AsSingleton(pipeline | "side" >> beam.Create([_Measured()]))
-            _ = pipeline | beam.Create([1, 2]) | beam.Map(lambda number, _: _note(number), side)
+            _ = pipeline | beam.Create([1, 2]) | beam.Map(lambda number, _: _note(os.getpid(), number), side)
         assert sorted(number for _, number in _NOTED) == [1, 2]
         return _Measured.measured
 
