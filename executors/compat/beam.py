@@ -21,6 +21,7 @@ IN_PROCESS_RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 
 _READ_BYTES = 1 << 18  # of a file at a time: the resolution of the progress
 
+
 def reshuffle_buckets(number: int) -> contextlib.AbstractContextManager[None]:
     """Sets the number of random keys of `beam.Reshuffle` for the duration of a block; no-op if Beam has no such number.
 
