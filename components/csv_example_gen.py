@@ -24,7 +24,7 @@ from ..executors.runtime.work import advance
 if TYPE_CHECKING:
     from tfx import types
 
-_CONVERSION = 5  # time of converting and writing a row, in units of the time of inferring its types
+_CONVERSION = 4  # time of converting and writing a row, in units of the time of inferring its types
 
 
 class CsvExampleGenExecutor(executor.Executor):
