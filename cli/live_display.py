@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..executors.monitoring import display
-from ..executors.monitoring.display import Display, RecentProgress, parts
+from ..executors.monitoring.display import ELAPSED, PHASE, Display, Part, RecentProgress, Report, fitted, joined, parts
 from ..executors.monitoring.progress import Progress
 from ..executors.runtime.logs import setup
 from ..executors.runtime.logs.sanitize import printable
@@ -64,7 +64,7 @@ class LiveDisplay(Display):
         self._console = console
         self._spinner = Spinner("dots")
         self._phases: list[tuple[str, float]] = []
-        self._progress: Progress | None = None
+        self._progress: Report | None = None
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -80,45 +80,45 @@ class LiveDisplay(Display):
         super().begin()
         self._progress = None
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: Report) -> None:
         """Stores the progress for the next redraw."""
         self._recent.add(progress)
-        # The details may be empty if they are being rewritten at the moment; keep the previous ones then.
-        self._progress = (
-            progress if progress.details or self._progress is None else _with_details(progress, self._progress)
-        )
+        self._progress = _with_details(progress, self._progress)
 
     def end(self) -> None:
-        """Logs the final progress line, with the speed over the whole training."""
-        if self._progress is not None and self._progress.seconds > 0:
+        """Logs the final progress line of a training, with the speed over the whole training."""
+        if isinstance(self._progress, Progress) and self._progress.seconds > 0:
             absl_logging.info("%s", display.line(self._progress, _overall_speed(self._progress)))
         self._progress = None
 
     def line(self) -> RenderableType:
-        """Returns the progress line: spinner, phase, progress bar, and text with the elapsed time."""
+        """Returns the progress line: spinner, phase, progress bar, percentage, and text with the elapsed time.
+
+        In a narrow terminal it leaves out the bar and parts of the text; see `display.fitted`.
+        """
         if not self._phases:
             return Text("")
         name, since = self._phases[-1]
-        progress = self._progress
-        cells: list[RenderableType] = [self._spinner, Text(printable(name), style="bold")]
-        if progress is not None and progress.details.get("total"):
-            cells.append(
-                ProgressBar(progress.details["total"], min(progress.step, progress.details["total"]), width=_BAR)
-            )
-        texts = (
-            parts(progress, self._recent)
-            if progress is not None
-            else ["starting"]
-            if name == _PHASES["training"]
-            else []
-        )
-        table = Table.grid(padding=(0, 1), expand=True)
+        found = [Part(name, PHASE), *self._parts(name), Part(duration_text(round(time.monotonic() - since)), ELAPSED)]
+        width = self._console.width - 2  # after the spinner
+        kept = fitted([part._replace(text=printable(part.text)) for part in found], width)
+        cells: list[RenderableType] = [self._spinner]
+        if kept[0].rank == PHASE:
+            cells.append(Text(kept.pop(0).text, style="bold"))
+        share = None if self._progress is None else display.share_of(self._progress)
+        if share is not None and len(joined(kept)) + len(name) + 2 + _BAR <= width:
+            cells.append(ProgressBar(1.0, share, width=_BAR))
+        cells.append(Text(joined(kept)))
+        table = Table.grid(padding=(0, 1))
         for _ in cells:
             table.add_column(no_wrap=True)
-        # Only this column is truncated if the line is too long.
-        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-        table.add_row(*cells, Text(printable(" · ".join([*texts, duration_text(round(time.monotonic() - since))]))))
+        table.add_row(*cells)
         return table
+
+    def _parts(self, name: str) -> list[Part]:
+        if self._progress is not None:
+            return [*display.percentage(self._progress), *parts(self._progress, self._recent)]
+        return [Part("starting", ELAPSED)] if name == _PHASES["training"] else []
 
     @contextlib.contextmanager
     def steps_of_pipelines(self) -> Iterator[None]:
@@ -156,8 +156,10 @@ def _is_no_step(record: logging.LogRecord) -> bool:
     return setup.parse_step(record) is None
 
 
-def _with_details(progress: Progress, before: Progress) -> Progress:
-    progress.details.update(before.details)
+def _with_details(progress: Report, before: Report | None) -> Report:
+    """Adds the previous details to a progress without any: they are empty while they are being rewritten."""
+    if isinstance(progress, Progress) and isinstance(before, Progress) and not progress.details:
+        progress.details.update(before.details)
     return progress
 
 

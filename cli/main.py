@@ -26,6 +26,7 @@ from ..executors.runtime.logs.exceptions import (
     message_of,
     one_line_message,
     traceback_of,
+    user_location,
 )
 from ..executors.runtime.logs.redaction import masked_text
 from ..executors.runtime.logs.sanitize import printable_lines
@@ -134,7 +135,7 @@ def _code_of(error: BaseException) -> int:
     """Prints the error that ended the command; returns the exit code."""
     if isinstance(error, click.ClickException):
         _suggest_nearest(error)
-        error.show()
+        _print_usage_error(error)
         return 2
     if isinstance(error, (click.Abort, KeyboardInterrupt)):
         _print_error(f"generic-trainer: interrupted; {_interrupt_note(error)}")
@@ -145,15 +146,25 @@ def _code_of(error: BaseException) -> int:
         return error.code if isinstance(error.code, int) else 1
     error = temporary_folder.explain(error) or error
     if isinstance(error, TrainerError):
+        text = ""
         if isinstance(error.__cause__, RemoteTraceback) and error.exit_code == 1:
-            _print_error(str(error.__cause__).strip())
-        _print_error(f"generic-trainer: {error}")
+            text = str(error.__cause__).strip()
+            _print_error(text)
+        _print_error(f"generic-trainer: {_located(str(error), text)}")
         return error.exit_code
     if problem := _problem_with_input(error):
         _print_error(f"generic-trainer: {problem}")
         return 2
     _print_failure(error)
     return 1
+
+
+def _print_usage_error(error: click.ClickException) -> None:
+    """Prints the usage and the error as click does, but with the prefix of all errors."""
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        click.echo(f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n", err=True)
+    _print_error(f"generic-trainer: {error.format_message()}")
 
 
 def _suggest_nearest(error: click.ClickException) -> None:
@@ -189,7 +200,14 @@ def _print_failure(error: BaseException) -> None:
         message = f"{message}. {_NO_MEMORY}".removeprefix(". ")
     advice = [*getattr(error, "__notes__", ()), tensorflow_1.hint(error)]
     notes = [note for note in dict.fromkeys(advice) if note and note not in text]  # not in the traceback
-    _print_error("\n".join([text.rstrip(), *notes, f"generic-trainer: failed: {type(error).__qualname__}: {message}"]))
+    last = _located(f"failed: {type(error).__qualname__}: {message}", text)
+    _print_error("\n".join([text.rstrip(), *notes, f"generic-trainer: {last}"]))
+
+
+def _located(message: str, traceback: str) -> str:
+    """Adds the location in the user's code to a message that does not contain it."""
+    location = user_location(traceback)
+    return message if not location or location in message else f"{message} ({location})"
 
 
 def _short_message(error: BaseException) -> str:

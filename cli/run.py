@@ -24,10 +24,12 @@ from . import run_check
 from .history_flags import metadata_flag
 from .pipeline_flags import pipeline_flags, pipeline_options
 from .submitted_command import Submittable
-from .summary import hyperparameters_of, json_flag, only_json, print_summary, summary_lines
-from .terminal import live_display, logs_of_pipeline
+from .summary import PipelineSummary, fields_of, json_flag, print_summary, run_summary, summary_lines
+from .tables import print_json
+from .terminal import live_display, logs_of_pipeline, module_output, quiet_flag
 
 if TYPE_CHECKING:
+    from ..executors.monitoring.run_json import RunJson
     from ..pipelines.local.outcome import Outcome
 
 _UNCHECKED = (
@@ -45,6 +47,7 @@ _UNCHECKED = (
     "--check/--no-check", default=True, show_default=True, help="Check module and data meanwhile, as `check` does."
 )
 @json_flag
+@quiet_flag
 def run(check: bool, as_json: bool, **flags: object) -> None:
     """Runs a pipeline on this machine, from data to a pushed model.
 
@@ -53,11 +56,14 @@ def run(check: bool, as_json: bool, **flags: object) -> None:
     \b
     Example:
       generic-trainer run --data taxi/ --module-file taxi_keras.py --label big_tip
+
+    With --json an object with: model, model_run, report, metrics, metrics_of, hyperparameters, cluster, bad_records,
+    slices, evaluation, blessed, reason, pushed_model, already_pushed, metadata, cached.
     """  # noqa: D301 (click's mark of lines to keep)
     options = pipeline_options(flags)
     if not file_io.is_remote(options["data"]):
         raw_data_files(options["data"])  # reports problems before TFX is imported
-    with only_json(as_json), logs_of_pipeline(options["pipeline_root"]), live_display():
+    with logs_of_pipeline(options["pipeline_root"]), module_output(as_json), live_display():
         with display.current().phase("Reading the data"):
             data, changes = convert_data_in_root(options["data"], options["pipeline_root"])
         for change in changes:
@@ -93,24 +99,43 @@ def _run_pipeline(options: PipelineKeywords, check: bool) -> Outcome:
 
 
 def _print_outcome(outcome: Outcome, as_json: bool) -> None:
-    if outcome.cached:
-        click.echo(f"From the cache: {', '.join(outcome.cached)}", err=as_json)
-    places = {
-        "Evaluated": outcome.plan or None,
-        "Already pushed" if outcome.already_pushed else "Pushed model": outcome.pushed_model,
-        "Model": outcome.model,
-        "Report": path_in(outcome.model_run),
-        "TensorBoard": outcome.model_run,
-        "Metadata": outcome.metadata,
-    }
     record = run_record.read(outcome.model_run) if outcome.model_run else {}
-    summary = {**places, **summary_lines(record)}
-    print_summary(summary, outcome.metrics, hyperparameters_of(record), as_json=as_json)
+    summary = _summary(outcome, record)
+    if as_json:
+        print_json(fields_of(summary))
+        return
+    if outcome.cached:
+        click.echo(f"From the cache: {', '.join(outcome.cached)}")
+    places = {
+        "Evaluated": summary.evaluation,
+        "Already pushed" if summary.already_pushed else "Pushed model": summary.pushed_model,
+        "Model": summary.model,
+        "Report": summary.report,
+        "TensorBoard": summary.model_run,
+        "Metadata": summary.metadata,
+    }
+    print_summary({**places, **summary_lines(record)}, summary.metrics, summary.hyperparameters)
     for name, metrics in outcome.slices.items():
         own = (f"{metric} {value:.4g}" for metric, value in metrics.items() if not metric.endswith("_diff"))
-        click.echo(printable(f"{name}: {', '.join(own)}"), err=as_json)
+        click.echo(printable(f"{name}: {', '.join(own)}"))
     if outcome.blessed and outcome.reason:
-        click.echo(printable(outcome.reason), err=as_json)
+        click.echo(printable(outcome.reason))
+
+
+def _summary(outcome: Outcome, record: RunJson) -> PipelineSummary:
+    report = path_in(outcome.model_run)
+    of_training = fields_of(run_summary(record, outcome.model, outcome.model_run, report))
+    return PipelineSummary(
+        **{**of_training, "metrics": outcome.metrics},  # type: ignore[arg-type]
+        slices=outcome.slices,
+        evaluation=outcome.plan or None,
+        blessed=outcome.blessed,
+        reason=outcome.reason or None,
+        pushed_model=outcome.pushed_model,
+        already_pushed=outcome.already_pushed,
+        metadata=outcome.metadata,
+        cached=outcome.cached,
+    )
 
 
 def _not_pushed_message(outcome: Outcome) -> str:

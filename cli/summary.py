@@ -1,11 +1,13 @@
-"""The summary that commands print at the end: locations of outputs, hyper-parameters and metrics."""
+"""The summary that commands print at the end: locations of outputs, hyper-parameters and metrics.
+
+With `--json`, `train` prints a `RunSummary` and `run` a `PipelineSummary`: the keys are the names of the fields, and
+all of them are present.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import sys
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -19,7 +21,87 @@ from .tables import print_pairs
 if TYPE_CHECKING:
     from ..executors.monitoring.run_json import ClusterJson, RunJson, SkippedRecords
 
+Metrics = Mapping[str, Mapping[str, float]]
+
 _MAX_BAD_RECORDS = 3  # maximum of bad records to list
+
+
+@dataclasses.dataclass(frozen=True)
+class RunSummary:
+    """The output of `train --json`.
+
+    Attributes:
+      model: Folder of the published SavedModel, or None.
+      model_run: Folder of the TensorBoard logs and `run.json`, or None.
+      report: The HTML report, or None.
+      metrics: {"train": {name: value}, "eval": {name: value}}; a split without metrics may be missing.
+      metrics_of: The weights to which the metrics belong, or None if unknown.
+      hyperparameters: {name: value} of the input hyper-parameters.
+      cluster: The workers, as in `run.json`; None for a single process.
+      bad_records: The skipped unreadable records, as in `run.json`; None without any.
+    """
+
+    model: str | None
+    model_run: str | None
+    report: str | None
+    metrics: Metrics
+    metrics_of: str | None
+    hyperparameters: Mapping[str, object]
+    cluster: ClusterJson | None
+    bad_records: SkippedRecords | None
+
+
+@dataclasses.dataclass(frozen=True)
+class PipelineSummary(RunSummary):
+    """The output of `run --json`: the fields of `train --json`, and these.
+
+    `model` is the Model artifact's folder, and `metrics` are those of the Evaluator, if it has any.
+
+    Attributes:
+      slices: {slice: {metric: value}} of the Evaluator.
+      evaluation: The evaluation plan in one line, or None.
+      blessed: Whether the Evaluator blessed the model; None without an Evaluator.
+      reason: Why the model was not blessed, or why there was no threshold; None otherwise.
+      pushed_model: Folder of the pushed model, or None if it was not pushed.
+      already_pushed: Whether it had been pushed before this run.
+      metadata: Location of the ML Metadata store.
+      cached: IDs of the steps whose outputs came from the cache.
+    """
+
+    slices: Metrics
+    evaluation: str | None
+    blessed: bool | None
+    reason: str | None
+    pushed_model: str | None
+    already_pushed: bool
+    metadata: str
+    cached: Sequence[str]
+
+
+def run_summary(record: RunJson, model: str | None, model_run: str | None, report: str | None) -> RunSummary:
+    """Returns the summary of a run.
+
+    Args:
+      record: The content of `run.json`.
+      model: The folder of the model.
+      model_run: The folder of the model run.
+      report: The path of the report.
+    """
+    return RunSummary(
+        model=model,
+        model_run=model_run,
+        report=report,
+        metrics=record.get("metrics") or {},
+        metrics_of=origin_line(record) or None,
+        hyperparameters=hyperparameters_of(record),
+        cluster=record.get("cluster") or None,
+        bad_records=record.get("bad_records") or None,
+    )
+
+
+def fields_of(summary: RunSummary) -> dict[str, object]:
+    """Returns a summary's fields by name, for JSON."""
+    return {field.name: getattr(summary, field.name) for field in dataclasses.fields(summary)}
 
 
 def summary_lines(record: RunJson) -> dict[str, str]:
@@ -95,17 +177,10 @@ json_flag = click.option(
 )
 
 
-def only_json(as_json: bool) -> contextlib.AbstractContextManager[object]:
-    """Sends the standard output of a block, the module's included, to standard error if `as_json` is set."""
-    return contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
-
-
 def print_summary(
     places: Mapping[str, str | None],
     metrics: Mapping[str, Mapping[str, float]],
     hyperparameters: Mapping[str, object] | None = None,
-    *,
-    as_json: bool = False,
 ) -> None:
     """Prints one line per location, hyper-parameter and metric to standard output.
 
@@ -114,15 +189,7 @@ def print_summary(
       metrics: {"train": {...}, "eval": {...}}; the eval metrics are printed, or the train metrics if there are no
         eval metrics.
       hyperparameters: {name: value}.
-      as_json: Whether to print a JSON object instead: each location under its label in lower case ("pushed_model"),
-        "hyperparameters", and the metrics of both splits as "metrics".
     """
-    if as_json:
-        shown = {label.lower().replace(" ", "_"): place for label, place in places.items() if place}
-        click.echo(
-            json.dumps({**shown, "hyperparameters": dict(hyperparameters or {}), "metrics": dict(metrics)}, indent=2)
-        )
-        return
     print_pairs(places)
     if hyperparameters:
         click.echo("Hyperparameters:")

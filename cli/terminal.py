@@ -37,7 +37,7 @@ def keep_logs_in(folder: str, paths: Iterable[str] = ()) -> None:
         return
     path = os.path.join(_make_log_folder() if "://" in folder else folder, setup.LOG_NAME)
     setup.keep_logs(path, native=any("://" in one for one in (folder, *paths)))
-    if "://" in folder:
+    if "://" in folder and not setup.is_quiet():
         click.echo(f"Logs:         {path}", err=True)
 
 
@@ -52,9 +52,10 @@ def logs_of_pipeline(root: str) -> Iterator[None]:
         return
     path = os.path.join(_make_log_folder(), setup.LOG_NAME)
     setup.keep_logs(path, native=True)
-    is_refused = False
+    is_refused, has_failed = False, True
     try:
         yield
+        has_failed = False
     except TrainerError as error:
         is_refused = error.exit_code == InputError.exit_code
         raise
@@ -66,7 +67,7 @@ def logs_of_pipeline(root: str) -> Iterator[None]:
             path = _move_log(path, os.path.join(folder, f"{time.strftime('%Y%m%d-%H%M%S')}.log"))
         if is_refused and not path.startswith(folder):  # invalid input before the start: nothing to debug
             shutil.rmtree(os.path.dirname(path), ignore_errors=True)
-        else:
+        elif has_failed or not setup.is_quiet():
             click.echo(f"Logs:         {path}", err=True)
 
 
@@ -86,8 +87,46 @@ def _make_log_folder() -> str:
     return tempfile.mkdtemp(prefix="generic-trainer-logs-")
 
 
+def _set_quiet(context: click.Context, parameter: click.Parameter, quiet: bool) -> None:
+    del context, parameter
+    if not quiet:
+        return
+    if not setup.is_filtered():
+        raise click.UsageError("-v shows all logs, --quiet only warnings and errors; give one of them.")
+    setup.show_only_warnings()
+
+
+quiet_flag = click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    expose_value=False,
+    callback=_set_quiet,
+    help="Show only warnings, errors and the summary; the module's standard output goes to the log file.",
+)
+
+
+@contextlib.contextmanager
+def module_output(as_json: bool) -> Iterator[None]:
+    """Redirects the standard output of a block, the module's included: to the log file if `--quiet` is set.
+
+    Args:
+      as_json: Whether standard output is for JSON only, so that other output goes to standard error.
+    """
+    if setup.is_quiet():
+        path = os.environ.get(setup.LOG_FILE) or os.devnull
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "a", encoding="utf-8", errors="backslashreplace") as file, contextlib.redirect_stdout(file):
+            yield
+    else:
+        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+            yield
+
+
 def live_display() -> contextlib.AbstractContextManager[None]:
     """Shows the progress of runs in the block if standard error is a terminal that supports it; else a no-op."""
+    if setup.is_quiet():
+        return contextlib.nullcontext()
     if not (sys.stderr.isatty() and setup.is_filtered() and os.environ.get("TERM", "dumb") != "dumb"):
         return contextlib.nullcontext()
     from .live_display import show_progress  # imports rich

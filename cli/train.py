@@ -21,8 +21,9 @@ from ..executors.training.local_cluster import parse_counts, train_on_cluster
 from ..executors.training.run import train as train_module
 from ..executors.training.run_lock import hold_run_lock
 from .submitted_command import Submittable
-from .summary import hyperparameters_of, json_flag, only_json, print_summary, summary_lines
-from .terminal import keep_logs_in, live_display
+from .summary import fields_of, json_flag, print_summary, run_summary, summary_lines
+from .tables import print_json
+from .terminal import keep_logs_in, live_display, module_output, quiet_flag
 from .training_flags import (
     custom_config_flag,
     options_from,
@@ -60,6 +61,7 @@ from .training_flags import (
 @click.option("--function", help="Name of the function to run (default: chosen by the dialect).")
 @custom_config_flag
 @json_flag
+@quiet_flag
 @training_flags
 def train(
     module: str, output: str, function: str | None, custom_config: str | None, as_json: bool, **flags: Any
@@ -78,6 +80,8 @@ def train(
     In paths of pipeline outputs, `latest` stands for the newest subdirectory: Transform/transform_graph/latest.
 
     On a platform that sets TF_CONFIG, each process runs the same command; the chief publishes the model.
+
+    With --json an object with: model, model_run, report, metrics, metrics_of, hyperparameters, cluster, bad_records.
     """  # noqa: D301 (click's mark of lines to keep)
     sys.path.insert(0, os.getcwd())  # as `python -m package.module` does
     options = options_from(flags)
@@ -102,20 +106,19 @@ def train(
     task = None if counts else task_from_environment()
     keep_finished_run(fn_args.model_run_dir)
     keep_logs_in(fn_args.model_run_dir, (module, *fn_args.train_files, *fn_args.eval_files))
-    with only_json(as_json), live_display():
+    with module_output(as_json), live_display():
         if counts:
             record = train_on_cluster(counts, module, fn_args, options, function=function)
         else:
             record = run_record.to_run_json(train_module(module, fn_args, options, function=function))
     if task is None or task.is_chief:
         report = path_in(fn_args.model_run_dir)
-        places = {"Model": fn_args.serving_model_dir, "Report": report, "TensorBoard": fn_args.model_run_dir}
-        print_summary(
-            {**places, **summary_lines(record)},
-            record.get("metrics", {}),
-            hyperparameters_of(record),
-            as_json=as_json,
-        )
+        summary = run_summary(record, fn_args.serving_model_dir, fn_args.model_run_dir, report)
+        if as_json:
+            print_json(fields_of(summary))
+            return
+        places = {"Model": summary.model, "Report": report, "TensorBoard": summary.model_run}
+        print_summary({**places, **summary_lines(record)}, summary.metrics, summary.hyperparameters)
     else:
         click.echo(f"The {task} has finished.", err=as_json)
 

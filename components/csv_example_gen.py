@@ -16,10 +16,15 @@ from tfx.utils import proto_utils
 
 from ..executors.errors import InputError
 from ..executors.inputs.csv.example_rows import column_names, column_types, examples_in, merged_types
+from ..executors.monitoring.step_progress import progress_of_steps
+from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.exceptions import remember_error
+from ..executors.runtime.work import advance
 
 if TYPE_CHECKING:
     from tfx import types
+
+_CONVERSION = 4  # time of converting and writing a row, in units of the time of inferring its types
 
 
 class CsvExampleGenExecutor(executor.Executor):
@@ -34,7 +39,8 @@ class CsvExampleGenExecutor(executor.Executor):
     ) -> None:
         """Converts the files and writes the splits, as TFX's executor does."""
         try:
-            super().Do(input_dict, output_dict, exec_properties)
+            with progress_of_steps(lambda: "CsvExampleGen"):
+                super().Do(input_dict, output_dict, exec_properties)
         except InputError as error:  # Beam has added the name of the transform
             raise InputError(str(error).partition(" [while running ")[0]) from error
 
@@ -56,7 +62,12 @@ class _CsvToExamples(beam.PTransform):  # type: ignore[misc]
     Args:
       exec_properties: The step's execution properties.
       split_pattern: Pattern of the files, below the property `input_base`.
+
+    Attributes:
+      input_bytes: The work to count as in `compat.beam.reads_counted`: a byte of the first reading is 1.
     """
+
+    input_bytes = 0
 
     def __init__(self, exec_properties: dict[str, Any], split_pattern: str) -> None:
         super().__init__()
@@ -72,14 +83,16 @@ class _CsvToExamples(beam.PTransform):  # type: ignore[misc]
         if not paths:
             raise InputError(f"There is no file {self._pattern}.")
         names = column_names(paths)
+        self.input_bytes = (1 + _CONVERSION) * sum(map(file_io.size_of, paths))
         files = pipeline | "Files" >> beam.Create(paths)
         # Functions without annotations, which Beam would not understand.
         types = (
             files
-            | "TypesOfFile" >> beam.Map(lambda path: column_types(path, names))
+            | "TypesOfFile" >> beam.Map(lambda path: column_types(path, names, advance))
             | "Types" >> beam.CombineGlobally(lambda types: merged_types(types))
         )
         examples = files | "Examples" >> beam.FlatMap(
-            lambda path, types: examples_in(path, names, types), beam.pvalue.AsSingleton(types)
+            lambda path, types: examples_in(path, names, types, lambda size: advance(_CONVERSION * size)),
+            beam.pvalue.AsSingleton(types),
         )
         return examples | "Parse" >> beam.Map(tf.train.Example.FromString) if self._splits_by_feature else examples

@@ -60,5 +60,5 @@ def test_a_forked_command_behaves_like_a_new_process(
         said.append((done.returncode, done.stdout, done.stderr.splitlines()[-1]))
     assert seen[0] == seen[1]
     assert said[0] == said[1]
-    assert said[0][2] == "generic-trainer: failed: ZeroDivisionError: mine"
+    assert said[0][2].startswith("generic-trainer: failed: ZeroDivisionError: mine (")
     assert said[0][0] == 1

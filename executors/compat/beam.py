@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from .patching import replaced
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+CountBytes = Callable[[int], None]
 
 # Path of the in-process runner's class, in Beam 2.47 (TFX 1.15) to 2.77. Releases before 2.61 have no short name for
 # it.
 IN_PROCESS_RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
+
+_READ_BYTES = 1 << 18  # of a file at a time: the resolution of the progress
 
 
 def reshuffle_buckets(number: int) -> contextlib.AbstractContextManager[None]:
@@ -81,3 +89,121 @@ def lookups_cached() -> Iterator[None]:
 
     with replaced(PipelineOptions, "view_as", view_as), replaced(userstate, "get_dofn_specs", get_dofn_specs):
         yield
+
+
+@contextlib.contextmanager
+def without_reshuffle() -> Iterator[None]:
+    """Makes `beam.Reshuffle` the identity in the block, for pipelines with one worker in this process.
+
+    A Reshuffle distributes elements among workers. With a single worker it does nothing but encode, group and decode
+    all of them, and hold them in memory meanwhile. TFX's ExampleGen writes its splits through one.
+    """
+    import apache_beam as beam
+
+    with replaced(beam.Reshuffle, "expand", lambda original, reshuffle, elements: elements):
+        yield
+
+
+@contextlib.contextmanager
+def reads_counted(watch: Callable[[int], contextlib.AbstractContextManager[CountBytes]]) -> Iterator[None]:
+    """Counts the bytes that pipelines read from files, in the block and with the in-process runner.
+
+    The runner reports no progress, and TFX's executors accept neither another runner nor other sources, but the runner
+    fuses a source with the transforms behind it: a file is read as fast as its examples are processed.
+
+    Args:
+      watch: Called for each pipeline that reads files, with the number of bytes that it is going to read: the size of
+        each source's files, and `input_bytes` of each transform with this attribute. The context manager is active
+        while the pipeline runs. It yields a function that is called with the number of bytes of each read; transforms
+        with `input_bytes` count on their own.
+    """
+    from apache_beam.io.filesystems import FileSystems
+    from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+    def run_pipeline(
+        original: Callable[..., object], runner: object, pipeline: beam.Pipeline, options: object
+    ) -> object:
+        size = _input_bytes(pipeline)
+        if not size:
+            return original(runner, pipeline, options)
+        with watch(size) as count, replaced(FileSystems, "open", _opened_with(count)):
+            return original(runner, pipeline, options)
+
+    with replaced(FnApiRunner, "run_pipeline", run_pipeline):
+        yield
+
+
+def _input_bytes(pipeline: beam.Pipeline) -> int:
+    """Returns how many bytes a pipeline is going to read; 0 if that is not known of one of its sources."""
+    import apache_beam as beam
+    from apache_beam.io.filebasedsource import FileBasedSource
+    from apache_beam.pipeline import PipelineVisitor
+
+    sizes: list[int] = []
+
+    class Sources(PipelineVisitor):  # type: ignore[misc]
+        def enter_composite_transform(self, node: Any) -> None:
+            self.visit_transform(node)
+
+        def visit_transform(self, node: Any) -> None:
+            transform = node.transform
+            if isinstance(transform, beam.io.Read) and isinstance(transform.source, FileBasedSource):
+                sizes.append(transform.source.estimate_size() or 0)
+            sizes.append(getattr(transform, "input_bytes", 0))
+
+    try:
+        pipeline.visit(Sources())
+    except Exception:  # progress must not fail a run; the run reports a missing file itself
+        return 0
+    return sum(sizes)
+
+
+def _opened_with(count: CountBytes) -> Callable[..., object]:
+    from apache_beam.io.filesystem import CompressedFile, CompressionTypes
+
+    def open_file(
+        original: Callable[..., BinaryIO],
+        path: str,
+        mime_type: str = "application/octet-stream",
+        compression_type: str = CompressionTypes.AUTO,
+    ) -> object:
+        if compression_type == CompressionTypes.AUTO:
+            compression_type = CompressionTypes.detect_compression_type(path)
+        raw = original(path, mime_type, CompressionTypes.UNCOMPRESSED)
+        counted = io.BufferedReader(_CountedFile(raw, count), _READ_BYTES)
+        if compression_type == CompressionTypes.UNCOMPRESSED:
+            return counted
+        return CompressedFile(counted, compression_type, read_size=_READ_BYTES)
+
+    return open_file
+
+
+class _CountedFile(io.RawIOBase):
+    """A file opened for reading whose bytes are counted as they are read."""
+
+    mode = "rb"
+
+    def __init__(self, file: BinaryIO, count: CountBytes) -> None:
+        self._file, self._count = file, count
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self._file.seekable()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def readinto(self, buffer: Any) -> int:
+        content = self._file.read(len(buffer))
+        buffer[: len(content)] = content
+        self._count(len(content))
+        return len(content)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()

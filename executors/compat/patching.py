@@ -17,17 +17,17 @@ def replaced(owner: object, name: str, instead: Callable[..., object]) -> Iterat
       instead: The replacement. It is called with the original function as first argument, then the call's arguments.
     """
     original = getattr(owner, name)
-    own = name in vars(owner)
+    before = vars(owner).get(name)
 
     @functools.wraps(original)
     def called(*args: object, **options: object) -> object:
         return instead(original, *args, **options)
 
-    setattr(owner, name, called)
+    setattr(owner, name, staticmethod(called) if isinstance(before, staticmethod) else called)
     try:
         yield
     finally:
-        if own:
-            setattr(owner, name, original)
+        if before is not None:
+            setattr(owner, name, before)
         else:
             delattr(owner, name)

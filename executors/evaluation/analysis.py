@@ -23,7 +23,9 @@ from tensorflow_model_analysis.proto import config_pb2
 from ..errors import InputError
 from ..inputs.example_files import TF_RECORD, ExampleFile, batches
 from ..inputs.gzipped_files import is_gzipped
+from ..runtime.files import file_io
 from ..runtime.logs.exceptions import one_line_message
+from ..runtime.work import advance
 from .class_names import class_names
 from .inference import (
     ExampleReader,
@@ -135,9 +137,7 @@ def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analysi
     with pipeline:
         evaluation = (
             pipeline
-            | "Files" >> beam.Create(list(analysis.files))
-            | "Reshuffle" >> beam.Reshuffle()
-            | "Inference" >> beam.ParDo(_Inference(corrected, handle))
+            | "Predictions" >> _Predictions(corrected, handle)
             | "ExtractAndEvaluate"
             >> tfma.ExtractAndEvaluate(
                 extractors=[tfma.extractors.SliceKeyExtractor(eval_config=config, materialize=False)],
@@ -178,11 +178,15 @@ class _Loaded:
         if analysis.baseline is not None:
             self.baseline = PlannedModel(analysis.baseline.plan, analysis.baseline.model)
 
-    def records(self, files: Sequence[str]) -> Iterator[Sequence[bytes]]:
-        """Yields batches of serialized examples from files."""
+    def records(self, files: Sequence[str], count: Callable[[float], None] = lambda _: None) -> Iterator[list[bytes]]:
+        """Yields batches of serialized examples from files, and counts the bytes that were read."""
         for file in files:
+            position, size = 0.0, file_io.size_of(file)
             for batch in batches(ExampleFile(file, TF_RECORD, is_gzipped(file)), _BATCH):
                 yield batch.records
+                count(min(batch.position, size) - position)
+                position = min(batch.position, size)
+            count(size - position)
 
     def first_evaluable(self, files: Sequence[str]) -> Features:
         """Returns the examples of the first batch that have a label and a prediction.
@@ -267,6 +271,27 @@ class _Loaded:
         return ordered
 
 
+class _Predictions(beam.PTransform):  # type: ignore[misc]
+    """Returns TFMA's extracts of the examples in all files.
+
+    Attributes:
+      input_bytes: The size of the files, for progress; see `compat.beam.reads_counted`.
+    """
+
+    def __init__(self, analysis: Analysis, handle: Shared) -> None:
+        super().__init__()
+        self._analysis, self._handle = analysis, handle
+        self.input_bytes = sum(map(file_io.size_of, analysis.files))
+
+    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
+        return (
+            pipeline
+            | "Files" >> beam.Create(list(self._analysis.files))
+            | "Reshuffle" >> beam.Reshuffle()
+            | "Inference" >> beam.ParDo(_Inference(self._analysis, self._handle))
+        )
+
+
 class _Inference(beam.DoFn):  # type: ignore[misc]
     """Yields TFMA's extracts of the examples in a file, and counts examples and skipped examples."""
 
@@ -283,7 +308,7 @@ class _Inference(beam.DoFn):  # type: ignore[misc]
     def process(self, file: str) -> Iterator[dict[str, Any]]:
         """Evaluates the examples in a file."""
         assert self._loaded is not None
-        for records in self._loaded.records([file]):
+        for records in self._loaded.records([file], advance):
             extracts = self._loaded.evaluated(records)
             self._total.inc(len(records))
             self._skipped.inc(len(records) - len(extracts))

@@ -19,12 +19,13 @@ from collections.abc import Iterator
 from absl import logging
 from tfx.orchestration import pipeline
 
-from ...executors.compat.beam import lookups_cached, no_state_cache, reshuffle_buckets
+from ...executors.compat.beam import lookups_cached, no_state_cache, reshuffle_buckets, without_reshuffle
 from ...executors.dialects.loading import choose_keras_for
 from ...executors.engines import fork_server
 from ...executors.errors import InputError
 from ...executors.modules.pipeline_modules import PipelineModules, find_modules
 from ...executors.modules.source import libraries_of
+from ...executors.monitoring.step_progress import progress_of_steps
 from ...executors.preflight import stamp
 from ...executors.runtime.beam_runner import in_process_by_default
 from ...executors.runtime.files import file_io, storage_errors
@@ -98,7 +99,7 @@ def run_with_modules(options: LocalPipeline, modules: PipelineModules, check: Ba
         fork_server.prepare(keras.environment(), libraries_of(modules.trainer.files))
     with (
         hold_run_lock(os.path.abspath(options.pipeline_root)),
-        _deterministic_order(),
+        _deterministic_order(options),
         lookups_cached(),
         no_state_cache(),
         in_process_by_default(),
@@ -124,7 +125,7 @@ def _original_errors(dag: pipeline.Pipeline, url: str) -> Iterator[None]:
     """Raises the exception of a failed step as it was raised there, or one line for a failure inside TFX."""
     store = store_identity(url)
     pop_remembered_error()  # discards an exception of an earlier run
-    with track_steps() as steps:
+    with track_steps() as steps, progress_of_steps(lambda: steps.running):
         try:
             yield
         except Exception as error:
@@ -144,15 +145,15 @@ def _original_errors(dag: pipeline.Pipeline, url: str) -> Iterator[None]:
             raise
 
 
-def _deterministic_order() -> contextlib.AbstractContextManager[None]:
-    """Makes ExampleGen and Transform write examples in the order in which they read them, the same in every run.
+def _deterministic_order(options: LocalPipeline) -> contextlib.AbstractContextManager[None]:
+    """Makes ExampleGen write examples in the order in which it reads them, the same in every run.
 
-    Both write through Beam's Reshuffle, which gives each example a random key and groups examples with equal keys.
-    With Beam's 2**32 keys a collision occurs in one of a hundred runs with 10,000 examples, and in every run with
-    100,000. A collision moves an example to another position, which changes the trained model. Beam has no public
-    option for more keys.
+    It writes through Beam's Reshuffle, which gives each example a random key and groups examples with equal keys. With
+    Beam's 2**32 keys a collision occurs in one of a hundred runs with 10,000 examples, and in every run with 100,000. A
+    collision moves an example to another position, which changes the trained model. Beam has no public option for more
+    keys. Without Beam arguments of the user there is one worker, which needs no Reshuffle.
     """
-    return reshuffle_buckets(2**62)
+    return reshuffle_buckets(2**62) if options.beam_args else without_reshuffle()
 
 
 def create_pipeline(options: LocalPipeline) -> pipeline.Pipeline:

@@ -142,7 +142,7 @@ def test_a_second_init_needs_force_and_keeps_other_files(
         (["--data", "sale.csv"], "generic-trainer: --data sale.csv does not exist."),
         (["--data", "sales.csv", "--label", "sol"], "Did you mean 'sold'?"),
         (["--data", "sales.csv", "--dialect", "model_fn"], "Omit --dialect to generate a module with a run_fn."),
-        ([], "Error: Missing option '--data'."),
+        ([], "generic-trainer: Missing option '--data'."),
     ],
 )
 def test_errors_are_in_the_last_line_and_nothing_is_written(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -14,6 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from generic_trainer.cli.summary import PipelineSummary, RunSummary
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -156,7 +159,7 @@ def test_the_modules_exception_ends_with_1_and_its_traceback_once(train: Command
     assert done.returncode == 1
     assert done.stderr.count(f'File "{path}", line 2, in run_fn') == 1
     assert done.stderr.count("Traceback (most recent call last)") == 1
-    assert done.stderr.splitlines()[-1] == "generic-trainer: failed: ValueError: no such column: fare"
+    assert done.stderr.splitlines()[-1] == f"generic-trainer: failed: ValueError: no such column: fare ({path}:2)"
 
 
 def test_a_syntax_error_shows_the_line(train: Command, module: Callable[..., str]) -> None:
@@ -165,6 +168,7 @@ def test_a_syntax_error_shows_the_line(train: Command, module: Callable[..., str
     assert done.returncode == 1
     assert f'File "{path}", line 1' in done.stderr
     assert done.stderr.splitlines()[-1].startswith("generic-trainer: failed: SyntaxError:")
+    assert done.stderr.splitlines()[-1].endswith(f"({path}:1)")
 
 
 def test_an_invalid_model_exits_with_3(train: Command, module: Callable[..., str], tmp_path: pathlib.Path) -> None:
@@ -274,6 +278,42 @@ def test_json_is_all_of_the_standard_output(
     done = command(*arguments, "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["model"] == str(tmp_path / "out" / "model" / "Format-Serving")
-    assert {"loss": 0.5} in found["metrics"].values()
+    assert found == {
+        "model": str(tmp_path / "out" / "model" / "Format-Serving"),
+        "model_run": str(tmp_path / "out" / "model_run"),
+        "report": str(tmp_path / "out" / "model_run" / "report.html"),
+        "metrics": {"train": {"loss": 0.5}},
+        "metrics_of": None,
+        "hyperparameters": {},
+        "cluster": None,
+        "bad_records": None,
+    }
     assert "from the module" in done.stderr
+
+
+def test_the_keys_of_the_json_are_in_the_help(command: Command) -> None:
+    for name, kind in (("train", RunSummary), ("run", PipelineSummary)):
+        said = " ".join(command(name, "--help").stdout.split())
+        keys = ", ".join(field.name for field in dataclasses.fields(kind))
+        assert f"With --json an object with: {keys}." in said
+
+
+def test_quiet_shows_only_warnings_and_the_summary(
+    command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    source = (
+        "from absl import logging\n" + textwrap.dedent(TINY) + "\ndef run_fn(fn_args):\n    print('printed')\n"
+        "    logging.info('logged')\n    logging.warning('warned')\n    save(fn_args)\n    return {'loss': 0.5}\n"
+    )
+    arguments = ["train", module(source), "--train-files", iris.train, "--output", tmp_path / "out", "--quiet"]
+    done = command(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert [line[9:15] for line in done.stderr.splitlines()] == ["warned", "The ch"]  # the check has no example
+    assert done.stdout.startswith(f"Model:        {tmp_path}/out/model/Format-Serving\n")
+    assert "printed" not in done.stdout
+    kept = (tmp_path / "out" / "model_run" / "generic-trainer.log").read_text()
+    assert "printed\n" in kept
+    assert "logged\n" in kept
+    refused = command("-v", *arguments)
+    assert refused.returncode == 2
+    assert refused.stderr.splitlines()[-1].startswith("generic-trainer: -v shows all logs, --quiet only warnings")

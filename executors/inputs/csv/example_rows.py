@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 from ...errors import InputError
 from ...runtime.files import file_io
 from ..message_text import join_names, short_repr
-from .file_format import Progress
 from .rows import count_problem
 from .value_types import FLOAT, INT, TEXT, type_of
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 UNKNOWN = -1  # the type of a column without values, narrower than INT
 _MAX_KNOWN = 1 << 16  # cells whose type or serialized feature is kept, per column
-_ROWS_PER_CHECK = 10_000  # rows after which the progress may be logged
+_ROWS_PER_COUNT = 1_000  # rows after which the bytes read are counted
 
 
 def column_names(paths: Sequence[str]) -> list[str]:
@@ -52,8 +51,13 @@ def column_names(paths: Sequence[str]) -> list[str]:
     return found
 
 
-def column_types(path: str, names: Sequence[str]) -> list[int]:
+def column_types(path: str, names: Sequence[str], count: Callable[[int], None] = lambda _: None) -> list[int]:
     """Infers the types of a file's columns: INT, FLOAT or TEXT of `value_types`, or UNKNOWN for one without values.
+
+    Args:
+      path: A CSV file.
+      names: Its column names.
+      count: Called with the number of bytes that were read since the last call, at intervals.
 
     Raises:
       InputError: As `examples_in`.
@@ -61,7 +65,7 @@ def column_types(path: str, names: Sequence[str]) -> list[int]:
     types = [UNKNOWN] * len(names)
     known: list[set[str]] = [{""} for _ in names]
     unsettled = list(enumerate(known))
-    for row in _rows_in(path, len(names), "read"):
+    for row in _rows_in(path, len(names), count):
         for place, cells in unsettled:
             cell = row[place]
             if cell not in cells:
@@ -80,13 +84,16 @@ def merged_types(types: Iterable[Sequence[int]]) -> list[int]:
     return [max(column) for column in zip(*types, strict=True)]
 
 
-def examples_in(path: str, names: Sequence[str], types: Sequence[int]) -> Iterator[bytes]:
+def examples_in(
+    path: str, names: Sequence[str], types: Sequence[int], count: Callable[[int], None] = lambda _: None
+) -> Iterator[bytes]:
     """Yields the rows of a CSV file as serialized tf.Examples.
 
     Args:
       path: A CSV file in UTF-8, separated by commas.
       names: Its column names.
       types: The columns' types.
+      count: Called with the number of bytes that were read since the last call, at intervals.
 
     Raises:
       InputError: If a row has another number of values than the header, a quote is not closed, or the file is not in
@@ -99,7 +106,7 @@ def examples_in(path: str, names: Sequence[str], types: Sequence[int]) -> Iterat
     columns: list[tuple[int, dict[str, bytes], Callable[[str], bytes]]] = [
         (place, {}, serializers[place]) for place in in_order
     ]
-    for row in _rows_in(path, len(names), "converted"):
+    for row in _rows_in(path, len(names), count):
         features = []
         for place, known, serialize in columns:
             cell = row[place]
@@ -113,16 +120,18 @@ def examples_in(path: str, names: Sequence[str], types: Sequence[int]) -> Iterat
         yield BytesValue(value=b"".join(features)).SerializeToString()
 
 
-def _rows_in(path: str, width: int, verb: str) -> Iterator[list[str]]:
-    """Yields the rows of a file below its header, and logs the progress with the verb; see `Progress`."""
-    progress = Progress(path, verb)
+def _rows_in(path: str, width: int, count: Callable[[int], None]) -> Iterator[list[str]]:
+    """Yields the rows of a file below its header, and counts the bytes that were read."""
+    counted = 0
     with file_io.file_system(path).open(path, mode="rb") as file:
         file.readline()  # the header
         lines = [1]
         try:
             for number, row in enumerate(csv.reader(_records(file, path, lines))):
-                if number % _ROWS_PER_CHECK == 0:
-                    progress.log(file.tell())
+                if number % _ROWS_PER_COUNT == 0:
+                    place = file.tell()
+                    count(place - counted)
+                    counted = place
                 if len(row) == width:
                     yield row
                 elif row:
@@ -132,6 +141,7 @@ def _rows_in(path: str, width: int, verb: str) -> Iterator[list[str]]:
                     )
         except csv.Error as error:
             raise InputError(f"{path}, line {lines[0]} cannot be read as CSV: {error}.") from error
+        count(file.tell() - counted)
 
 
 def _records(file: Iterable[bytes], path: str, lines: list[int]) -> Iterator[str]:

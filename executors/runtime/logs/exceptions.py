@@ -29,6 +29,7 @@ _OURS = tuple(os.path.join(_PROJECT, name, "") for name in ("components", "execu
 _PACKAGE = tuple(os.path.join(_PROJECT, name, "") for name in ("cli", "pipelines"))
 # Files with stack frames between this project's call and the user's module.
 _MACHINERY = (contextlib.__file__, importlib.__file__, "<frozen importlib")
+_LOCATION = re.compile(r'^\s*(?:\| +)*File "([^"]+)", line (\d+)', re.MULTILINE)
 _COMPILED = "apache_beam/"  # frames of Beam's Cython code have relative paths
 
 # Beginnings of lines in TensorFlow's errors that only give the location inside TensorFlow.
@@ -200,9 +201,7 @@ def _is_plain(value: object) -> bool:
 
 def has_user_frame(error: BaseException) -> bool:
     """Whether the traceback has a frame that is not in this project, Python or an installed package."""
-    libraries = tuple(
-        os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib", "purelib", "platlib")
-    )
+    libraries = _libraries()
     tb = error.__traceback__
     while tb is not None:
         file = _file(tb)
@@ -212,6 +211,22 @@ def has_user_frame(error: BaseException) -> bool:
             return True
         tb = tb.tb_next
     return False
+
+
+def user_location(text: str) -> str:
+    """Returns the innermost location in the user's code, such as "taxi.py:57", in a traceback's text; "" without one.
+
+    Paths below the current folder are relative to it.
+    """
+    folder = os.path.join(os.getcwd(), "")
+    for file, line in reversed(_LOCATION.findall(text)):
+        if not file.startswith(("<", _COMPILED, *_OURS, *_PACKAGE, *_libraries())) and "site-packages" not in file:
+            return f"{file.removeprefix(folder)}:{line}"
+    return ""
+
+
+def _libraries() -> tuple[str, ...]:
+    return tuple(os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
 def traceback_of(error: BaseException) -> str:

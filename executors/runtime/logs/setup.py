@@ -22,7 +22,7 @@ from .redaction import masked_text
 from .sanitize import printable_lines
 from .standard_streams import reliable_stream
 
-_VARIABLE = "GENERIC_TRAINER_LOGS"  # "all" or "people" (filtered); inherited by subprocesses
+_VARIABLE = "GENERIC_TRAINER_LOGS"  # "all", "people" (filtered) or "warnings"; inherited by subprocesses
 _NATIVE_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 LOG_NAME = "generic-trainer.log"
 LOG_FILE = "GENERIC_TRAINER_LOG_FILE"  # path of the file with all lines; inherited by subprocesses
@@ -44,6 +44,11 @@ def show_logs(verbose: bool) -> None:
     if not verbose:
         os.environ.setdefault(_NATIVE_LEVEL, "2")
     inherit_log_display()
+
+
+def show_only_warnings() -> None:
+    """Hides the lines below the level WARNING that `show_logs` shows, in this process and its subprocesses."""
+    os.environ[_VARIABLE] = "warnings"
 
 
 def inherit_log_display() -> None:
@@ -70,7 +75,12 @@ def announce(text: str) -> None:
 
 def is_filtered() -> bool:
     """Whether the log lines of installed packages are hidden."""
-    return os.environ.get(_VARIABLE) == "people"
+    return os.environ.get(_VARIABLE) in ("people", "warnings")
+
+
+def is_quiet() -> bool:
+    """Whether only warnings and errors are shown."""
+    return os.environ.get(_VARIABLE) == "warnings"
 
 
 @contextlib.contextmanager
@@ -228,6 +238,8 @@ class _LogFileHandler(logging.FileHandler):
 
 def _is_relevant(record: logging.LogRecord) -> bool:
     if getattr(record, "kept_only", False):  # logged with extra={"kept_only": True}
+        return False
+    if is_quiet() and record.levelno < logging.WARNING:
         return False
     path = record.getMessage() if record.name == _WARNINGS else record.pathname
     installed = _INSTALLED in (path[len(_HERE) :] if path.startswith(_HERE) else path)

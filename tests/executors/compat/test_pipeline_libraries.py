@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import os
 import pathlib
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -80,6 +83,54 @@ def test_reshuffle_takes_the_number_of_keys() -> None:
     assert beam.Reshuffle().num_buckets == before
 
 
+def test_a_pipeline_without_reshuffle_has_the_same_elements_in_the_same_order(tmp_path: pathlib.Path) -> None:
+    import apache_beam as beam
+
+    def written(path: pathlib.Path) -> str:
+        with _in_process_pipeline() as pipeline:
+            numbers = pipeline | beam.Create(list(map(str, range(1000)))) | beam.Reshuffle()
+            _ = numbers | beam.io.WriteToText(str(path), num_shards=1, shard_name_template="")
+        return path.read_text()
+
+    with beam_compat.reshuffle_buckets(1 << 62):
+        expected = written(tmp_path / "with.txt")
+    with beam_compat.without_reshuffle():
+        assert beam.Reshuffle().expand("elements") == "elements"
+        assert written(tmp_path / "without.txt") == expected
+    assert len(expected.split()) == 1000
+
+
+@pytest.mark.parametrize("name", ["data.txt", "data.txt.gz"])
+def test_the_bytes_that_a_pipeline_reads_are_counted_as_it_processes_them(name: str, tmp_path: pathlib.Path) -> None:
+    import apache_beam as beam
+    from apache_beam.io.filesystems import FileSystems
+
+    rows = [f"{number} {number * 2654435761 % 2**32}" for number in range(100_000)]
+    path = tmp_path / name
+    with gzip.open(path, "wt") if name.endswith(".gz") else path.open("w") as file:
+        file.write("\n".join(rows))
+    sizes: list[int] = []
+    _NOTED.clear()
+
+    @contextlib.contextmanager
+    def watch(size: int) -> Iterator[Callable[[int], None]]:
+        sizes.append(size)
+        yield lambda count: _NOTED.append((count, 0))
+
+    before = FileSystems.__dict__["open"]
+    with beam_compat.reads_counted(watch):
+        with _in_process_pipeline() as pipeline:
+            _ = pipeline | beam.io.ReadFromText(str(path)) | beam.Map(lambda row: _note(-1, int(row.split()[0])))
+        with _in_process_pipeline() as pipeline:  # reads no file
+            _ = pipeline | beam.Create([1])
+    assert FileSystems.__dict__["open"] is before
+    size = path.stat().st_size
+    assert sizes == [size]
+    assert sum(count for count, _ in _NOTED if count > 0) >= size
+    assert sorted(number for count, number in _NOTED if count < 0) == list(range(100_000))
+    assert _NOTED[0][0] < size / 2  # rows are processed between the reads
+
+
 def test_options_and_the_state_of_a_dofn_are_looked_up_once() -> None:
     import apache_beam as beam
     from apache_beam.coders import VarIntCoder
@@ -133,7 +184,7 @@ def test_without_a_state_cache_side_inputs_are_not_measured() -> None:
         _NOTED.clear()
         with _in_process_pipeline() as pipeline:
             side = beam.pvalue.AsSingleton(pipeline | "side" >> beam.Create([_Measured()]))
-            _ = pipeline | beam.Create([1, 2]) | beam.Map(lambda number, _: _note(number), side)
+            _ = pipeline | beam.Create([1, 2]) | beam.Map(lambda number, _: _note(os.getpid(), number), side)
         assert sorted(number for _, number in _NOTED) == [1, 2]
         return _Measured.measured
 
@@ -148,7 +199,7 @@ def test_the_runner_within_the_process_runs_a_pipeline() -> None:
 
     _NOTED.clear()
     with _in_process_pipeline() as pipeline:
-        _ = pipeline | beam.Create([1, 2]) | beam.Map(_note)
+        _ = pipeline | beam.Create([1, 2]) | beam.Map(lambda number: _note(os.getpid(), number))
     assert sorted(_NOTED) == [(os.getpid(), 1), (os.getpid(), 2)]
 
 
@@ -162,8 +213,8 @@ def _in_process_pipeline() -> beam.Pipeline:
 _NOTED: list[tuple[int, int]] = []
 
 
-def _note(number: int) -> None:
-    _NOTED.append((os.getpid(), number))
+def _note(first: int, second: int) -> None:
+    _NOTED.append((first, second))
 
 
 def test_a_reader_is_configured_as_dlrovers_trainer_does_it() -> None:

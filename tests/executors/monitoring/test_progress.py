@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import importlib
+import io
 import pathlib
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import tensorflow as tf
+from rich.console import Console
 
 from generic_trainer import FnArgs, TrainingOptions, train
+from generic_trainer.cli.live_display import LiveDisplay
 from generic_trainer.executors.compat.keras import is_keras_2
 from generic_trainer.executors.keras.fit_progress import fit_progress_reported
 from generic_trainer.executors.modules.keras_version import _tensorflow_release
 from generic_trainer.executors.monitoring import display, progress
-from generic_trainer.executors.monitoring.display import Display, RecentProgress
+from generic_trainer.executors.monitoring.display import Display, RecentProgress, Report, WorkProgress
 from generic_trainer.executors.monitoring.progress import Progress
+from generic_trainer.executors.runtime.work import Work, advance
 
 MODULES = pathlib.Path(__file__).parents[3] / "module_files"
 PACKAGES = ["keras", "tf_keras"] if _tensorflow_release() >= (2, 16) else ["keras"]
@@ -28,14 +33,14 @@ class Seen(Display):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[Progress] = []
+        self.told: list[Any] = []
         self.phases: list[str] = []
 
     def phase(self, name: str) -> Any:
         self.phases.append(name)
         return super().phase(name)
 
-    def show(self, told: Progress) -> None:
+    def show(self, told: Report) -> None:
         self.told.append(told)
 
 
@@ -189,6 +194,48 @@ def test_metrics_have_a_trend() -> None:
         metrics = {"loss": 1 - second / 100, "auc": 0.5 + second / 100, "flat": 1 + second % 2 / 10_000, "same": 2.0}
         recent.add(told(second, second, metrics=metrics))
     assert [recent.trend(name) for name in ("loss", "auc", "flat", "same", "none")] == [" ↓", " ↑", " →", "", ""]
+
+
+def test_a_step_shows_its_share_and_about_how_long_it_takes() -> None:
+    def shown(share: float, seconds: float) -> str:
+        return display.line(WorkProgress("Transform", share, seconds), RecentProgress())
+
+    assert shown(0.25, 10) == "Transform: 25 %, about 30 s left"
+    assert shown(0.4156, 97.3) == "Transform: 41 %, about 2 min 20 s left"
+    assert shown(0.999, 97.3) == "Transform: 99 %, about 1 s left"
+    assert shown(1.0, 97.3) == "Transform: finishing"
+
+
+def test_the_work_of_a_step_is_displayed_once_it_has_taken_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(display, "_POLL_SECONDS", 0.01)
+    for least, is_displayed in ((0.05, True), (60.0, False)):
+        monkeypatch.setattr(display, "_WORK_SECONDS", least)
+        seen = Seen()
+        with display.use_display(seen), display.watched_work("Transform", Work(total=10)):
+            for _ in range(10):
+                advance(1)
+                time.sleep(0.02)
+        shares = [one.share for one in seen.told if isinstance(one, WorkProgress)]
+        assert bool(shares) == is_displayed
+        assert shares == sorted(shares)
+        assert shares[-1:] in ([], [1.0])
+    advance(1)  # no step: a no-op
+
+
+@pytest.mark.parametrize("width", [200, 120, 80, 60, 40])
+def test_a_narrow_line_keeps_percentage_loss_and_time_left(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None, legacy_windows=False)
+    live = LiveDisplay(console)
+    with live.phase("training"):
+        for second in range(20):
+            metrics = {"accuracy": 0.5 + second / 100, "loss": 1 - second / 100}
+            live.show(told(second, 10 * second, total=36000, metrics=metrics, saved_at=time.monotonic(), workers=12))
+        console.print(live.line())
+    [said] = console.file.getvalue().splitlines()
+    assert len(said.rstrip()) <= width
+    for part in ("0 %", "loss 0.81 ↓", "59 min 41 s left" if width > 40 else "left"):
+        assert part in said
+    assert ("checkpoint" in said) == ("12 workers" in said) == (width == 200)
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -17,7 +17,14 @@ from generic_trainer.executors.dialects.loading import choose_keras
 from generic_trainer.executors.engines import in_process
 from generic_trainer.executors.engines.training_request import TrainingRequest
 from generic_trainer.executors.modules.source import find_source
-from generic_trainer.executors.runtime.logs.exceptions import RemoteTraceback, add_note, describe, rebuild, traceback_of
+from generic_trainer.executors.runtime.logs.exceptions import (
+    RemoteTraceback,
+    add_note,
+    describe,
+    rebuild,
+    traceback_of,
+    user_location,
+)
 
 THREE_ARGUMENTS = """
     class ColumnError(ValueError):
@@ -338,6 +345,22 @@ class TestWhereTheTracebackBegins:
         """, helper="def read(fn_args):\n    raise ValueError('no such column')\n")  # fmt: skip
 
         assert files_of(traceback_of(error)) == ["taxi.py", "helper.py"]
+
+    def test_and_its_innermost_location_in_the_users_code_is_known(
+        self, failed: Callable[..., BaseException], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        error = failed("""
+            import json, helper
+
+            def run_fn(fn_args):
+                helper.read(fn_args)
+        """, helper="import json\ndef read(fn_args):\n    json.loads('{')\n")  # fmt: skip
+        text = traceback_of(error)
+        location = user_location(text)
+        assert location.endswith("/helper.py:3")
+        monkeypatch.chdir(pathlib.Path(location).parent)
+        assert user_location(text) == "helper.py:3"
+        assert user_location("ValueError: no frames") == ""
 
     def test_in_the_users_module_when_it_fails_to_import(self, failed: Callable[..., BaseException]) -> None:
         assert files_of(traceback_of(failed("import no_such_package"))) == ["taxi.py"]

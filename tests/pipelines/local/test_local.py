@@ -227,15 +227,17 @@ def test_examples_have_the_same_order_in_every_run(
     # So few that 600 examples share them, as a hundred thousand share the default number.
     monkeypatch.setattr(beam.Reshuffle, "_DEFAULT_NUM_BUCKETS", 64)
 
-    def written(root: pathlib.Path) -> list[int]:
+    def written(root: pathlib.Path, *beam_args: str) -> list[int]:
         check = TrainingOptions(seed=1, skip_checks=("answers",))
-        run_pipeline(LocalPipeline(str(penguins), tiny_module, str(root), training=check))
+        run_pipeline(LocalPipeline(str(penguins), tiny_module, str(root), training=check, beam_args=beam_args))
         files = sorted(map(str, root.glob("CsvExampleGen/examples/*/Split-train/*")))
         return [_millionths(record) for record in tf.data.TFRecordDataset(files, "GZIP").as_numpy_iterator()]
 
     first = written(tmp_path / "first")
     assert len(first) > 300
     assert first == written(tmp_path / "second")
+    with_reshuffle = written(tmp_path / "third", "--sdk_container_image=none")  # may have several workers
+    assert first == with_reshuffle
 
 
 def _millionths(record: bytes) -> int:
@@ -253,7 +255,7 @@ def test_the_modules_exception_propagates_unchanged_from_beam(
     path = module("def run_fn(fn_args):\n    raise ZeroDivisionError('mine')\n")
     done = command("run", "--data", penguins, "--module-file", path, "--pipeline-root", tmp_path / "root", "--no-check")
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "generic-trainer: failed: ZeroDivisionError: mine"
+    assert done.stderr.splitlines()[-1] == f"generic-trainer: failed: ZeroDivisionError: mine ({path}:2)"
     assert "--no-check skipped the check, which determines the examples" in done.stderr
     assert f'File "{path}", line 2, in run_fn' in done.stderr
     assert not (tmp_path / "root" / "serving").exists()
