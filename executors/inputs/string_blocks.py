@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-_BITS = 7 * np.arange(5)  # of the groups in a varint of up to 32 bits
+_BITS: np.ndarray = 7 * np.arange(5)  # of the groups in a varint of up to 32 bits
 
 
 def serialized_strings(lengths: np.ndarray, content: bytes) -> bytes:
