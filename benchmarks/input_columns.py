@@ -33,6 +33,7 @@ passes over the Parquet file; both sides take turns in one process.
 from __future__ import annotations
 
 import csv
+import functools
 import os
 import pathlib
 import tempfile
@@ -47,6 +48,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 BATCH_SIZE = 512
 TEXT = ("payment_type", "company")
+SLICES = "from_tensor_slices of the same records in memory"
 _FULL = ("fare", "tips", "trip_miles")
 _BATCHES_OF_A_GENERATOR = 16  # it yields about 4,000 rows per second
 
@@ -63,7 +65,7 @@ def main() -> None:
 def _csv_rows(data: Data, options: Any) -> list[pairs.Row]:
     generator = "a Python reader through from_generator, as DLRover does it"
     csv_reader = "csv.reader through from_generator, as ElasticDL does it"
-    arrow, count = "pyarrow.csv's open_csv", len(data.columns)
+    arrow, memory, count = "pyarrow.csv's open_csv", SLICES, len(data.columns)
     some = _BATCHES_OF_A_GENERATOR // (8 if options.quick else 1)
     conf, model_file = data.speed(data.conf()), data.speed(data.csv())
     return [
@@ -71,8 +73,15 @@ def _csv_rows(data: Data, options: Any) -> list[pairs.Row]:
         for what, against, ours, peer, at_least in (
             ("CSV by columns, a conf's", generator, conf, data.speed(data.lines(), some), 20),
             ("CSV by columns, a model file's", csv_reader, model_file, data.speed(data.csv_reader(), some), 20),
-            (f"CSV by index ranges, {count} columns of a conf", arrow, conf, data.arrow_csv_speed, 0.7),
-            (f"CSV, {count} columns as records of a model file", arrow, model_file, data.arrow_csv_speed, 0.7),
+            (f"CSV by index ranges, {count} columns of a conf", arrow, conf, data.arrow_csv_speed, 0.8),
+            (f"CSV, {count} columns as records of a model file", arrow, model_file, data.arrow_csv_speed, 0.5),
+            (
+                f"CSV, {count} columns as records of a model file",
+                memory,
+                model_file,
+                data.speed(data.csv_slices()),
+                0.5,
+            ),
         )
     ]
 
@@ -80,24 +89,20 @@ def _csv_rows(data: Data, options: Any) -> list[pairs.Row]:
 def _parquet_rows(data: Data, options: Any) -> list[pairs.Row]:
     full, every = data.full, data.columns
     arrow = "pyarrow's iter_batches"
+    dense, sparse = f"Parquet, {len(full)} dense columns", f"Parquet, {len(every)} sparse columns"
+    records = f"Parquet, {len(full)} columns as records of a model file"
+    arrow_full, arrow_every = (functools.partial(data.arrow_speed, columns) for columns in (full, every))
     sides = [
-        (f"Parquet, {len(full)} dense columns", arrow, data.parquet(full, shuffle=False), full),
-        (f"Parquet, {len(full)} dense columns, shuffled", arrow, data.parquet(full, shuffle=True), full),
-        (f"Parquet, {len(every)} sparse columns", arrow, data.parquet(every, shuffle=False), every),
-        (f"Parquet, {len(every)} sparse columns, shuffled", arrow, data.parquet(every, shuffle=True), every),
-        (f"Parquet, {len(full)} columns as records of a model file", arrow, data.records(full), full),
+        (dense, arrow, data.parquet(full, shuffle=False), arrow_full, 0.7),
+        (f"{dense}, shuffled", arrow, data.parquet(full, shuffle=True), arrow_full, 0.7),
+        (sparse, arrow, data.parquet(every, shuffle=False), arrow_every, 0.7),
+        (f"{sparse}, shuffled", arrow, data.parquet(every, shuffle=True), arrow_every, 0.7),
+        (records, arrow, data.records(full), arrow_full, None),
+        (records, SLICES, data.records(full), data.speed(data.slices(full)), 0.8),
     ]
     return [
-        pairs.compare(
-            what,
-            against,
-            options,
-            ours=data.speed(dataset),
-            peer=lambda columns=columns: data.arrow_speed(columns),
-            unit="rows/s",
-            at_least=0.7,
-        )
-        for what, against, dataset, columns in sides
+        pairs.compare(what, against, options, ours=data.speed(ours), peer=peer, unit="rows/s", at_least=at_least)
+        for what, against, ours, peer, at_least in sides
     ]
 
 
@@ -175,7 +180,16 @@ class Data:
         """Returns the Parquet rows as records for an ElasticDL model file, batched again."""
         from generic_trainer.executors.inputs.readers.open_records import open_records
 
-        return open_records(self._parquet, {"columns": columns}).dataset().batch(BATCH_SIZE)
+        return _with_options(open_records(self._parquet, {"columns": columns}).dataset().batch(BATCH_SIZE))
+
+    def slices(self, columns: list[str]) -> Any:
+        """Returns the same records from tensors in memory, batched again."""
+        import pyarrow.parquet as pq
+        import tensorflow as tf
+
+        table = pq.read_table(self._parquet, columns=columns)
+        arrays = {name: table.column(name).to_numpy() for name in columns}
+        return _with_options(tf.data.Dataset.from_tensor_slices(arrays).batch(BATCH_SIZE))
 
     def conf(self) -> Any:
         """Returns the CSV rows as the input of a DLRover conf."""
@@ -218,7 +232,17 @@ class Data:
         """Returns the CSV rows as the input of an ElasticDL model file, batched and parsed."""
         from generic_trainer.executors.inputs.readers.open_records import open_records
 
-        return self._numbers(open_records(self._csv, {"columns": self.columns, "sep": ","}).dataset())
+        return _with_options(self._numbers(open_records(self._csv, {"columns": self.columns, "sep": ","}).dataset()))
+
+    def csv_slices(self) -> Any:
+        """Returns the same records from a tensor in memory, batched and parsed."""
+        import numpy as np
+        import tensorflow as tf
+
+        from generic_trainer.executors.inputs.csv.records import csv_blocks, strings_of_block
+
+        blocks = [strings_of_block(*block) for block in csv_blocks([self._csv], self.columns, ",")]
+        return _with_options(self._numbers(tf.data.Dataset.from_tensor_slices(np.concatenate(blocks))))
 
     def csv_reader(self) -> Any:
         """Returns the CSV rows as in ElasticDL's reader, batched and parsed."""
@@ -263,6 +287,13 @@ class Data:
         shape = "presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } }" if dense else ""
         text = "".join(f'feature {{ name: "{name}" type: {self._types[name]} {shape} }}\n' for name in columns)
         return text_format.Parse(text, schema_pb2.Schema())
+
+
+def _with_options(dataset: Any) -> Any:
+    """Returns a dataset with the options of the trainer's pipelines for model files."""
+    from generic_trainer.executors.dialects.elasticdl.run import pipeline_options
+
+    return dataset.with_options(pipeline_options())
 
 
 def _write(csv_file: str, parquet_file: str, rows: int) -> dict[str, str]:
