@@ -11,19 +11,23 @@ columns, of which 7 have a value in every row. The rows of the table:
 - CSV input of an ElasticDL model file (`columns` and `sep`), compared with ElasticDL's reader: a generator over
   csv.reader. On both sides the rows are batched and the same mapped function parses the numbers.
 - Both again, compared with pyarrow's `open_csv` of the same columns of the same file, in batches, each column
-  `to_numpy`. A conf's rows are also decoded by Arrow, in two threads, with 0.6 to 0.66 of pyarrow's throughput on two
-  cores. Measured separately, a row takes 450 ns in Arrow, 100 ns or less in the search for values that decode_csv would
-  read differently, 90 ns for NumPy arrays, and 350 ns for passing blocks through tf.data into batches; pyarrow takes
-  650 ns in total. Without improvement: one tensor for all columns of a type; 1, 3 and 8 threads. A model file gets
-  records, vectors of 18 strings, which a user function parses, with 0.2 to 0.3 of pyarrow's throughput: extracting
-  records from blocks and batching them takes 600 of 2,200 ns, and columns are counted first (`rows.py`), because Arrow
-  before version 20 crashes on rows with too many columns.
+  `to_numpy`. A conf's rows are also decoded by Arrow, in two threads. Measured separately, a row takes 450 ns in Arrow,
+  100 ns or less in the search for values that decode_csv would read differently, 90 ns for NumPy arrays, and 350 ns
+  for passing blocks through tf.data into batches; pyarrow takes 650 ns in total. Without improvement: one tensor for
+  all columns of a type; 1, 3 and 8 threads; a search for "0x" instead of the positions of "x", which takes longer.
+  A model file gets records, vectors of 18 strings, which a user function parses. On a busy machine (load average 5 to
+  10 on two cores), 900 ns of CPU time per row are spent on locating values with NumPy (`rows.py`), 400 on parsing
+  serialized tensors, 600 on extracting records from blocks and batching them, and 1,100 in the user function; with
+  Arrow and an array of Python's bytes, the first two took 2,900. Blocks of 128 KiB need half the time of larger ones,
+  whose temporary arrays cause page faults, and of smaller ones, each of which is a step in Python.
 - Parquet input by `data_accessor.tf_dataset_factory`, compared with pyarrow's `iter_batches` of the same columns of the
   same file in the same batches, each column `to_numpy`. The pyarrow side does not shuffle, and a sparse tensor has
   indices and a shape in addition to values. Both sides read with pyarrow's threads.
-- Parquet input of an ElasticDL model file, compared with pyarrow, too. It misses the target: a model file's `feed`
-  takes records, not batches, and tf.data needs 2.5 us to extract a record of seven columns from a block and batch it
-  again, while pyarrow needs a third of a microsecond per row. Reading the blocks takes 0.4 us per row.
+- Parquet input of an ElasticDL model file, compared with pyarrow, without a target, and with tf.data alone: records of
+  the same columns from tensors in memory, batched again. tf.data is the limit: a model file's `feed` takes records, not
+  batches, and a record of seven columns takes tf.data 1,800 ns of the same busy machine, pyarrow 240 ns per row, and
+  reading blocks 330 ns. `unbatch` of blocks is as fast as `from_tensor_slices`. Without improvement: batching with
+  `num_parallel_calls`. The trainer disables autotuning for such pipelines, as do both sides here: it takes 300 ns.
 
 Batches are consumed by a loop in a TensorFlow graph, as in Keras's `fit`, and counted from the second one: the start of
 the pipeline (0.05 to 0.2 s) occurs once per training, not per step. Each measurement is a pass over the CSV file or six

@@ -42,7 +42,7 @@ _MAX_BYTES = 1 << 30
 _MAX_REFUSED = 4  # consecutive blocks, after which Arrow is not tried again; a failure takes 0.1 s with pyarrow 10
 # TensorFlow 2.15 rejects longer strings for floats, TensorFlow 2.21 accepts them.
 _LONGEST_FLOAT = None if tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 21) else 31
-_QUOTE, _LINE_END = b'"\n'
+_QUOTE, _LINE_END, _ZERO = b'"\n0'
 
 
 class TextReader(Protocol):
@@ -180,9 +180,12 @@ class BlockDecoder:
         """Returns whether Arrow, unless it fails, parses the same fields, integers and long floats as decode_csv."""
         if b"\r" in text or len(text) > _MAX_BYTES:
             return False
-        if self._has_integers and (b"0x" in text or b"0X" in text):  # Arrow parses 0x10 as 16
-            return False
         data = np.frombuffer(text, np.uint8)
+        exes = [mark for mark in b"xX" if mark in text]
+        if (
+            self._has_integers and exes and (data[byte_positions(data, *exes) - 1] == _ZERO).any()
+        ):  # Arrow parses 0x10 as 16
+            return False
         if self._has_floats and _LONGEST_FLOAT and _longest_field(data, ord(self._delim)) > _LONGEST_FLOAT:
             return False
         return b'"' not in text or _has_plain_quotes(data, ord(self._delim))
