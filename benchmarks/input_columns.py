@@ -11,19 +11,23 @@ columns, of which 7 have a value in every row. The rows of the table:
 - CSV input of an ElasticDL model file (`columns` and `sep`), compared with ElasticDL's reader: a generator over
   csv.reader. On both sides the rows are batched and the same mapped function parses the numbers.
 - Both again, compared with pyarrow's `open_csv` of the same columns of the same file, in batches, each column
-  `to_numpy`. A conf's rows are also decoded by Arrow, in two threads, with 0.6 to 0.66 of pyarrow's throughput on two
-  cores. Measured separately, a row takes 450 ns in Arrow, 100 ns or less in the search for values that decode_csv would
-  read differently, 90 ns for NumPy arrays, and 350 ns for passing blocks through tf.data into batches; pyarrow takes
-  650 ns in total. Without improvement: one tensor for all columns of a type; 1, 3 and 8 threads. A model file gets
-  records, vectors of 18 strings, which a user function parses, with 0.2 to 0.3 of pyarrow's throughput: extracting
-  records from blocks and batching them takes 600 of 2,200 ns, and columns are counted first (`rows.py`), because Arrow
-  before version 20 crashes on rows with too many columns.
+  `to_numpy`. A conf's rows are also decoded by Arrow, in two threads. Measured separately, a row takes 450 ns in Arrow,
+  100 ns or less in the search for values that decode_csv would read differently, 90 ns for NumPy arrays, and 350 ns
+  for passing blocks through tf.data into batches; pyarrow takes 650 ns in total. Without improvement: one tensor for
+  all columns of a type; 1, 3 and 8 threads; a search for "0x" instead of the positions of "x", which takes longer.
+  A model file gets records, vectors of 18 strings, which a user function parses. On a busy machine (load average 5 to
+  10 on two cores), 900 ns of CPU time per row are spent on locating values with NumPy (`rows.py`), 400 on parsing
+  serialized tensors, 600 on extracting records from blocks and batching them, and 1,100 in the user function; with
+  Arrow and an array of Python's bytes, the first two took 2,900. Blocks of 128 KiB need half the time of larger ones,
+  whose temporary arrays cause page faults, and of smaller ones, each of which is a step in Python.
 - Parquet input by `data_accessor.tf_dataset_factory`, compared with pyarrow's `iter_batches` of the same columns of the
   same file in the same batches, each column `to_numpy`. The pyarrow side does not shuffle, and a sparse tensor has
   indices and a shape in addition to values. Both sides read with pyarrow's threads.
-- Parquet input of an ElasticDL model file, compared with pyarrow, too. It misses the target: a model file's `feed`
-  takes records, not batches, and tf.data needs 2.5 us to extract a record of seven columns from a block and batch it
-  again, while pyarrow needs a third of a microsecond per row. Reading the blocks takes 0.4 us per row.
+- Parquet input of an ElasticDL model file, compared with pyarrow, without a target, and with tf.data alone: records of
+  the same columns from tensors in memory, batched again. tf.data is the limit: a model file's `feed` takes records, not
+  batches, and a record of seven columns takes tf.data 1,800 ns of the same busy machine, pyarrow 240 ns per row, and
+  reading blocks 330 ns. `unbatch` of blocks is as fast as `from_tensor_slices`. Without improvement: batching with
+  `num_parallel_calls`. The trainer disables autotuning for such pipelines, as do both sides here: it takes 300 ns.
 
 Batches are consumed by a loop in a TensorFlow graph, as in Keras's `fit`, and counted from the second one: the start of
 the pipeline (0.05 to 0.2 s) occurs once per training, not per step. Each measurement is a pass over the CSV file or six
@@ -33,6 +37,7 @@ passes over the Parquet file; both sides take turns in one process.
 from __future__ import annotations
 
 import csv
+import functools
 import os
 import pathlib
 import tempfile
@@ -47,6 +52,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 BATCH_SIZE = 512
 TEXT = ("payment_type", "company")
+SLICES = "from_tensor_slices of the same records in memory"
 _FULL = ("fare", "tips", "trip_miles")
 _BATCHES_OF_A_GENERATOR = 16  # it yields about 4,000 rows per second
 
@@ -63,7 +69,7 @@ def main() -> None:
 def _csv_rows(data: Data, options: Any) -> list[pairs.Row]:
     generator = "a Python reader through from_generator, as DLRover does it"
     csv_reader = "csv.reader through from_generator, as ElasticDL does it"
-    arrow, count = "pyarrow.csv's open_csv", len(data.columns)
+    arrow, memory, count = "pyarrow.csv's open_csv", SLICES, len(data.columns)
     some = _BATCHES_OF_A_GENERATOR // (8 if options.quick else 1)
     conf, model_file = data.speed(data.conf()), data.speed(data.csv())
     return [
@@ -71,8 +77,15 @@ def _csv_rows(data: Data, options: Any) -> list[pairs.Row]:
         for what, against, ours, peer, at_least in (
             ("CSV by columns, a conf's", generator, conf, data.speed(data.lines(), some), 20),
             ("CSV by columns, a model file's", csv_reader, model_file, data.speed(data.csv_reader(), some), 20),
-            (f"CSV by index ranges, {count} columns of a conf", arrow, conf, data.arrow_csv_speed, 0.7),
-            (f"CSV, {count} columns as records of a model file", arrow, model_file, data.arrow_csv_speed, 0.7),
+            (f"CSV by index ranges, {count} columns of a conf", arrow, conf, data.arrow_csv_speed, 0.8),
+            (f"CSV, {count} columns as records of a model file", arrow, model_file, data.arrow_csv_speed, 0.5),
+            (
+                f"CSV, {count} columns as records of a model file",
+                memory,
+                model_file,
+                data.speed(data.csv_slices()),
+                0.5,
+            ),
         )
     ]
 
@@ -80,24 +93,20 @@ def _csv_rows(data: Data, options: Any) -> list[pairs.Row]:
 def _parquet_rows(data: Data, options: Any) -> list[pairs.Row]:
     full, every = data.full, data.columns
     arrow = "pyarrow's iter_batches"
+    dense, sparse = f"Parquet, {len(full)} dense columns", f"Parquet, {len(every)} sparse columns"
+    records = f"Parquet, {len(full)} columns as records of a model file"
+    arrow_full, arrow_every = (functools.partial(data.arrow_speed, columns) for columns in (full, every))
     sides = [
-        (f"Parquet, {len(full)} dense columns", arrow, data.parquet(full, shuffle=False), full),
-        (f"Parquet, {len(full)} dense columns, shuffled", arrow, data.parquet(full, shuffle=True), full),
-        (f"Parquet, {len(every)} sparse columns", arrow, data.parquet(every, shuffle=False), every),
-        (f"Parquet, {len(every)} sparse columns, shuffled", arrow, data.parquet(every, shuffle=True), every),
-        (f"Parquet, {len(full)} columns as records of a model file", arrow, data.records(full), full),
+        (dense, arrow, data.parquet(full, shuffle=False), arrow_full, 0.7),
+        (f"{dense}, shuffled", arrow, data.parquet(full, shuffle=True), arrow_full, 0.7),
+        (sparse, arrow, data.parquet(every, shuffle=False), arrow_every, 0.7),
+        (f"{sparse}, shuffled", arrow, data.parquet(every, shuffle=True), arrow_every, 0.7),
+        (records, arrow, data.records(full), arrow_full, None),
+        (records, SLICES, data.records(full), data.speed(data.slices(full)), 0.8),
     ]
     return [
-        pairs.compare(
-            what,
-            against,
-            options,
-            ours=data.speed(dataset),
-            peer=lambda columns=columns: data.arrow_speed(columns),
-            unit="rows/s",
-            at_least=0.7,
-        )
-        for what, against, dataset, columns in sides
+        pairs.compare(what, against, options, ours=data.speed(ours), peer=peer, unit="rows/s", at_least=at_least)
+        for what, against, ours, peer, at_least in sides
     ]
 
 
@@ -175,7 +184,16 @@ class Data:
         """Returns the Parquet rows as records for an ElasticDL model file, batched again."""
         from generic_trainer.executors.inputs.readers.open_records import open_records
 
-        return open_records(self._parquet, {"columns": columns}).dataset().batch(BATCH_SIZE)
+        return _with_options(open_records(self._parquet, {"columns": columns}).dataset().batch(BATCH_SIZE))
+
+    def slices(self, columns: list[str]) -> Any:
+        """Returns the same records from tensors in memory, batched again."""
+        import pyarrow.parquet as pq
+        import tensorflow as tf
+
+        table = pq.read_table(self._parquet, columns=columns)
+        arrays = {name: table.column(name).to_numpy() for name in columns}
+        return _with_options(tf.data.Dataset.from_tensor_slices(arrays).batch(BATCH_SIZE))
 
     def conf(self) -> Any:
         """Returns the CSV rows as the input of a DLRover conf."""
@@ -218,7 +236,17 @@ class Data:
         """Returns the CSV rows as the input of an ElasticDL model file, batched and parsed."""
         from generic_trainer.executors.inputs.readers.open_records import open_records
 
-        return self._numbers(open_records(self._csv, {"columns": self.columns, "sep": ","}).dataset())
+        return _with_options(self._numbers(open_records(self._csv, {"columns": self.columns, "sep": ","}).dataset()))
+
+    def csv_slices(self) -> Any:
+        """Returns the same records from a tensor in memory, batched and parsed."""
+        import numpy as np
+        import tensorflow as tf
+
+        from generic_trainer.executors.inputs.csv.records import csv_blocks, strings_of_block
+
+        blocks = [strings_of_block(*block) for block in csv_blocks([self._csv], self.columns, ",")]
+        return _with_options(self._numbers(tf.data.Dataset.from_tensor_slices(np.concatenate(blocks))))
 
     def csv_reader(self) -> Any:
         """Returns the CSV rows as in ElasticDL's reader, batched and parsed."""
@@ -263,6 +291,13 @@ class Data:
         shape = "presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } }" if dense else ""
         text = "".join(f'feature {{ name: "{name}" type: {self._types[name]} {shape} }}\n' for name in columns)
         return text_format.Parse(text, schema_pb2.Schema())
+
+
+def _with_options(dataset: Any) -> Any:
+    """Returns a dataset with the options of the trainer's pipelines for model files."""
+    from generic_trainer.executors.dialects.elasticdl.run import pipeline_options
+
+    return dataset.with_options(pipeline_options())
 
 
 def _write(csv_file: str, parquet_file: str, rows: int) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
     make bench                                     all benchmarks, to benchmarks/RESULTS.md
     make bench BENCH_ARGS=--quick                  one pair of each, to build/RESULTS.md: a smoke test
-    make bench BENCH_ARGS="memory.py --pairs 9"    one benchmark, to build/RESULTS.md
+    make bench BENCH_ARGS="scale.py --pairs 9"    one benchmark, to build/RESULTS.md
     make bench-pipelines                           pipelines.py, to benchmarks/PIPELINES.md
 
 A failed benchmark gets a row with the failure; the others still run, and the exit code is 1.
@@ -33,7 +33,7 @@ PROGRAMS = (
     "input_columns.py",
     "training_loops.py",
     "checkpoints.py",
-    "memory.py",
+    "scale.py",
     "history.py",
 )
 _PACKAGES = ("tensorflow", "tfx", "tfx-bsl", "keras", "tf-keras", "numpy", "pyarrow", "protobuf")

@@ -7,7 +7,7 @@ import gzip
 import io
 
 from generic_trainer.executors.inputs.csv import rows as csv_rows
-from generic_trainer.executors.inputs.csv.records import column_names, csv_blocks
+from generic_trainer.executors.inputs.csv.records import column_names, csv_blocks, strings_of_block
 
 from .target import answer, file_of
 
@@ -31,7 +31,7 @@ def check(data: bytes) -> None:
     blocks = answer(lambda: list(csv_blocks([path], names, ",")), path)
     if blocks is None or data.startswith(b"\x1f\x8b\x08"):
         return
-    rows = [row.tolist() for block in blocks for row in block]
+    rows = [row.tolist() for block in blocks for row in strings_of_block(*block).numpy()]
     text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
     expected = [[_bytes(value) for value in row] for row in csv.reader(io.StringIO(text, newline="")) if row][1:]
     assert rows == expected, (rows, expected)

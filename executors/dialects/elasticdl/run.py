@@ -301,12 +301,17 @@ def _feed_records(parts: Parts, records: Records, mode: str) -> tf.data.Dataset:
 
 def _batched(dataset: tf.data.Dataset, size: int) -> tf.data.Dataset:
     """Returns a dataset in global batches of `size` records; the last one may be shorter."""
+    return dataset.batch(size).prefetch(tf.data.AUTOTUNE).with_options(pipeline_options())
+
+
+def pipeline_options() -> tf.data.Options:
+    """Returns tf.data's options for a pipeline of single records."""
     options = tf.data.Options()
     options.experimental_optimization.map_parallelization = True  # feeds map single records, sequentially
     options.autotune.enabled = False  # its overhead per record is as large as these maps themselves
     # Shard each batch: with sharding by file, the workers' records would differ from those of a single worker.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
-    return dataset.batch(size).prefetch(tf.data.AUTOTUNE).with_options(options)
+    return options
 
 
 def _job(parts: Parts, data: tf.data.Dataset, records: Records) -> Job:

@@ -209,7 +209,7 @@ def _filled(column: pa.ChunkedArray, default: Any) -> np.ndarray | tuple[np.ndar
     """Converts a column to NumPy, with the default in place of empty fields."""
     (values,) = column.chunks
     if default.dtype != object:
-        numbers: np.ndarray = (values.fill_null(default[0]) if len(default) else values).to_numpy()
+        numbers: np.ndarray = (values.fill_null(default[0]) if values.null_count else values).to_numpy()
         return numbers
     texts = values.dictionary.to_numpy(zero_copy_only=False)
     if len(default):

@@ -1,15 +1,10 @@
-"""Reads selected columns of CSV files as string vectors, block by block, with Arrow's CSV reader.
-
-Arrow's reader follows the rules of Python's csv module, which ElasticDL used: a quote is special only at the start of a
-value, quoted values may contain separators and line breaks, and two quotes inside them are an escaped quote. Its
-throughput in rows per second is 100 times that of the csv module and three times that of tf.data's CsvDataset (200,000
-rows of iris on two cores). `rows.py` passes it only complete rows with the right number of values.
+"""Reads selected columns of CSV files as string tensors, block by block.
 
 Usage:
 
     names = column_names("iris.csv", ",")
     for block in csv_blocks(["iris.csv"], ["petal.length", "variety"], ","):
-        block     # an array of bytes, [rows, 2]
+        strings_of_block(*block)     # a tensor [rows, 2]
 """
 
 from __future__ import annotations
@@ -18,20 +13,19 @@ import collections
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import pyarrow as pa
+import tensorflow as tf
 
 from ...errors import InputError, did_you_mean
 from ..bad_records import policy
 from ..gzipped_files import opened
 from ..message_text import closest_names, short_repr
 from ..readers.reader_params import CSV
-from .arrow_rows import parsed_rows
+from ..string_blocks import serialized_strings
 from .row_reader import csv_rows
-from .rows import RowError, count_problem, whole_rows
+from .rows import RowError, count_problem, row_values
 from .separators import other_separator
 
-_VALUES_AT_ONCE = 1 << 18  # limits memory: a short Python string takes ten times its size in the file
-_MAX_COLUMNS = 1 << 20  # Arrow counts the values of 512 rows in a 32-bit integer
+BLOCK_SIGNATURE = (tf.TensorSpec([], tf.string), tf.TensorSpec([None], tf.int32))
 
 
 def column_names(path: str, sep: str) -> list[str]:
@@ -42,17 +36,14 @@ def column_names(path: str, sep: str) -> list[str]:
       sep: The separator, one character.
 
     Raises:
-      InputError: If the header row cannot be parsed, has no names, or has more than 2^20.
+      InputError: If the header row cannot be parsed or has no names.
     """
     with csv_rows(path, sep, is_strict=False) as rows:
-        names = rows.required_names()
-    if len(names) > _MAX_COLUMNS:
-        raise InputError(f"{path}: its first line has {len(names):,} columns; the limit is {_MAX_COLUMNS:,}.")
-    return names
+        return rows.required_names()
 
 
-def csv_blocks(paths: Sequence[str], columns: Sequence[str], sep: str) -> Iterator[np.ndarray]:
-    """Yields the rows of all files as arrays of bytes of shape [rows, columns], in the order of the files.
+def csv_blocks(paths: Sequence[str], columns: Sequence[str], sep: str) -> Iterator[tuple[bytes, np.ndarray]]:
+    """Yields the rows of all files in blocks, in the order of the files; `strings_of_block` converts a block.
 
     Args:
       paths: CSV files with a header row, each gzipped or not.
@@ -67,14 +58,26 @@ def csv_blocks(paths: Sequence[str], columns: Sequence[str], sep: str) -> Iterat
         names = column_names(path, sep)
         check_columns(path, columns, names)
         places = {name: place for place, name in enumerate(names)}
+        chosen, order = np.unique([places[name] for name in columns], return_inverse=True)
+        is_ordered = np.array_equal(order, np.arange(len(chosen)))
         with opened(path) as file:
             try:
-                for text in whole_rows(file, sep.encode(), len(names), _WrongRowHandler(path, len(names))):
-                    yield from _blocks(text, [places[name] for name in columns], len(names), sep)
+                for values in row_values(file, sep.encode(), len(names), chosen, _WrongRowHandler(path, len(names))):
+                    block = serialized_strings(values.lengths, values.content)
+                    yield block, np.array([] if is_ordered else order, np.int32)
             except RowError as error:
                 raise InputError(f"{path}: row {error.number} (counting the header): {error}.") from error
-            except pa.ArrowInvalid as error:
-                raise InputError(f"{path}: not CSV with a header, or damaged: {error}") from error
+
+
+def strings_of_block(block: tf.Tensor, order: tf.Tensor) -> tf.Tensor:
+    """Returns the string tensor of a block, of shape [rows, columns].
+
+    Args:
+      block: A serialized string tensor.
+      order: Indices of its columns in the order of the result; empty if they are in order.
+    """
+    strings = tf.io.parse_tensor(block, tf.string)
+    return tf.cond(tf.size(order) > 0, lambda: tf.gather(strings, order, axis=1), lambda: strings)
 
 
 def check_columns(origin: str, columns: Sequence[str], there: Sequence[str]) -> None:
@@ -133,14 +136,3 @@ class _WrongRowHandler:
                 f"rows. The row is {short_repr(row)}."
             )
         self._bad.skip(self._path, place, f"{problem}: {short_repr(row)}")
-
-
-def _blocks(text: bytes, places: Sequence[int], columns: int, sep: str) -> Iterator[np.ndarray]:
-    """Yields the values of complete rows in the columns at the given places, as [rows, places]."""
-    types = dict.fromkeys(places, pa.binary())
-    table = parsed_rows(text, columns, types, sep)
-    rows = max(1, _VALUES_AT_ONCE // len(types))
-    for start in range(0, table.num_rows, rows):
-        some = table.slice(start, rows).combine_chunks()
-        values = {place: column.to_numpy() for place, column in zip(types, some.columns, strict=True)}
-        yield np.stack([values[place] for place in places], axis=1)

@@ -1,23 +1,25 @@
-r"""Splits CSV text at row boundaries and removes rows whose number of values differs from the header's.
+r"""Splits CSV text into values, and removes rows whose number of values differs from the header's.
 
-Up to version 19, Arrow's CSV reader overruns its buffer if a row has more values than expected (apache/arrow#45497),
-and it fails at a row that does not fit into a block. It is therefore given only complete rows with the expected number
-of values.
+The rules are those of Python's csv module: a quote is special only at the start of a value, two quotes inside a quoted
+value are an escaped quote, line breaks inside quotes do not end a row, and empty lines are not rows.
 
-The rules are those of Python's csv module and of Arrow: a quote is special only at the start of a value, two quotes
-inside a quoted value are an escaped quote, line breaks inside quotes do not end a row, and empty lines are not rows.
+The values of a block are found with NumPy: they are the text without separators, line ends, and the quotes that enclose
+or escape.
 
 Usage:
 
-    for text in whole_rows(file, b",", 3, wrong=lambda number, row, count: print(number, count)):
-        text     # b"1,2,3\n4,5,6\n"
+    for values in row_values(file, b",", 3, [0, 2], wrong=lambda number, row, count: print(number, count)):
+        values.lengths     # [[1, 2], [1, 0]], for b'1,2,"ab"\n4,5,\n'
+        values.content     # b"1ab4"
 """
 
 from __future__ import annotations
 
 import codecs
+import dataclasses
+import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,8 +27,8 @@ import numpy as np
 if TYPE_CHECKING:
     from ..gzipped_files import BinaryFile
 
-BLOCK_BYTES = 4 << 20
-MAX_BYTES = 1 << 30  # of a row: Arrow counts the bytes of a block in a 32-bit integer
+BLOCK_BYTES = 1 << 17  # of larger blocks, temporary arrays do not fit into the CPU cache: half the throughput
+MAX_BYTES = 1 << 30  # of a row: a tensor can be serialized up to 2 GiB
 _QUOTE, _LINE_END, _CARRIAGE_RETURN = b'"\n\r'
 _PART_BYTES = 1 << 15
 
@@ -44,13 +46,29 @@ class RowError(ValueError):
         self.number = number
 
 
-def whole_rows(file: BinaryFile, sep: bytes, columns: int, wrong: Callable[[int, bytes, int], None]) -> Iterator[bytes]:
-    """Yields blocks of complete rows, without the header; the last row may lack a line terminator.
+@dataclasses.dataclass(frozen=True)
+class RowValues:
+    """Values of consecutive rows.
+
+    Attributes:
+      lengths: The values' lengths in bytes, [rows, values].
+      content: The values, concatenated in the order of the lengths.
+    """
+
+    lengths: np.ndarray
+    content: bytes
+
+
+def row_values(
+    file: BinaryFile, sep: bytes, columns: int, chosen: Sequence[int], wrong: Callable[[int, bytes, int], None]
+) -> Iterator[RowValues]:
+    """Yields the values of the rows below the header in blocks; the last row may lack a line terminator.
 
     Args:
       file: The CSV file, open for reading in binary mode.
       sep: The separator, one byte.
       columns: Number of values that each row must have.
+      chosen: Places of the values to return, ascending.
       wrong: Called for each row with a different number of values, with the row's number (the header is 1), text and
         number of values. Unless it raises, the row is skipped.
 
@@ -62,54 +80,106 @@ def whole_rows(file: BinaryFile, sep: bytes, columns: int, wrong: Callable[[int,
         # Block sizes grow with an incomplete row, so that scanning a large row takes linear time.
         block = file.read(max(BLOCK_BYTES, len(rest)))
         text = (rest + block).removeprefix(codecs.BOM_UTF8) if number == 0 else rest + block
-        starts, ends, counts = _rows(text, sep, not block)
-        rest = text[ends[-1] + 1 :] if len(ends) else text
+        if not block and text and not text.endswith(b"\n"):
+            text += b"\n"
+        rows = _Rows(text, sep)
+        rest = text[rows.end :]
         if len(rest) > MAX_BYTES:
-            raise RowError(number + np.count_nonzero(ends > starts) + 1, f"it is larger than {MAX_BYTES >> 30} GiB")
-        some = ends > starts
-        yield from _valid_rows(text, starts[some], ends[some], counts[some], columns, number, wrong)
-        number += int(np.count_nonzero(some))
+            raise RowError(number + len(rows) + 1, f"it is larger than {MAX_BYTES >> 30} GiB")
+        begin = int(number == 0)  # without the header
+        for index in np.flatnonzero(rows.counts != columns):
+            if begin < index:
+                yield rows.values(begin, int(index), columns, chosen)
+            wrong(number + int(index) + 1, rows.text_of(index), int(rows.counts[index]))
+            begin = int(index) + 1
+        if begin < len(rows):
+            yield rows.values(begin, len(rows), columns, chosen)
+        number += len(rows)
         if not block:
             if rest:
                 raise RowError(number + 1, "the file ends inside of it; a quote may be unclosed")
             return
 
 
-def _valid_rows(
-    text: bytes,
-    starts: np.ndarray,
-    ends: np.ndarray,
-    counts: np.ndarray,
-    columns: int,
-    before: int,
-    wrong: Callable[[int, bytes, int], None],
-) -> Iterator[bytes]:
-    """Yields the text between rows with a wrong number of values, without the file's first row, the header."""
-    begin = int(before == 0)
-    for index in np.flatnonzero(counts != columns):
-        wrong(before + int(index) + 1, text[starts[index] : ends[index]], int(counts[index]))
-        if begin < index:
-            yield text[starts[begin] : ends[index - 1] + 1]
-        begin = int(index) + 1
-    if begin < len(starts):
-        yield text[starts[begin] : ends[-1] + 1]
+class _Rows:
+    """The complete rows of a text that starts at a row.
+
+    Attributes:
+      starts: Places of the rows in the text.
+      ends: Places of the rows' line ends.
+      counts: Number of values of each row.
+      end: Place after the last complete row.
+    """
+
+    def __init__(self, text: bytes, sep: bytes) -> None:
+        self._text, self._delimiters = text, sep + b"\r\n"
+        self._data = np.frombuffer(text, np.uint8)
+        self._removed, is_mark = _removed_bytes(text, sep)
+        indices = np.flatnonzero(is_mark)
+        marks = self._removed[indices]
+        self._has_quotes = len(marks) < len(self._removed)
+        lengths = np.diff(marks, prepend=-1) - np.diff(indices, prepend=-1)  # bytes that are not removed
+        places = np.flatnonzero(self._data[marks] != sep[0])  # indices of the line ends among the marks
+        lengths = lengths[: places[-1] + 1] if len(places) else lengths[:0]
+        ends, counts = marks[places], np.diff(places, prepend=-1)
+        starts: np.ndarray = np.append(0, ends[:-1] + 1)[: len(ends)]
+        self.end = int(ends[-1]) + 1 if len(ends) else 0
+        is_row = ends > starts
+        if not is_row.all():
+            lengths = lengths[np.repeat(is_row, counts)]
+            starts, ends, counts = starts[is_row], ends[is_row], counts[is_row]
+        self._lengths = lengths
+        self._firsts: np.ndarray = np.append(0, np.cumsum(counts))  # indices of the rows' first values
+        self.starts, self.ends, self.counts = starts, ends, counts
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def text_of(self, row: np.intp) -> bytes:
+        """Returns the text of a row without its line end."""
+        return self._text[self.starts[row] : self.ends[row]]
+
+    def values(self, begin: int, end: int, columns: int, chosen: Sequence[int]) -> RowValues:
+        """Returns the chosen values of the rows [begin, end), which have `columns` values each."""
+        span = slice(self.starts[begin], self.ends[end - 1] + 1)
+        lengths = self._lengths[self._firsts[begin] : self._firsts[end]].reshape(-1, columns)
+        if self._has_quotes:
+            content = self._data[span][self._is_content[span]].tobytes()
+        else:
+            content = self._text[span].translate(None, self._delimiters)
+        if len(chosen) < columns:
+            is_chosen = np.isin(np.arange(columns), chosen)
+            of_value: np.ndarray = np.repeat(np.broadcast_to(is_chosen, lengths.shape).ravel(), lengths.ravel())
+            content = np.frombuffer(content, np.uint8)[of_value].tobytes()
+        return RowValues(lengths[:, chosen], content)
+
+    @functools.cached_property
+    def _is_content(self) -> np.ndarray:
+        """Whether each byte of the text belongs to a value."""
+        is_content: np.ndarray = np.ones(len(self._data), bool)
+        is_content[self._removed] = False
+        return is_content
 
 
-def _rows(text: bytes, sep: bytes, is_last: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns starts, ends and numbers of values of the lines; `is_last` includes a last line without terminator."""
+def _removed_bytes(text: bytes, sep: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Finds the bytes that belong to no value: separators, line ends, and quotes that enclose or escape.
+
+    Returns:
+      Their sorted places, and whether each is a mark: a separator or line end.
+    """
     data = np.frombuffer(text, np.uint8)
-    quotes = byte_positions(data, _QUOTE) if b'"' in text else np.zeros(0, np.int64)
+    optional = [byte for byte in (_CARRIAGE_RETURN, _QUOTE) if byte in text]
+    places = byte_positions(data, sep[0], _LINE_END, *optional)
+    is_quote = data[places] == _QUOTE
+    quotes = places[is_quote]
     if not _are_plain(data, quotes, sep[0]):
-        return _rows_one_by_one(text, sep, is_last)
-    marks = byte_positions(data, sep[0], _LINE_END, *([_CARRIAGE_RETURN] if b"\r" in text else []))
-    if len(quotes):  # a mark after an odd number of quotes is inside quotes
-        marks = marks[np.searchsorted(quotes, marks) % 2 == 0]
-    places = np.flatnonzero(data[marks] != sep[0])  # indices of the line ends among the marks
-    ends, counts = marks[places], np.diff(places, prepend=-1)
-    if is_last and len(quotes) % 2 == 0 and text and (not len(ends) or ends[-1] < len(text) - 1):
-        ends = np.append(ends, len(text))
-        counts = np.append(counts, len(marks) - (places[-1] + 1 if len(places) else 0) + 1)
-    return np.append(0, ends[:-1] + 1)[: len(ends)], ends, counts
+        return _removed_one_by_one(text, sep)
+    if not len(quotes):
+        return places, ~is_quote
+    is_removed = np.cumsum(is_quote) & 1 == 0  # a mark after an odd number of quotes is inside quotes
+    # Quotes enclose, except that of two adjacent ones inside a value the first one remains: it closes, the other opens.
+    is_removed[is_quote] = np.append(np.diff(quotes) > 1, True) | (np.arange(len(quotes)) & 1 == 0)
+    return places[is_removed], ~is_quote[is_removed]
 
 
 def byte_positions(data: np.ndarray, *marks: int) -> np.ndarray:
@@ -141,31 +211,26 @@ def _are_plain(data: np.ndarray, quotes: np.ndarray, sep: int) -> bool:
     return bool(is_begin.all() and is_end.all())
 
 
-def _rows_one_by_one(text: bytes, sep: bytes, is_last: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Slow version of `_rows` for text with quotes in the middle of values."""
+def _removed_one_by_one(text: bytes, sep: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Slow version of `_removed_bytes` for text with quotes in the middle of values."""
     boundary = re.compile(b"[%s\r\n]" % re.escape(sep))
-    rows: list[tuple[int, int, int]] = []
-    start = place = 0
-    count = 1
-    while place < len(text) or (is_last and start < len(text)):
+    removed: list[int] = []
+    marks: list[int] = []
+    place = 0
+    while place < len(text):
         if text.startswith(b'"', place):
-            place = _end_of_quotes(text, place)
+            removed.append(place)
+            while (place := text.find(b'"', place + 1)) >= 0 and text.startswith(b'"', place + 1):
+                removed.append(place)
+                place += 1
             if place < 0:
                 break
+            removed.append(place)
+            place += 1
         found = boundary.search(text, place)
-        if found is None and not is_last:
+        if found is None:
             break
-        place = found.end() if found else len(text) + 1
-        if found and found.group() == sep:
-            count += 1
-        else:
-            rows.append((start, place - 1, count))
-            start, count = place, 1
-    return tuple(np.array(rows, np.int64).reshape(-1, 3).T)
-
-
-def _end_of_quotes(text: bytes, place: int) -> int:
-    """Returns the position after the closing quote of the value that starts at `place`; -1 if it is not closed."""
-    while (place := text.find(b'"', place + 1)) >= 0 and text.startswith(b'"', place + 1):
-        place += 1
-    return place + 1 if place >= 0 else -1
+        marks.append(found.start())
+        place = found.end()
+    places = np.sort(np.array(removed + marks, np.int64))
+    return places, np.isin(places, marks)

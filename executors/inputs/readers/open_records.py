@@ -84,10 +84,12 @@ def _open_csv(origin: str, files: list[str], params: ReaderParams) -> Records:
     for path in files:
         csv_records.check_columns(path, columns, csv_records.column_names(path, sep))
     errors = ReaderErrors()
-    signature = tf.TensorSpec([None, len(columns)], tf.string)
+
+    def strings(*block: tf.Tensor) -> tf.Tensor:
+        return tf.ensure_shape(csv_records.strings_of_block(*block), [None, len(columns)])
 
     def dataset(_: Sequence[Shard] | None) -> tf.data.Dataset:
-        return errors.dataset(lambda: csv_records.csv_blocks(files, columns, sep), signature)
+        return errors.dataset(lambda: csv_records.csv_blocks(files, columns, sep), csv_records.BLOCK_SIGNATURE, strings)
 
     return Records(origin, CSV, Metadata(columns), dataset, errors=errors)
 

@@ -37,19 +37,33 @@ class ReaderErrors:
         self._raised: Exception | None = None
         self._examine = examine
 
-    def dataset(self, make_blocks: Callable[[], Iterator[object]], signature: Nested[tf.TypeSpec]) -> tf.data.Dataset:
+    def dataset(
+        self,
+        make_blocks: Callable[[], Iterator[object]],
+        signature: Nested[tf.TypeSpec],
+        convert: Callable[..., Nested[tf.Tensor]] | None = None,
+    ) -> tf.data.Dataset:
         """Returns a dataset of single records, in order, with prefetching of blocks.
 
         Args:
           make_blocks: Called for each iteration over the dataset; returns an iterator over blocks of many records,
             because one step in Python costs as much as hundreds of records in TensorFlow.
-          signature: Type specs of a block; the first dimension of each tensor is the number of records.
+          signature: Type specs of a block.
+          convert: Converts a block in TensorFlow; None if blocks are not converted. The first dimension of each
+            resulting tensor is the number of records.
         """
-        return self.blocks(make_blocks, signature).unbatch()
+        return self.blocks(make_blocks, signature, convert).unbatch()
 
-    def blocks(self, make_blocks: Callable[[], Iterator[object]], signature: Nested[tf.TypeSpec]) -> tf.data.Dataset:
+    def blocks(
+        self,
+        make_blocks: Callable[[], Iterator[object]],
+        signature: Nested[tf.TypeSpec],
+        convert: Callable[..., Nested[tf.Tensor]] | None = None,
+    ) -> tf.data.Dataset:
         """Returns a dataset of whole blocks, with prefetching; the arguments are as in `dataset`."""
         blocks = tf.data.Dataset.from_generator(lambda: self._watched(make_blocks), output_signature=signature)
+        if convert is not None:
+            blocks = blocks.map(tf.autograph.experimental.do_not_convert(convert))
         return blocks.prefetch(_BLOCKS_AHEAD)
 
     @contextlib.contextmanager

@@ -27,7 +27,7 @@ from generic_trainer.executors.inputs.bad_records import skipping
 from generic_trainer.executors.inputs.csv.columns import BYTES, FLOAT, INT, from_tf_examples, typed_columns
 from generic_trainer.executors.inputs.csv.delimited import MAX_COLUMNS, Field, check_format
 from generic_trainer.executors.inputs.csv.plain_copy import plain_data
-from generic_trainer.executors.inputs.csv.records import column_names, csv_blocks
+from generic_trainer.executors.inputs.csv.records import column_names, csv_blocks, strings_of_block
 from generic_trainer.executors.inputs.csv.row_checks import split_row
 from generic_trainer.executors.inputs.data_accessor import PARQUET, TF_EXAMPLE, DataAccessor, ExamplesFormat
 from generic_trainer.executors.inputs.example_files import batches, find_example_files
@@ -277,8 +277,7 @@ def _bits(value: Any) -> Any:
 WIDE = 200_000
 
 
-def test_a_row_of_many_values_is_an_error_and_no_crash(tmp_path: pathlib.Path) -> None:
-    """Arrow before 20 writes beyond its buffer there."""
+def test_a_row_of_many_values_is_an_error(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"x,y\n" + b"1,2\n" * 3 + b"1" + b",1" * 1_000_000 + b"\n3,4\n")
     with pytest.raises(
@@ -287,7 +286,9 @@ def test_a_row_of_many_values_is_an_error_and_no_crash(tmp_path: pathlib.Path) -
         list(csv_blocks([str(path)], ["y"], ","))
     assert len(str(error.value)) < 1000
     with skipping(1):
-        assert [row for block in csv_blocks([str(path)], ["y"], ",") for row in block.ravel()] == [b"2"] * 3 + [b"4"]
+        assert np.concatenate(
+            [strings_of_block(*block) for block in csv_blocks([str(path)], ["y"], ",")]
+        ).ravel().tolist() == [b"2"] * 3 + [b"4"]
 
 
 @pytest.mark.thorough
@@ -295,9 +296,9 @@ def test_many_columns_are_read_and_not_listed(tmp_path: pathlib.Path) -> None:
     path, names = tmp_path / "a.csv", [f"c{number}" for number in range(WIDE)]
     path.write_text(f"{','.join(names)}\n{','.join(['1'] * WIDE)}\n")
     [block] = csv_blocks([str(path)], [names[-1], names[0]], ",")
-    assert block.tolist() == [[b"1", b"1"]]
+    assert strings_of_block(*block).numpy().tolist() == [[b"1", b"1"]]
     [whole] = csv_blocks([str(path)], column_names(str(path), ","), ",")
-    assert whole.shape == (1, WIDE)
+    assert strings_of_block(*whole).shape == (1, WIDE)
     for read in (
         lambda: list(csv_blocks([str(path)], ["c"], ",")),
         lambda: check_format([Field(name, "string") for name in names], ",", "|"),
