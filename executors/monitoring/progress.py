@@ -161,6 +161,14 @@ def report_details(**details: object) -> None:
         reporter.report_details(**details)
 
 
+@contextlib.contextmanager
+def save_timed() -> Iterator[None]:
+    """Reports the duration of the block, in which training waits for a checkpoint."""
+    begin = time.monotonic()
+    yield
+    report_details(save_seconds=round(time.monotonic() - begin, 3))
+
+
 def report_checkpoint(step: int) -> None:
     """Reports that the checkpoint of a step is completely written."""
     report_details(saved=int(step), saved_at=time.monotonic())

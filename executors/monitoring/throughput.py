@@ -178,19 +178,16 @@ class ThroughputTracker:
           deaths: Number of tries that ended by a worker's death.
 
         Returns:
-          The number; None without a death, or if no checkpoint or no speed was measured.
+          The number; None without a death, or if no speed was measured.
         """
-        measured = [
-            (progress.details["save_seconds"], progress.steps / progress.seconds)
-            for one in self._tries.values()
-            for rank, (_, progress) in one.reported.items()
-            if rank == 0 and progress.seconds > 0 and progress.steps > 0 and "save_seconds" in progress.details
-        ]
-        if not deaths or not measured:
+        chiefs = [one.reported[0][1] for one in self._tries.values() if 0 in one.reported]
+        speeds = [(one.step - one.first) / one.seconds for one in chiefs if one.seconds > 0 and one.step > one.first]
+        costs = [one.details["save_seconds"] for one in chiefs if "save_seconds" in one.details]
+        if not deaths or not speeds:
             return None
-        costs, speeds = zip(*measured, strict=True)
+        cost = statistics.median(costs) if costs else save_interval.ASSUMED_SAVE_SECONDS
         between = (self._clock() - self._began) / deaths
-        return save_interval.optimal_steps(statistics.median(costs), between, statistics.median(speeds))
+        return save_interval.optimal_steps(cost, between, statistics.median(speeds))
 
     def _progress_line(self, one: _Try, restarts: int, last: bool) -> str:
         now = self._clock()

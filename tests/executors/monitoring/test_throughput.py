@@ -96,8 +96,9 @@ def test_checkpoint_interval_follows_from_deaths_and_the_cost_of_a_checkpoint() 
     tracker = ThroughputTracker(0, clock)
     tracker.begin("one", 2)
     clock.now = 100.0
-    tracker.note("one", 0, "worker 0", at(0, 1000, 100))
-    assert tracker.optimal_save_steps(1) is None  # no checkpoint yet
+    assert tracker.optimal_save_steps(1) is None  # no step yet
+    tracker.note("one", 0, "worker 0", at(0, 1000, 100, steps=400))  # the other steps are those of worker 1
+    assert tracker.optimal_save_steps(1) == 141  # no checkpoint yet: it is assumed to take 1 s
     saved = dataclasses.replace(at(0, 1000, 100), details={"save_seconds": 0.5})
     tracker.note("one", 0, "worker 0", saved)
 
