@@ -195,4 +195,5 @@ def parts(report: Progress, recent: RecentProgress) -> list[str]:
         found.append(f"checkpoint {duration_text(round(time.monotonic() - saved))} ago")
     found += [f"{workers} worker{'s' * (workers != 1)}"] if workers else []
     found += [f"{restarts} restart{'s' * (restarts != 1)}"] if restarts else []
+    found += [f"{replaced} worker{'s' * (replaced != 1)} replaced"] if (replaced := details.get("replaced")) else []
     return found
