@@ -8,9 +8,9 @@ TensorFlow 2.21 and Keras 2: after 10,000 updates by three workers, the weights 
 
 No batch is in flight while a checkpoint is saved, so a checkpoint contains each batch exactly once. Workers only
 compute; the chief updates the variables with the results. If a worker is lost, its batch has therefore changed no
-weights, and another task trains it; see `dispatch.py`. TensorFlow's own `ClusterCoordinator` runs the whole step on the
-worker, and repeats it although the lost worker may have changed variables. If a parameter server is lost, the attempt
-fails, and all tasks resume from the last checkpoint.
+weights, and another task trains it; see `dispatch.py`. (The forward pass may have updated moving statistics.)
+TensorFlow's own `ClusterCoordinator` runs the whole step on the worker, and repeats it although the lost worker may
+have changed variables. If a parameter server is lost, the attempt fails, and all tasks resume from the last checkpoint.
 
 All data and gradients pass through the chief. If reading is slower than training, more workers do not help. For models
 that fit in a worker's memory, prefer all-reduce, without parameter servers.
