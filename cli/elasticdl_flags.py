@@ -93,7 +93,12 @@ SUPPORTED = (
     ),
     Flag("max_step", "Maximum number of training steps; 0 for no limit.", int, _TRAIN),
     Flag("evaluation_steps", "Steps between evaluations; 0 evaluates at epoch ends only.", int, _TRAIN),
-    Flag("checkpoint_steps", "Steps between checkpoints; 0 writes the final one only.", int, _TRAIN),
+    Flag(
+        "checkpoint_steps",
+        "Steps between checkpoints; 0 writes the final one only (default: 0 for one worker, 500 for several).",
+        int,
+        _TRAIN,
+    ),
     Flag("checkpoint_dir", "Checkpoint directory; an unfinished job resumes from it.", commands=_TRAIN),
     Flag("keep_checkpoint_max", "Number of checkpoints to keep; 0 for all.", int, _TRAIN),
     Flag(

@@ -153,8 +153,12 @@ def workers_line(cluster: ClusterJson) -> str:
     lines = [", ".join([first, *(f"{count} after a failure" for count in later)])]
     if cluster.get("goodput") is not None:
         restarts, steps = cluster["restarts"], cluster["redone_steps"]
-        again = [f"{restarts} restart{'s' * (restarts != 1)}, {steps:,} step{'s' * (steps != 1)} repeated"]
-        lines.append(", ".join([*(again if restarts else []), f"goodput {cluster['goodput']:.2f}"]))
+        replaced = cluster.get("replaced", 0)
+        again = [f"{restarts} restart{'s' * (restarts != 1)}, {steps:,} step{'s' * (steps != 1)} repeated"] * bool(
+            restarts
+        )
+        again += [f"{replaced} worker{'s' * (replaced != 1)} replaced"] * bool(replaced)
+        lines.append(", ".join([*again, f"goodput {cluster['goodput']:.2f}"]))
     if speeds := cluster.get("speeds"):
         lines.append(", ".join(f"{worker} {_speed(speed)}" for worker, speed in speeds.items()))
     return "\n".join(lines)

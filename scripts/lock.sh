@@ -18,14 +18,14 @@ compile() {
         --override "requirements/$overrides.txt" --output-file "requirements/$lane.txt" "$@"
 }
 
-compile py310 3.10 2_28 overrides --extra dev --extra docs --extra estimator --extra kfp --extra mlflow --extra ray "$@"
-compile py311 3.11 2_28 overrides --extra dev --extra docs --extra estimator --extra kfp --extra mlflow --extra ray "$@"
-compile py312 3.12 2_40 overrides --extra dev --extra docs --extra estimator --extra kfp --extra mlflow --extra ray "$@"
-compile py313 3.13 2_40 overrides --extra dev --extra docs --extra estimator --extra kfp --extra mlflow --extra ray "$@"
+compile py310 3.10 2_28 overrides --extra dev --extra docs --extra estimator --extra kfp --extra mlflow --extra ray --extra bench "$@"
+compile py311 3.11 2_28 overrides --extra dev --extra docs --extra estimator --extra kfp --extra mlflow --extra ray --extra bench "$@"
+compile py312 3.12 2_40 overrides --extra dev --extra docs --extra estimator --extra kfp --extra mlflow --extra ray --extra bench "$@"
+compile py313 3.13 2_40 overrides --extra dev --extra docs --extra estimator --extra kfp --extra mlflow --extra ray --extra bench "$@"
 # Airflow requires older versions of many packages than the other lanes.
 compile airflow-py311 3.11 2_28 overrides --extra airflow --extra dev "$@"
 # Without kfp: since 2.14 it requires a newer protobuf than TFX 1.15.1.
-compile legacy-py310 3.10 2_28 overrides-legacy --extra dev --extra ray "$@"
+compile legacy-py310 3.10 2_28 overrides-legacy --extra dev --extra ray --extra bench "$@"
 
 # Constraints (-c) for installing the wheel with pip in a stack of scripts/check-stack.sh. They contain versions only:
 # constraints with hashes would require a hash of the wheel, too, and pip does not support them with extras. If a lane

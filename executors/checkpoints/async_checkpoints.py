@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -36,7 +35,7 @@ from absl import logging
 from ..compat.tensorflow import ManagedCheckpoint, gathered_tensors
 from ..distributed.tf_config import task_from_environment
 from ..errors import CheckpointError, StorageError
-from ..monitoring.progress import report_checkpoint, report_details
+from ..monitoring.progress import report_checkpoint, save_timed
 from ..runtime.files.retry import retry_call
 from ..runtime.process import preemption
 from . import background_writer
@@ -126,9 +125,8 @@ class AsyncCheckpoints:
                 current_values(self._state)
                 return os.path.join(self._manager.directory, f"{self._name}-{int(step)}")
             self._in_background.step = int(step)
-            begin = time.monotonic()
-            path: str = self._manager.save(checkpoint_number=int(step))
-            report_details(save_seconds=round(time.monotonic() - begin, 3))
+            with save_timed():
+                path: str = self._manager.save(checkpoint_number=int(step))
             return path
 
     def end_if_asked(self, step: int) -> None:

@@ -202,6 +202,40 @@ def is_registered_op(name: str) -> bool:
     return op_def_registry.get(name) is not None
 
 
+# Clusters
+
+
+@contextlib.contextmanager
+def own_executor() -> Iterator[None]:
+    """Runs this thread's eager operations in the block with a separate executor.
+
+    After an operation on a lost task, its executor fails all further operations. `ClusterCoordinator` therefore has one
+    for each worker; the default one is shared by all threads.
+    """
+    from tensorflow.python.eager import context, executor
+
+    own = executor.new_executor(enable_async=False)
+    try:
+        with context.executor_scope(own):
+            yield
+    finally:
+        own.clear_error()
+
+
+def reconnect_cluster() -> None:
+    """Connects the eager context to tasks of its cluster that were started again; blocks until they are running.
+
+    TensorFlow's `ClusterCoordinator` does the same. The public `tf.config.experimental_connect_to_cluster` needs a
+    cluster resolver and would drop the device filters of `ParameterServerStrategy`.
+
+    Raises:
+      tf.errors.OpError: When another task was lost meanwhile.
+    """
+    from tensorflow.python.eager import context
+
+    context.context().update_server_def(context.get_server_def())
+
+
 # Input pipelines
 
 

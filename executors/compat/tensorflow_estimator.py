@@ -79,7 +79,12 @@ def move(estimator: tf.estimator.Estimator, model_dir: str) -> None:
     Creating a new Estimator is not possible, because a subclass may take any arguments.
     """
     estimator._model_dir = model_dir
-    estimator._config = estimator.config.replace(model_dir=model_dir)
+    configure(estimator, model_dir=model_dir)
+
+
+def configure(estimator: tf.estimator.Estimator, **values: object) -> None:
+    """Changes values of an Estimator's RunConfig, as `RunConfig.replace` does; see `move`."""
+    estimator._config = estimator.config.replace(**values)
 
 
 def serving_receiver_fn_of(

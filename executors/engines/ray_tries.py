@@ -3,6 +3,9 @@
 A try gives each host a cluster task. When a worker fails, the training processes of all others are killed at once, and
 the next try begins on the same hosts, from the last checkpoint. The same happens when the group has grown: after the
 next checkpoint, so that no step is lost.
+
+With parameter servers, a worker that is not the chief is only started again, at the same address, while the others
+continue, if its process has died but its host has not, and if the dialect allows it (`Details.replaces_workers`).
 """
 
 from __future__ import annotations
@@ -47,7 +50,8 @@ class Tries:
       collector: The `ReportCollector` of the run.
       order: Reference to the `WorkerRequest` of each worker.
       parameter_servers: How many of the workers are parameter servers.
-      max_failures: Maximum number of failed tries that are followed by another one; -1 for no limit.
+      max_failures: Maximum number of failed tries that are followed by another one, and of workers that are started
+        again; -1 for no limit.
     """
 
     group: HostGroup
@@ -55,22 +59,24 @@ class Tries:
     order: ObjectRef
     parameter_servers: int
     max_failures: int
+    _failures: int = 0
 
     def run(self) -> str:
         """Trains; returns "", or a description if the last try has failed."""
-        failures = 0
+        restarts = 0
         while True:
             hosts = self.group.assemble(is_preempted)
-            end = self._run(hosts, self._save_interval(failures))
+            end = self._run(hosts, self._save_interval(restarts))
             if end is _End.OVER:
                 return ""
-            failures += end is _End.FAILED
-            if 0 <= self.max_failures < failures:
+            restarts += end is _End.FAILED
+            self._failures += end is _End.FAILED
+            if 0 <= self.max_failures < self._failures:
                 return "a worker was lost"
 
-    def _save_interval(self, failures: int) -> dict[str, str]:
+    def _save_interval(self, restarts: int) -> dict[str, str]:
         """Returns the environment variable with the optimal number of steps between checkpoints; {} if unknown."""
-        steps = ray.get(self.collector.optimal_save_steps.remote(failures))
+        steps = ray.get(self.collector.optimal_save_steps.remote(restarts))
         if steps is None:
             return {}
         logging.info("Checkpoints are due every %d steps, unless the module sets another interval.", steps)
@@ -83,41 +89,72 @@ class Tries:
         except ray.exceptions.RayActorError:
             self.group.end(hosts)  # drops the lost ones
             return _End.FAILED
-        tasks = tasks_of(addresses, self.parameter_servers)
-        members = [(str(task), host.node, host.address, host.actor) for task, host in zip(tasks, hosts, strict=True)]
-        if not ray.get(self.collector.begin.remote(tasks[0].cluster_id, len(tasks), members)):
+        one = _Try(hosts, tasks_of(addresses, self.parameter_servers), self.order, environment)
+        if not ray.get(self.collector.begin.remote(one.tasks[0].cluster_id, len(one.tasks), one.members())):
             return _End.OVER
-        running = {
-            host.actor.run.remote(self.order, task, rank, environment): rank
-            for rank, (task, host) in enumerate(zip(tasks, hosts, strict=True))
-        }
-        end = self._watch(hosts, running)
+        for rank in range(len(hosts)):
+            one.start(rank)
+        end = self._watch(one)
         if end is not _End.OVER:
             self.group.end(hosts)
-            if running:
-                _, stuck = ray.wait([*running], num_returns=len(running), timeout=_END_SECONDS)
-                self.group.drop([hosts[running[call]] for call in stuck])
+            if one.running:
+                _, stuck = ray.wait([*one.running], num_returns=len(one.running), timeout=_END_SECONDS)
+                self.group.drop([hosts[one.running[call]] for call in stuck])
         return end
 
-    def _watch(self, hosts: list[Host], running: dict[ObjectRef, int]) -> _End:
-        """Waits until all have ended or the try must be ended; removes tasks that have ended from `running`."""
-        growth = _Growth(self.group, self.collector, hosts)
-        while running:
-            done, _ = ray.wait([*running], timeout=_POLL_SECONDS)
+    def _watch(self, one: _Try) -> _End:
+        """Waits until all have ended or the try must be ended; removes tasks that have ended from `one.running`."""
+        growth = _Growth(self.group, self.collector, one.hosts)
+        while one.running:
+            done, _ = ray.wait([*one.running], timeout=_POLL_SECONDS)
             for call in done:
-                del running[call]
+                del one.running[call]
                 try:
                     ray.get(call)
                 except ray.exceptions.RayActorError:
                     return _End.FAILED
             if ray.get(self.collector.is_to_restart.remote()):
                 return _End.FAILED
+            for rank in ray.get(self.collector.take_to_replace.remote()) if done else ():
+                if self._failures == self.max_failures:
+                    return _End.FAILED
+                self._failures += 1
+                logging.warning("%s has died and is started again; the others continue.", one.tasks[rank])
+                one.start(rank)
             if done or is_preempted():
-                for rank in ray.get(self.collector.over.remote([*running.values()])):
-                    hosts[rank].actor.end.remote(is_graceful=True)
+                for rank in ray.get(self.collector.over.remote([*one.running.values()])):
+                    one.hosts[rank].actor.end.remote(is_graceful=True)
             if growth.is_due():
                 return _End.GROWN
         return _End.OVER
+
+
+@dataclasses.dataclass
+class _Try:
+    """A try: one task for each host, by rank.
+
+    Attributes:
+      hosts: The hosts.
+      tasks: Their tasks in the cluster.
+      order: See `Tries`.
+      environment: Variables of this try for the training processes.
+      running: The ranks of the running tasks, by the reference to their end.
+    """
+
+    hosts: list[Host]
+    tasks: list[ClusterTask]
+    order: ObjectRef
+    environment: dict[str, str]
+    running: dict[ObjectRef, int] = dataclasses.field(default_factory=dict)
+
+    def start(self, rank: int) -> None:
+        """Starts a task, also once more after its process has died."""
+        self.running[self.hosts[rank].actor.run.remote(self.order, self.tasks[rank], rank, self.environment)] = rank
+
+    def members(self) -> list[tuple[str, str, str, ActorHandle]]:
+        """Returns the workers as `ReportCollector.begin` takes them."""
+        pairs = zip(self.tasks, self.hosts, strict=True)
+        return [(str(task), host.node, host.address, host.actor) for task, host in pairs]
 
 
 class _Growth:

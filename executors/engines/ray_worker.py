@@ -113,7 +113,9 @@ class ReportCollector:
         self._members: list[Member] = []
         self._reported: set[tuple[int, str]] = set()  # (try, task) pairs with a result or an error
         self._verdict: Described | None = None
-        self._has_failed = False  # in the current try
+        self._has_failed = False  # in the current try, and the worker cannot be replaced alone
+        self._to_replace: list[int] = []
+        self._replaced: set[int] = set()  # in the current try
         self._is_stopped = False
         self._output: list[str] = []
         self._pace = ThroughputTracker(parameter_servers)
@@ -129,6 +131,7 @@ class ReportCollector:
         if self._verdict is not None or self._is_stopped:
             return False
         self._name, self._finished, self._has_failed = name, {}, False
+        self._to_replace, self._replaced = [], set()
         self._tries.append(size - self._parameter_servers)
         self._pace.begin(name, self._tries[-1])
         self._members += [Member(len(self._tries), *member) for member in members]
@@ -142,17 +145,24 @@ class ReportCollector:
         if result:
             self._result = result
 
-    def fail(self, what: str, error: Described, final: bool, alone: bool = False) -> None:
+    def fail(self, rank: int, what: str, error: Described, final: bool, alone: bool = False) -> None:
         """Records that a worker has failed.
 
         Args:
+          rank: The worker's rank.
           what: The worker's task.
           error: Its exception, described.
           final: Whether another try would fail in the same way.
           alone: Whether it failed because it could not reach the others; this is final if other training workers had
             finished.
         """
-        self._has_failed = True
+        is_replaced = not final and self._can_replace(rank)
+        if is_replaced and 0 in self._finished:
+            self._finished[rank] = what  # the chief no longer needs it
+        elif is_replaced:
+            self._to_replace.append(rank)
+        else:
+            self._has_failed = True
         self._failures.append({"task": what, "error": error, "attempt": len(self._tries), "alone": alone})
         self._reported.add((len(self._tries), what))
         done = [name for rank, name in self._finished.items() if rank < self._tries[-1]]
@@ -170,18 +180,35 @@ class ReportCollector:
         """Records that a worker was killed because the try has ended."""
         self._reported.add((len(self._tries), what))
 
+    def _can_replace(self, rank: int) -> bool:
+        """Whether the others can continue without a worker: with parameter servers, if the chief has reported that."""
+        return 0 < rank < self._tries[-1] and bool(self._pace.combined().get("details", {}).get("replaces_workers"))
+
     def is_to_restart(self) -> bool:
-        """Whether a worker of the current try has failed, and another try may succeed."""
+        """Whether a worker of the current try has failed that the others need, and another try may succeed."""
         return self._has_failed and self._verdict is None and not self._is_stopped
 
+    def take_to_replace(self) -> list[int]:
+        """Returns the workers that have failed and are to be started again while the others continue, each once."""
+        ranks, self._to_replace = self._to_replace, []
+        if self._verdict is not None or self._is_stopped:
+            return []
+        for rank in ranks:
+            self._replaced.add(rank)
+            self._pace.replace(self._name, rank)
+        return ranks
+
     def is_over(self, rank: int) -> bool:
-        """Whether a worker may be ended: no worker needs the parameter server anymore, or the run is over."""
+        """Whether a worker may be ended: no worker needs the parameter server anymore, or the run is over.
+
+        A worker that was replaced while the chief was finishing may have missed the end.
+        """
         training = self._tries[-1]
         if self._verdict is not None:
             return True
         if rank >= training:
             return all(other in self._finished for other in range(training))
-        return self._is_stopped
+        return self._is_stopped or (rank in self._replaced and 0 in self._finished)
 
     def over(self, ranks: Sequence[int]) -> list[int]:
         """Returns those of the ranks for which `is_over`."""
@@ -346,7 +373,7 @@ class _RunningTask:
                     ray.get(collector.end.remote(str(task)))
                     return
                 alone = type(error).__name__ in _TRANSIENT
-                ray.get(collector.fail.remote(str(task), describe(error), not is_transient(error), alone))
+                ray.get(collector.fail.remote(self._rank, str(task), describe(error), not is_transient(error), alone))
                 return
             report()
         ray.get(collector.finish.remote(self._rank, str(task), result if task.is_chief else None))

@@ -9,7 +9,8 @@ state file, deletes old checkpoints and writes the MetaGraph, after the files ar
 
 A checkpoint is completed before training continues: at the end, before a listener's `after_save`, and before an
 evaluation of TensorFlow's `train_and_evaluate`. Checkpoints are written synchronously with parameter servers, with
-savers of other classes, and if the memory does not suffice for a copy of the variables.
+savers of other classes, and if the memory does not suffice for a copy of the variables. In any case, the time that
+training waits for a checkpoint is reported.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tensorflow.python.client.session import SessionInterface
 
 from ..checkpoints import background_writer
 from ..checkpoints.background_writer import BackgroundWriter, Value
-from ..monitoring.progress import report_checkpoint
+from ..monitoring.progress import report_checkpoint, save_timed
 
 _SAVE = "SaveV2"
 _EVALUATES = "_NewCheckpointListenerForEvaluate"  # listener of train_and_evaluate on one machine
@@ -32,17 +33,14 @@ _EVALUATES = "_NewCheckpointListenerForEvaluate"  # listener of train_and_evalua
 def save_in_background(estimator: tf.estimator.Estimator, hooks: Iterable[tf.train.SessionRunHook] = ()) -> None:
     """Makes an Estimator write its own checkpoints in the background.
 
-    No-op if the Estimator is part of a cluster or uses a distribution strategy, or if a hook already saves checkpoints.
+    No-op if the Estimator uses a distribution strategy, or if a hook already saves checkpoints.
 
     Args:
       estimator: The Estimator; its RunConfig sets the interval between checkpoints.
       hooks: Hooks of its training.
     """
-    config = estimator.config
     build = estimator._call_model_fn
-    if not (config.save_checkpoints_secs or config.save_checkpoints_steps) or _has_saver(hooks):
-        return
-    if not is_single_process(config):
+    if not _saves(estimator.config) or estimator.config.train_distribute or _has_saver(hooks):
         return
 
     def call_model_fn(
@@ -51,6 +49,7 @@ def save_in_background(estimator: tf.estimator.Estimator, hooks: Iterable[tf.tra
         spec = build(features, labels, mode, config)
         if mode != tf.estimator.ModeKeys.TRAIN or _has_saver([*spec.training_hooks, *spec.training_chief_hooks]):
             return spec
+        config = estimator.config
         hook = BackgroundSaverHook(
             estimator.model_dir,
             save_secs=config.save_checkpoints_secs,
@@ -66,6 +65,10 @@ def save_in_background(estimator: tf.estimator.Estimator, hooks: Iterable[tf.tra
 def is_single_process(config: tf.estimator.RunConfig) -> bool:
     """Returns whether a RunConfig is for training in a single process, without a cluster or distribution strategy."""
     return not (config.cluster_spec or config.train_distribute or config.master)
+
+
+def _saves(config: tf.estimator.RunConfig) -> bool:
+    return bool(config.save_checkpoints_secs or config.save_checkpoints_steps)
 
 
 def _has_saver(hooks: Iterable[tf.train.SessionRunHook]) -> bool:
@@ -94,7 +97,7 @@ class BackgroundSaverHook(tf.train.CheckpointSaverHook):  # type: ignore[misc]
         super().end(session)
 
     def _save(self, session: tf.Session, step: int) -> bool:
-        with background_writer.pause():
+        with background_writer.pause(), save_timed():
             self._writer.wait()
             if self._is_ending or not self._begin(session, int(step)):
                 wants_stop: bool = super()._save(session, step)

@@ -27,6 +27,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 from tensorflow.python.trackable import base as trackable
 from tensorflow.python.training.saving import saveable_object_util
 
+from ..monitoring.progress import save_timed
 from .background_saving import BackgroundSaverHook
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class CheckpointHook(BackgroundSaverHook):
         super().after_create_session(session, coord)
 
     def _save(self, session: tf.Session, step: int) -> bool:
-        with self._workers_paused():
+        with save_timed(), self._workers_paused():
             session.run(self._assign, {self._value: self._data.position()})
             return super()._save(session, step)
 

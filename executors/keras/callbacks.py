@@ -11,14 +11,13 @@ import tensorflow as tf
 
 from ..errors import InputError
 from ..fn_args import FnArgs
-from ..monitoring.save_interval import measured_steps
+from ..monitoring.save_interval import CLUSTER_STEPS, measured_steps
 from .backup_and_restore import BackUp
 
 if TYPE_CHECKING:
     import keras
 
 SAVE_SECONDS = 60.0
-SAVE_STEPS = 500  # for several workers, which cannot save by time because their clocks differ
 
 
 def callbacks(
@@ -50,8 +49,9 @@ def callbacks(
       save_seconds: Interval between checkpoints in seconds; None to not save by time. Ignored with several workers,
         which save every `save_steps`.
       save_steps: Interval between checkpoints in steps. By default None for one worker. Several workers save every 500
-        steps and at the end of every epoch; on Ray, after a worker's death, in the interval that loses the least time
-        for the measured time between deaths and the measured cost of a checkpoint.
+        steps and at the end of every epoch. On Ray, after a worker's death, the default of both arguments is replaced
+        by the number of steps that loses the least time for the measured time between deaths and the measured cost of a
+        checkpoint.
       endless_data: Whether `fit` has `steps_per_epoch` and reads consecutive epochs from one infinite dataset. If True,
         the batches of earlier epochs are dropped on resume, too.
 
@@ -62,8 +62,10 @@ def callbacks(
         if value is not None and value <= 0:
             raise InputError(f"callbacks: {name}={value!r} must be a number above 0, or None.")
     fn_args = FnArgs.of(fn_args)
+    if (measured := measured_steps()) and (save_seconds, save_steps) == (SAVE_SECONDS, None):
+        save_seconds, save_steps = None, measured
     if fn_args.num_workers > 1:
-        save_seconds, save_steps = None, save_steps or measured_steps() or SAVE_STEPS
+        save_seconds, save_steps = None, save_steps or measured or CLUSTER_STEPS
     backup = BackUp(fn_args, save_seconds, save_steps, fn_args.num_workers > 1, endless_data)
     if not fn_args.is_chief:
         return [backup]

@@ -289,6 +289,8 @@ def parts(report: Report, recent: RecentProgress) -> list[Part]:
         found.append(Part(f"checkpoint {duration_text(round(time.monotonic() - saved))} ago", _OTHER))
     found += [Part(f"{workers} worker{'s' * (workers != 1)}", _OTHER)] if workers else []
     found += [Part(f"{restarts} restart{'s' * (restarts != 1)}", _OTHER)] if restarts else []
+    if replaced := details.get("replaced"):
+        found.append(Part(f"{replaced} worker{'s' * (replaced != 1)} replaced", _OTHER))
     return found
 
 

@@ -69,6 +69,8 @@ class Details(TypedDict, total=False):
     writing: int
     workers: int
     restarts: int
+    replaced: int
+    replaces_workers: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,8 +87,9 @@ class Progress:
       details: Further details, each optional. `total`: the planned last step; `epoch` and `epochs`; `metrics`: {name:
         value}; `doing`: the current activity other than training steps; `saved`: the step of the last checkpoint, and
         `saved_at`, its `time.monotonic()`; `save_seconds`: how long the last checkpoint blocked training; `writing`:
-        the step of the checkpoint that is being written in the background; for a whole cluster also `workers` and
-        `restarts`.
+        the step of the checkpoint that is being written in the background; `replaces_workers`: whether the other
+        workers can continue while one of them is started again; for a whole cluster also `workers`, `restarts` and
+        `replaced`, the number of workers that were started again.
     """
 
     first: float
@@ -159,6 +162,14 @@ def report_details(**details: object) -> None:
     reporter = _reporter(os.environ.get(VARIABLE))
     if reporter is not None:
         reporter.report_details(**details)
+
+
+@contextlib.contextmanager
+def save_timed() -> Iterator[None]:
+    """Reports the duration of the block, in which training waits for a checkpoint."""
+    begin = time.monotonic()
+    yield
+    report_details(save_seconds=round(time.monotonic() - begin, 3))
 
 
 def report_checkpoint(step: int) -> None:

@@ -6,7 +6,15 @@ blocks training. The sum is least for an interval of sqrt(2 · cost of a checkpo
 checkpoints are not much shorter than the time between deaths.
 
 On a Ray cluster, the interval is computed for each try from what the tries before it have measured. All workers get the
-same number of steps, in an environment variable, because they save together.
+same number of steps, in an environment variable, because they save together. It replaces the default interval of every
+dialect; an interval that the user sets is kept:
+
+| dialect                    | default                                           | where it is replaced                |
+| -------------------------- | ------------------------------------------------- | ----------------------------------- |
+| Keras, `callbacks`         | one worker: 60 s, several: 500 steps              | `keras/callbacks.py`                |
+| Estimators                 | `RunConfig`: 600 s                                | `estimator/measured_interval.py`    |
+| DLRover                    | 100 steps                                         | `dialects/dlrover/conf.py`          |
+| ElasticDL                  | one worker: none, several: 500 steps              | `dialects/elasticdl/options.py`     |
 """
 
 from __future__ import annotations
@@ -15,6 +23,8 @@ import math
 import os
 
 VARIABLE = "GENERIC_TRAINER_SAVE_STEPS"
+CLUSTER_STEPS = 500  # default interval of several workers, which cannot save by time because their clocks differ
+ASSUMED_SAVE_SECONDS = 1.0  # if a worker died before the first checkpoint
 _MIN_SAVE_SECONDS = 0.001  # a snapshot of a tiny model takes less than its measurement is exact
 
 

@@ -57,6 +57,7 @@ class Account(TypedDict, total=False):
 
     tries: list[TryAccount]
     restarts: int
+    replaced: int
     redone_steps: int
     goodput: float | None
     speeds: dict[str, dict[str, float]]
@@ -73,6 +74,7 @@ class _Try:
       moments: (time, step) pairs in ascending order; the first is the beginning of the training loop.
       reported: Name and last progress of each worker, by rank.
       ended: Ranks of the workers that have finished.
+      earlier: The last progress of each worker that was started again, by rank; its new progress is added to it.
     """
 
     workers: int
@@ -80,6 +82,7 @@ class _Try:
     moments: list[tuple[float, float]] = dataclasses.field(default_factory=list)
     reported: dict[int, tuple[str, Progress]] = dataclasses.field(default_factory=dict)
     ended: set[int] = dataclasses.field(default_factory=set)
+    earlier: dict[int, Progress] = dataclasses.field(default_factory=dict)
 
     @property
     def first(self) -> float:
@@ -129,6 +132,7 @@ class ThroughputTracker:
         self._line: tuple[float, float, float] | None = None  # time, step and examples of the last line
         self._window: tuple[float, dict[int, Progress]] | None = None
         self._stragglers: dict[str, str] = {}
+        self._replaced = 0
 
     def begin(self, name: str, workers: int) -> None:
         """Records the start of a try with this number of training workers."""
@@ -138,8 +142,22 @@ class ThroughputTracker:
     def note(self, name: str, rank: int, worker: str, progress: Progress) -> None:
         """Records the progress report of a worker in a try."""
         one = self._tries[name]
-        one.reported[rank] = (worker, progress)
         one.note(self._clock(), progress)
+        if (earlier := one.earlier.get(rank)) is not None:
+            progress = dataclasses.replace(
+                progress,
+                steps=earlier.steps + progress.steps,
+                examples=earlier.examples + progress.examples,
+                seconds=earlier.seconds + progress.seconds,
+            )
+        one.reported[rank] = (worker, progress)
+
+    def replace(self, name: str, rank: int) -> None:
+        """Records that a worker of a try has died and is started again, while the others continue."""
+        self._replaced += 1
+        one = self._tries[name]
+        if rank in one.reported:
+            one.earlier[rank] = one.reported[rank][1]
 
     def end(self, name: str, rank: int) -> None:
         """Records that a worker of a try has finished."""
@@ -168,7 +186,7 @@ class ThroughputTracker:
             return {}
         details: Details = {**one.reported[0][1].details} if 0 in one.reported else {}
         examples = sum(progress.examples for _, progress in one.reported.values())
-        details |= {"workers": one.workers, "restarts": len(self._tries) - 1}
+        details |= {"workers": one.workers, "restarts": len(self._tries) - 1, "replaced": self._replaced}
         return {"step": one.last, "examples": examples, "details": details}
 
     def optimal_save_steps(self, deaths: int) -> int | None:
@@ -178,19 +196,16 @@ class ThroughputTracker:
           deaths: Number of tries that ended by a worker's death.
 
         Returns:
-          The number; None without a death, or if no checkpoint or no speed was measured.
+          The number; None without a death, or if no speed was measured.
         """
-        measured = [
-            (progress.details["save_seconds"], progress.steps / progress.seconds)
-            for one in self._tries.values()
-            for rank, (_, progress) in one.reported.items()
-            if rank == 0 and progress.seconds > 0 and progress.steps > 0 and "save_seconds" in progress.details
-        ]
-        if not deaths or not measured:
+        chiefs = [one.reported[0][1] for one in self._tries.values() if 0 in one.reported]
+        speeds = [(one.step - one.first) / one.seconds for one in chiefs if one.seconds > 0 and one.step > one.first]
+        costs = [one.details["save_seconds"] for one in chiefs if "save_seconds" in one.details]
+        if not deaths or not speeds:
             return None
-        costs, speeds = zip(*measured, strict=True)
+        cost = statistics.median(costs) if costs else save_interval.ASSUMED_SAVE_SECONDS
         between = (self._clock() - self._began) / deaths
-        return save_interval.optimal_steps(statistics.median(costs), between, statistics.median(speeds))
+        return save_interval.optimal_steps(cost, between, statistics.median(speeds))
 
     def _progress_line(self, one: _Try, restarts: int, last: bool) -> str:
         now = self._clock()
@@ -205,6 +220,7 @@ class ThroughputTracker:
         speed = _speed((one.last - before) / seconds, (examples - examples_before) / seconds)
         parts = [f"step {one.last:,.0f}", speed]
         parts += [_count(restarts, "restart")] if restarts else []
+        parts += [f"{_count(self._replaced, 'worker')} replaced"] if self._replaced else []
         return f"[{_count(one.workers, 'worker')}] {', '.join(parts)}\n"
 
     def _warning(self, one: _Try) -> str:
@@ -258,6 +274,7 @@ class ThroughputTracker:
             or the checkpoint's step); `last_step`, the last reported step; `lost_steps`, the steps after the step that
             a later try resumed from; `seconds` spent on the steps that were not lost.
           * restarts: Tries after the first.
+          * replaced: Workers that died and were started again while the others continued.
           * redone_steps: The sum of lost steps, all of which were repeated or have to be. For a killed worker the last
             step is exact, for the others it may be a second old.
           * goodput: Share of the total time spent on steps that count, from the beginning of a try's loop to its last
@@ -286,6 +303,7 @@ class ThroughputTracker:
         return {
             "tries": tries,
             "restarts": max(0, len(tries) - 1),
+            "replaced": self._replaced,
             "redone_steps": int(redone),
             "goodput": round(min(1.0, useful / total), 3) if kept < math.inf and total > 0 else None,
             "speeds": self._speeds(),

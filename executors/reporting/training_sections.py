@@ -152,6 +152,7 @@ def cluster_section(record: RunJson) -> Section:
     rows: list[tuple[str, Value]] = [
         ("Workers", ", then ".join(map(str, cluster.get("workers") or []))),
         ("Restarts", cluster.get("restarts")),
+        ("Replaced workers", cluster.get("replaced") or None),
         ("Repeated steps", cluster.get("redone_steps")),
         ("Goodput", None if goodput is None else share(goodput)),
     ]

@@ -19,6 +19,7 @@ from ..dialects.signatures import require_has_run
 from ..engines.training_request import TrainingRequest
 from ..errors import TrainerError, TrainingProcessError
 from ..estimator.lazy_restoration import EstimatorUse
+from ..estimator.measured_interval import measured_interval_applied
 from ..evaluation import evidence as evaluation_evidence
 from ..fn_args import FnArgs
 from ..inputs import bad_records
@@ -115,6 +116,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
                 metrics_of_record.observed(request.source.files, request.fn_args) as observations,
                 goals_applied(request.options, request.fn_args),
                 fit_progress_reported(request.source.files),
+                measured_interval_applied(),
                 completed_fits.restored(request.fn_args, request.source),  # innermost: the others observe restored fits
             ):
                 returned = run_fn(request.fn_args)

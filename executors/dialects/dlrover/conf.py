@@ -17,6 +17,7 @@ from absl import logging
 
 from ...errors import InputError, ModuleError, did_you_mean
 from ...fn_args import FnArgs
+from ...monitoring.save_interval import measured_steps
 from .conf_names import DATA_SET_KEYS, require_no_misspelling, unused_names
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ class Conf:
       max_steps: The global step at which training ends; None to train until the end of the data.
       eval_steps: Batches per evaluation; None for all.
       log_steps: Steps between log lines with the loss and steps per second.
-      save_steps: Steps between checkpoints, or None.
+      save_steps: Steps between checkpoints, or None. By default 100, as in DLRover; on Ray, after a worker's death, the
+        number that loses the least time, see `save_interval.py`.
       save_secs: Seconds between checkpoints, or None.
       keep_checkpoint_max: The number of checkpoints to keep; 0 for all.
       session_config: A tf.compat.v1.ConfigProto, a dict of its fields, or None.
@@ -244,6 +246,8 @@ def _settings(values: Mapping[str, Any], where: str) -> dict[str, Any]:
             given[name] = given[name] or None
     if save_secs:
         given["save_steps"] = None  # overrides the default of 100; TensorFlow accepts only one of them
+    elif "save_steps" not in given and (measured := measured_steps()):
+        given["save_steps"] = measured
     elif "save_steps" in given and not save_steps:
         raise InputError(f"{where}: save_steps={save_steps!r} without save_secs disables checkpoints; set one of them.")
     if not given.get("log_steps", 1):

@@ -122,6 +122,7 @@ class _Job:
                 start_delay_secs=5,
                 throttle_secs=10,
             ),
+            replaces_workers=False,  # it is unknown whether the weights include the lost worker's last step
         )
 
     def mark_finished(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...errors import InputError
 from ...fn_args import FnArgs
+from ...monitoring.save_interval import CLUSTER_STEPS, measured_steps
 from ...spelling import is_misspelling, nearest
 
 _COUNTS = (
@@ -18,6 +19,8 @@ _COUNTS = (
     "log_loss_steps",
     "records_per_task",
 )
+
+_MAX_CHECKPOINTS = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,9 +37,12 @@ class ElasticDLOptions:
       num_epochs: Passes over the training data; 0 or less repeats the data without end and requires `max_step`.
       max_step: Total number of training steps; 0 for `fn_args.train_steps`, and no limit if that is None.
       evaluation_steps: Steps between evaluations, in addition to those at epoch ends; 0 for none.
-      checkpoint_steps: Steps between checkpoints, in addition to the final one; 0 for none.
+      checkpoint_steps: Steps between checkpoints, in addition to the final one; 0 for none. If it is not given, 500 for
+        several workers, and on Ray, after a worker's death, the number that loses the least time; see
+        `save_interval.py`.
       checkpoint_dir: Checkpoint directory; default `fn_args.checkpoint_dir`.
-      keep_checkpoint_max: Number of checkpoints to keep; 0 for all.
+      keep_checkpoint_max: Number of checkpoints to keep; 0 for all. The default is 2 if `checkpoint_steps` is not given
+        and several workers save checkpoints.
       checkpoint_dir_for_init: Checkpoint, or checkpoint directory, to initialize the weights from.
       log_loss_steps: Steps between log lines with the loss.
       data_reader_params: Parameters of the reader: "columns=['a', 'b']; sep=','", or a dict.
@@ -102,6 +108,9 @@ class ElasticDLOptions:
             kind = int if cls.__dataclass_fields__[name].type == "int" else (str, dict)
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise InputError(f"custom_config: {name}={value!r} does not have the type of ElasticDL's flag.")
+        steps = measured_steps() or (CLUSTER_STEPS if fn_args.num_workers > 1 else 0)
+        if "checkpoint_steps" not in values and steps:
+            values = {"keep_checkpoint_max": _MAX_CHECKPOINTS, **values, "checkpoint_steps": steps}
         values["max_step"] = values.get("max_step") or fn_args.train_steps or 0
         values["checkpoint_dir"] = values.get("checkpoint_dir") or fn_args.checkpoint_dir
         return cls(**values)

@@ -6,12 +6,14 @@ As in ElasticDL's own servers, gradients are applied one at a time: Keras's opti
 several operations, so concurrent updates would be lost or counted twice. (Measured with SGD without momentum,
 TensorFlow 2.21 and Keras 2: after 10,000 updates by three workers, the weights contained 12,280.)
 
-No batch is in flight while a checkpoint is saved, so a checkpoint contains each batch exactly once. If a worker is
-lost, it is unknown whether its step was applied; so the attempt fails, and all tasks resume from the last checkpoint.
-TensorFlow's own `ClusterCoordinator` would repeat the step.
+No batch is in flight while a checkpoint is saved, so a checkpoint contains each batch exactly once. Workers only
+compute; the chief updates the variables with the results. If a worker is lost, its batch has therefore changed no
+weights, and another task trains it; see `dispatch.py`. (The forward pass may have updated moving statistics.)
+TensorFlow's own `ClusterCoordinator` runs the whole step on the worker, and repeats it although the lost worker may
+have changed variables. If a parameter server is lost, the attempt fails, and all tasks resume from the last checkpoint.
 
-All data passes through the chief. If reading is slower than training, more workers do not help. For models that fit in
-a worker's memory, prefer all-reduce, without parameter servers.
+All data and gradients pass through the chief. If reading is slower than training, more workers do not help. For models
+that fit in a worker's memory, prefer all-reduce, without parameter servers.
 
 Usage, in the chief:
 
@@ -29,7 +31,6 @@ and in the other tasks:
 from __future__ import annotations
 
 import atexit
-import concurrent.futures
 import contextlib
 import itertools
 import os
@@ -38,25 +39,24 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
 
 import tensorflow as tf
 from absl import logging
 
+from ...compat.tensorflow import own_executor
 from ...distributed.tf_config import CHIEF, PS, WORKER, ClusterTask
 from ...engines.strategies import strategy
 from ...errors import InputError
 from ...fn_args import FnArgs
 from ...monitoring import run_record
+from ...monitoring.progress import report_details
 from ...runtime.files import file_io
 from ...runtime.process.preemption import Preempted, deferred_sigterm, is_preempted
 from .batch_callbacks import find_batch_callback
+from .dispatch import Batch, Dispatch, LostError, Reconnection, Step, is_loss
 from .job import Job
 from .loop import ENDLESS, Checkpoints, Schedule
 from .options import ElasticDLOptions
-from .shim.tensor_values import Tensors
-
-Batch: TypeAlias = "tuple[Tensors, Tensors]"  # features and labels
 
 _POLL_SECONDS = 1.0
 _GRACE_SECONDS = 8.0  # how long a worker serves after SIGTERM while the chief saves; it is killed after 10
@@ -100,6 +100,8 @@ class WorkerPool:
         self._strategy = job_strategy
         tasks = [(CHIEF, 0), *((WORKER, index) for index in range(len(task.jobs[WORKER])))]
         self._devices = [f"/job:{role}/replica:0/task:{index}" for role, index in tasks]
+        self._reconnection = Reconnection()
+        report_details(replaces_workers=True)
 
     @deferred_sigterm()
     def fit(
@@ -149,53 +151,50 @@ class WorkerPool:
         self._dispatch(self._step(job.predict_batch, job.update_metrics), iter(dataset))
         return job.results()
 
-    def _step(self, compute: Callable[..., Sequence[object]], update: Callable[..., object]) -> Callable[[Batch], None]:
-        """Returns the step for a batch: `compute` runs concurrently on all devices, `update` on one at a time."""
+    def _step(self, compute: Callable[..., Sequence[object]], update: Callable[..., object]) -> Step:
+        """Returns the step for a batch: `compute` runs concurrently on all devices, `update` on one at a time.
+
+        Workers only compute. The chief copies the results before it updates variables with them.
+        """
 
         def run(function: Callable[..., object]) -> tf.types.experimental.PolymorphicFunction:
             return tf.function(lambda *given: self._strategy.run(function, args=given), reduce_retracing=True)
 
         computed, updated = run(compute), run(update)
         update_lock = threading.Lock()
+        chief = self._devices[0]
 
-        def step(batch: Batch) -> None:
-            found = computed(batch)
-            with update_lock:
+        def step(device: str, batch: Batch) -> None:
+            try:
+                with own_executor():
+                    with tf.device(device):
+                        found = computed(batch)
+                    with tf.device(chief):
+                        found = tf.nest.map_structure(_copied, found, expand_composites=True)
+            except tf.errors.OpError as error:
+                if device == chief or not is_loss(error):  # the chief itself was not lost, but a parameter server
+                    raise
+                raise LostError from error
+            with update_lock, tf.device(chief):
                 updated(*found)
 
         return step
 
-    def _dispatch(self, step: Callable[[Batch], None], batches: Iterator[Batch]) -> int:
+    def _dispatch(self, step: Step, batches: Iterator[Batch]) -> int:
         """Runs the step for all batches, each on the next idle device; returns the number of batches.
 
         Raises:
           Exception: The exception of the first failed step.
         """
-        batch_lock, failed = threading.Lock(), threading.Event()
-
-        def work(device: str) -> int:
-            count = 0
-            try:
-                while not failed.is_set():
-                    with batch_lock:
-                        batch = next(batches, None)
-                    if batch is None:
-                        break
-                    with tf.device(device):
-                        step(batch)
-                    count += 1
-            except BaseException:
-                failed.set()
-                raise
-            return count
-
         try:
-            with concurrent.futures.ThreadPoolExecutor(len(self._devices)) as pool:
-                futures = [pool.submit(work, device) for device in self._devices]
-                return sum(future.result() for future in concurrent.futures.as_completed(futures))
+            return Dispatch(step, batches, self._reconnection).run(self._devices)
         except tf.errors.UnavailableError:
             atexit.register(_exit_now)
             raise
+
+
+def _copied(value: tf.Tensor | None) -> tf.Tensor | None:
+    return None if value is None else tf.identity(value)
 
 
 def _exit_now() -> None:

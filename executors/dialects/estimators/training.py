@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from absl import logging
 
-from ...compat.tensorflow_estimator import read_eval_metrics
+from ...compat.tensorflow_estimator import configure, read_eval_metrics
 from ...distributed import tf_config
 from ...engines import cluster_records
 from ...errors import ModuleError
@@ -50,12 +50,15 @@ class EstimatorJob:
       train_spec: The tf.estimator.TrainSpec.
       eval_spec: The tf.estimator.EvalSpec.
       eval_input_receiver_fn: Receiver function for TFMA's EvalSavedModel, or None to export none.
+      replaces_workers: Whether a worker of a cluster with parameter servers can be started again while the others
+        continue. It then reads its data from the beginning.
     """
 
     estimator: tf.estimator.Estimator
     train_spec: tf.estimator.TrainSpec
     eval_spec: tf.estimator.EvalSpec
     eval_input_receiver_fn: Callable[[], tfma_export.EvalInputReceiver] | None = None
+    replaces_workers: bool = True
 
 
 def in_model_run_dir(fn_args: FnArgs) -> FnArgs:
@@ -109,7 +112,12 @@ def train_and_export(make_job: Callable[[], EstimatorJob], fn_args: FnArgs, wher
     else:
         job = _checked(make_job(), where)
         if task.is_chief:
+            if tf_config.PS in task.jobs and not job.estimator.config.train_distribute:
+                progress.report_details(replaces_workers=job.replaces_workers)
             rehearse_exports(job.estimator, job.eval_spec.exporters, where)
+        elif job.estimator.latest_checkpoint() and job.estimator.config.experimental_max_worker_delay_secs is None:
+            # By default, worker N waits N times 5 s, so that untrained weights get few updates at first.
+            configure(job.estimator, experimental_max_worker_delay_secs=0)
         _train(job, EndOfTraining(job, fn_args))
         return {}  # the evaluator exports
     export = _require_export(job, where)

@@ -214,6 +214,63 @@ def test_parameter_servers_have_a_coordinator() -> None:
     assert _run(program) == 1
 
 
+def test_a_task_that_was_started_again_is_connected_again_and_its_error_stays_in_its_executor() -> None:
+    served = """
+        import sys
+        import tensorflow as tf
+
+        cluster = {"worker": [sys.argv[1]], "ps": [sys.argv[2]]}
+        tf.distribute.Server(cluster, job_name=sys.argv[3], protocol="grpc").join()
+    """
+    program = """
+        import os, subprocess, sys
+        import tensorflow as tf
+        from generic_trainer.executors.compat import tensorflow as compat
+
+        def start(job):
+            command = [sys.executable, "-c", os.environ["SERVED"], *sys.argv[1:3], job]
+            return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+        started = {job: start(job) for job in ("worker", "ps")}
+        cluster = tf.train.ClusterSpec({"worker": [sys.argv[1]], "ps": [sys.argv[2]]})
+        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(cluster, rpc_layer="grpc")
+        strategy = tf.distribute.ParameterServerStrategy(resolver)
+        with strategy.scope():
+            variable = tf.Variable(1.0)
+
+        @tf.function
+        def step():
+            return variable + 1
+
+        def on_worker():
+            with compat.own_executor(), tf.device("/job:worker/replica:0/task:0"):
+                return float(step())
+
+        found = [on_worker()]
+        started["worker"].kill()
+        started["worker"].wait()
+        try:
+            on_worker()
+        except tf.errors.UnavailableError:
+            found.append("lost")
+        found.append(float(next(iter(tf.data.Dataset.from_tensors(3.0)))))
+        started["worker"] = start("worker")
+        compat.reconnect_cluster()
+        found.append(on_worker())
+        for process in started.values():
+            process.kill()
+        import json
+        print(json.dumps(found), flush=True)
+        os._exit(0)
+    """
+    started = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program), _address(), _address()],
+        env={**os.environ, "SERVED": textwrap.dedent(served)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert _result(started) == [2.0, "lost", 3.0, 2.0]
+
+
 def test_feature_columns_have_the_base_classes_and_survive_serialization() -> None:
     present, first = compat.categorical_column_bases()
     ids = tf.feature_column.categorical_column_with_identity("city", 3)

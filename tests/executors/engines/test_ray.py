@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -14,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import psutil
 import pytest
@@ -480,25 +481,153 @@ def test_training_tasks_are_stopped_before_their_parameter_servers() -> None:
 def test_a_worker_that_waits_for_an_ended_one_is_reported() -> None:
     collector = ReportCollector(0)
     assert collector.begin("first", 2)
-    collector.fail("worker 0", {"message": "unavailable"}, False, alone=True)
+    collector.fail(0, "worker 0", {"message": "unavailable"}, False, alone=True)
     assert not collector.is_over(1)
     assert collector.begin("second", 2)
     collector.finish(1, "worker 1", None)
-    collector.fail("worker 0", {"message": "unavailable"}, False, alone=True)
+    collector.fail(0, "worker 0", {"message": "unavailable"}, False, alone=True)
     assert "worker 0 was waiting for worker 1, which had ended" in collector.summary()["verdict"]["message"]
 
 
 def test_a_new_attempt_starts_fresh_and_a_verdict_ends_all_attempts() -> None:
     collector = ReportCollector(0)
     assert collector.begin("first", 2)
-    collector.fail("worker 1", {"message": "killed"}, False)
+    collector.fail(1, "worker 1", {"message": "killed"}, False)
     assert collector.is_to_restart()
     assert collector.begin("second", 1)
     assert not collector.is_to_restart()
     assert not collector.is_over(0)
-    collector.fail("worker 0", {"message": "wrong"}, True)
+    collector.fail(0, "worker 0", {"message": "wrong"}, True)
     assert not collector.is_to_restart()
     assert collector.is_over(0)
     assert not collector.begin("third", 1)
     assert collector.summary()["tries"] == [2, 1]
     assert collector.summary()["verdict"] == {"message": "wrong"}
+
+
+def report(collector: ReportCollector, name: str, rank: int, step: int, **details: object) -> None:
+    """Reports the progress of a worker, as its host does."""
+    one = progress.Progress(0, step, step, 0, float(step), 0, cast("progress.Details", details))
+    collector.advance(name, rank, f"worker {rank}", dataclasses.asdict(one))
+
+
+def test_with_parameter_servers_only_the_worker_that_died_is_started_again() -> None:
+    collector = ReportCollector(1)
+    assert collector.begin("first", 4)
+    report(collector, "first", 0, 10, replaces_workers=True)
+    report(collector, "first", 2, 8)
+    collector.fail(2, "worker 1", {"message": "killed"}, False)
+    assert not collector.is_to_restart()
+    assert collector.take_to_replace() == [2]
+    assert collector.take_to_replace() == []
+    report(collector, "first", 2, 5)
+    summary = collector.summary()
+    assert (summary["pace"]["restarts"], summary["pace"]["replaced"], len(summary["failures"])) == (0, 1, 1)
+    assert summary["pace"]["speeds"]["worker 2"] == {"steps_per_second": 1.0}
+    assert collector.total_progress()["details"]["replaced"] == 1
+
+    collector.fail(3, "ps 0", {"message": "killed"}, False)
+    assert collector.is_to_restart()
+    assert collector.begin("second", 4)
+    report(collector, "second", 0, 10, replaces_workers=True)
+    collector.fail(0, "chief 0", {"message": "killed"}, False)
+    assert collector.is_to_restart()
+
+
+def test_a_worker_is_not_replaced_if_the_others_need_it_or_no_longer_need_it() -> None:
+    collector = ReportCollector(1)
+    assert collector.begin("first", 4)
+    report(collector, "first", 0, 10)  # the dialect does not allow it
+    collector.fail(1, "worker 0", {"message": "killed"}, False)
+    assert collector.is_to_restart()
+
+    assert collector.begin("second", 4)
+    report(collector, "second", 0, 10, replaces_workers=True)
+    collector.fail(2, "worker 1", {"message": "killed"}, False)
+    assert collector.take_to_replace() == [2]
+    collector.finish(0, "chief 0", {})
+    collector.fail(1, "worker 0", {"message": "killed"}, False)
+    assert not collector.is_to_restart()
+    assert collector.take_to_replace() == []
+    assert collector.is_over(2)  # it may have missed the end
+    collector.finish(2, "worker 1", None)
+    assert collector.is_over(3)
+
+    assert collector.begin("third", 4)
+    report(collector, "third", 0, 10, replaces_workers=True)
+    collector.fail(1, "worker 0", {"message": "wrong"}, True)
+    assert collector.take_to_replace() == []
+    assert collector.summary()["verdict"] == {"message": "wrong"}
+
+
+# Each task writes its process id and the global step of each of its steps to a file; worker 0 is killed after 100.
+STEPS = """
+    import json
+    import os
+    import signal
+    import time
+    import numpy as np
+    import tensorflow as tf
+
+    class Log(tf.compat.v1.train.SessionRunHook):
+        def begin(self):
+            task = json.loads(os.environ["TF_CONFIG"])["task"]
+            self.is_killed = task == {"type": "worker", "index": 0}
+            self.path = os.path.join(os.environ["STEPS"], f"{task['type']} {task['index']}")
+
+        def before_run(self, context):
+            return tf.compat.v1.train.SessionRunArgs(tf.compat.v1.train.get_global_step())
+
+        def after_run(self, context, values):
+            with open(self.path, "a") as file:
+                file.write(f"{os.getpid()} {time.time()}\\n")
+            time.sleep(0.02)
+            if self.is_killed and len(open(self.path).readlines()) == 100:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def input_fn():
+        return tf.data.Dataset.from_tensors(({"x": np.ones((4, 1), np.float32)}, np.ones((4, 1), np.float32))).repeat()
+
+    def serving_fn():
+        spec = {"x": tf.io.FixedLenFeature([1], tf.float32)}
+        return tf.estimator.export.build_parsing_serving_input_receiver_fn(spec)()
+
+    def trainer_fn(fn_args, schema):
+        columns = [tf.feature_column.numeric_column("x")]
+        exporter = tf.estimator.FinalExporter("x", serving_fn)
+        return {
+            "estimator": tf.estimator.LinearRegressor(columns, fn_args.serving_model_dir),
+            "train_spec": tf.estimator.TrainSpec(input_fn, fn_args.train_steps, hooks=[Log()]),
+            "eval_spec": tf.estimator.EvalSpec(input_fn, 2, exporters=exporter),
+        }
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+def test_the_other_workers_of_an_estimator_continue_while_a_worker_is_started_again(
+    command: Command, module: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "steps").mkdir()
+    (tmp_path / "data").touch()
+
+    done = command(
+        *["train", module(STEPS), "--train-files", tmp_path / "data", "--output", tmp_path / "out"],
+        *["--train-steps", 1500, "--engine", "ray", "--workers", 3, "--ps", 1, "--cpus-per-worker", 0.3],
+        *["--skip-check", "answers"],
+        env={**os.environ, "STEPS": str(tmp_path / "steps")},
+    )
+
+    assert done.returncode == 0, done.stderr[-5000:]
+    cluster = record_of(tmp_path / "out")["cluster"]
+    assert (cluster["workers"], cluster["restarts"], cluster["replaced"]) == ([3], 0, 1)
+    assert "1 worker replaced, goodput" in done.stdout
+    steps = {
+        path.name: [(int(process), float(when)) for process, when in map(str.split, path.read_text().splitlines())]
+        for path in (tmp_path / "steps").iterdir()
+    }
+    [(first, died), (second, returned)] = steps["worker 0"][99:101]
+    assert first != second
+    for survivor in ("chief 0", "worker 1"):
+        assert len({process for process, _ in steps[survivor]}) == 1
+        assert sum(died < when < returned for _, when in steps[survivor]) > 5

@@ -96,8 +96,9 @@ def test_checkpoint_interval_follows_from_deaths_and_the_cost_of_a_checkpoint() 
     tracker = ThroughputTracker(0, clock)
     tracker.begin("one", 2)
     clock.now = 100.0
-    tracker.note("one", 0, "worker 0", at(0, 1000, 100))
-    assert tracker.optimal_save_steps(1) is None  # no checkpoint yet
+    assert tracker.optimal_save_steps(1) is None  # no step yet
+    tracker.note("one", 0, "worker 0", at(0, 1000, 100, steps=400))  # the other steps are those of worker 1
+    assert tracker.optimal_save_steps(1) == 141  # no checkpoint yet: it is assumed to take 1 s
     saved = dataclasses.replace(at(0, 1000, 100), details={"save_seconds": 0.5})
     tracker.note("one", 0, "worker 0", saved)
 
@@ -146,6 +147,23 @@ def test_a_straggler_below_half_the_speed_is_reported_once() -> None:
     warnings = [line for line in said.splitlines() if "straggler" in line]
     assert warnings == ["[worker 2] Warning: straggler: 2 steps/s over 30 s, median of the others 5."]
     assert list(tracker.summary(99.0)["stragglers"]) == ["worker 2"]
+
+
+def test_the_steps_of_a_worker_that_was_started_again_are_added_up() -> None:
+    tracker = ThroughputTracker(1, Clock())
+    tracker.begin("one", 2)
+    tracker.note("one", 0, "chief 0", at(0, 100, 10.0, steps=60, examples=600))
+    tracker.note("one", 1, "worker 0", at(0, 100, 10.0, steps=40, examples=400))
+    tracker.replace("one", 1)
+    tracker.note("one", 1, "worker 0", at(130, 200, 5.0, steps=30, examples=300))
+
+    assert tracker.combined() == {
+        **{"step": 200, "examples": 1300, "details": {"workers": 2, "restarts": 0, "replaced": 1}}
+    }
+    summary = tracker.summary(100.0)
+    assert (summary["restarts"], summary["replaced"], summary["redone_steps"]) == (0, 1, 0)
+    assert summary["speeds"]["worker 0"] == {"steps_per_second": 4.67, "examples_per_second": 46.7}
+    assert tracker.optimal_save_steps(0) is None
 
 
 def test_progress_is_readable_after_the_process_was_killed(tmp_path: pathlib.Path) -> None:
