@@ -80,7 +80,7 @@ case "${1:-}" in
     test)
         shift
         image
-        TEST_IMAGE="$IMAGE" "${VENV:-.venv}/bin/python" -m pytest tests/containers "$@"
+        TEST_IMAGE="$IMAGE" "${VENV:-.venv}/bin/python" -m pytest "${@:-tests/containers}"
         ;;
     run) shift && "$@" ;;
     sizes) sizes ;;

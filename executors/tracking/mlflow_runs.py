@@ -18,7 +18,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +107,7 @@ class _Run:
 
     def finish(self, serving_model_dir: str) -> None:
         """Logs everything, part by part: a part that fails is a warning, and the others are still logged."""
-        steps = {
+        steps: dict[str, Callable[[], object]] = {
             "the parameters": self._log_parameters,
             "the tags": self._log_tags,
             "the metrics": self._log_metrics,
