@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import tempfile
@@ -94,9 +95,14 @@ def run_with_modules(options: LocalPipeline, modules: PipelineModules, check: Ba
     url = _metadata_url(options)
     require_store(dag.metadata_connection_config, url)
     runner = Runner()
-    if options.training.isolate:  # imports TensorFlow for the Trainer in the background
+    if options.training.isolate:
         keras = choose_keras_for(modules, modules.trainer, options.training.keras)
-        fork_server.prepare(keras.environment(), libraries_of(modules.trainer.files))
+        # Imports TensorFlow for the Trainer in the background; after the check, which imports it as well.
+        prepare = functools.partial(fork_server.prepare, keras.environment(), libraries_of(modules.trainer.files))
+        if check is None:
+            prepare()
+        else:
+            check.when_passed(prepare)
     with (
         hold_run_lock(os.path.abspath(options.pipeline_root)),
         _deterministic_order(options),

@@ -56,7 +56,7 @@ def test_a_folder_of_another_user_is_an_error_before_training(podman: Any, train
 
 def test_sigterm_ends_a_training_within_the_grace_period(podman: Any, train_iris: Any, out: pathlib.Path) -> None:
     with podman.container(*train_iris(steps=10_000_000)) as name:
-        wait_for("Step 0 of", lambda: podman.logs(name))
+        wait_for(" steps/s", lambda: podman.logs(name))
         podman("stop", "--time", "30", name)
         assert podman.state(name)["ExitCode"] == 143  # 137 after SIGKILL
         assert "nothing was published" in podman.logs(name)
