@@ -274,8 +274,8 @@ def _require_usable(options: KubeflowPipeline) -> None:
     if scheme == "minio":
         raise InputError(
             f"--pipeline-root {options.pipeline_root}: TFX's steps read artifacts by URI, and TensorFlow has no file "
-            "system for minio://. Use gs://, or s3:// with tensorflow-io in the image. The component `trainer_op` "
-            "does not need TFX and supports minio://."
+            "system for minio://. Use gs://, or a folder on a claim (--volume CLAIM:/FOLDER). The component "
+            "`trainer_op` does not need TFX and supports minio://."
         )
     if options.platform == VERTEX and scheme != "gs":
         raise InputError(f"--pipeline-root {options.pipeline_root}: Vertex AI requires a bucket: gs://….")
@@ -304,7 +304,10 @@ def _notes(options: KubeflowPipeline) -> list[str]:
                 "if the steps are run by other means."
             )
     if options.pipeline_root.startswith("s3://"):
-        notes.append("TensorFlow reads s3:// only if the image contains tensorflow-io.")
+        notes.append(
+            "TensorFlow reads s3:// only with tensorflow-io, whose last release is for TensorFlow 2.16. For later "
+            "ones, mount the bucket as a volume, and use its folder (--volume CLAIM:/FOLDER)."
+        )
     return notes
 
 

@@ -10,6 +10,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -33,7 +34,8 @@ class Engine:
     def __call__(self, *arguments: object, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Runs a podman command."""
         command = ["podman", *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        # conmon writes a file `oom` into the working directory when a container hits its memory limit
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tempfile.gettempdir())
         assert not check or done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         return done
 

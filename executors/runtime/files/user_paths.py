@@ -56,7 +56,7 @@ def require_scheme(path: str, what: str) -> None:
         if importlib.util.find_spec("tensorflow_io") is None:
             raise InputError(
                 f"{what} {path}: TensorFlow reads {scheme}:// only with the package tensorflow-io, which is not "
-                "installed. Install the release that matches TensorFlow, or mount the storage as a folder."
+                "installed. Its last release is for TensorFlow 2.16; for later ones, mount the storage as a folder."
             )
         return
     known = (*_IN_TENSORFLOW, *_IN_TENSORFLOW_IO)
