@@ -99,6 +99,7 @@ _NOT_INSTALLED = {"dlrover", "elasticdl", "generic_trainer", "iris_keras", "reco
 # Distributions that a test lane may lack, by import name.
 _OF_EXTRAS = {
     "kfp": "kfp",
+    "mlflow": "mlflow",
     "odps": "pyodps",
     "ray": "ray",
     "tensorflow_estimator": "tensorflow-estimator",
@@ -110,7 +111,7 @@ _NOT_IMPORTED = {"dill"}  # setup.cfg explains why
 def test_each_import_is_a_declared_requirement() -> None:
     imported, providers = _imported(), _providers()
     declared = set(_declared("options", "install_requires"))
-    for extra in ("airflow", "estimator", "kfp", "kuberay", "maxcompute", "ray"):
+    for extra in ("airflow", "estimator", "kfp", "kuberay", "maxcompute", "mlflow", "ray"):
         declared |= set(_declared("options.extras_require", extra))
     of_imports = {name: providers.get(name) or {_OF_EXTRAS.get(name, "")} for name in imported}
     undeclared = {name: imported[name] for name, found in of_imports.items() if not found & declared}
