@@ -106,19 +106,19 @@ def test_workers_train_together_and_survive_a_kill(
     data = ("--train-files", "/data/digits/Split-train/*", "--eval-files", "/data/digits/Split-eval/*")
     made = manifests(
         tmp_path, podman.image, "train", "generic_trainer.module_files.digits_workers", *data,
-        *("--train-steps", 400, "--output", "/out/run", "--engine", "ray", "--workers", 2),
+        *("--train-steps", 1500, "--output", "/out/run", "--engine", "ray", "--workers", 2),
     )  # fmt: skip
     volumes = ("--volume", f"{examples}:/data:ro", "--volume", f"{out}:/out")
     with Network() as network, Pods(podman, network, made, *volumes) as pods:
         if killed:
-            wait_for("step 100", pods)
+            wait_for("Step 100:", pods)
             pods.kill(killed)
         codes = pods.wait()
         assert set(codes.values()) == {0}, pods.logs()
     assert (out / "run" / "model" / "Format-Serving" / "saved_model.pb").exists()
     record = json.loads((out / "run" / "model_run" / "run.json").read_text())
     assert record["status"] == "succeeded"
-    assert record["metrics"]["accuracy"] > 0.8
+    assert record["metrics"]["eval"]["accuracy"] > 0.8
 
 
 @pytest.mark.parametrize("killed", [None, "worker 0"])
