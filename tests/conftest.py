@@ -28,6 +28,7 @@ sys.path.pop()
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 IRIS_FEATURES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
+_KERAS = os.environ.get("TF_USE_LEGACY_KERAS")  # of the whole session
 
 
 @dataclasses.dataclass(frozen=True)
@@ -244,13 +245,19 @@ def _of_the_users() -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _same_process_after_each_test() -> Iterator[None]:
-    """Asserts that each test restores the process's import path and environment."""
-    path, keras = _of_the_users(), os.environ.get("TF_USE_LEGACY_KERAS")
+    """Asserts that each test restores the process's import path, and restores the environment."""
+    path = _of_the_users()
+    _restore_keras()  # a fixture of a module or session may have imported TFX
     yield
     assert _of_the_users() == path
-    os.environ.pop("TF_USE_LEGACY_KERAS", None)  # importing tfx.components sets it, for child processes as well
-    if keras is not None:
-        os.environ["TF_USE_LEGACY_KERAS"] = keras
+    _restore_keras()
+
+
+def _restore_keras() -> None:
+    """Removes what importing tfx.components sets for the process and its children."""
+    os.environ.pop("TF_USE_LEGACY_KERAS", None)
+    if _KERAS is not None:
+        os.environ["TF_USE_LEGACY_KERAS"] = _KERAS
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
