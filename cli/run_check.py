@@ -14,7 +14,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import FrameType
 
 import click
@@ -84,26 +84,11 @@ class BackgroundCheck:
         self._error: Exception | None = None
         self._lock = threading.Lock()
         self._interrupts = False
-        self._when_passed: list[Callable[[], object]] = []
         self._main_thread = threading.get_ident()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.known_findings = stamp.findings(root, self._digest)
         if self.known_findings is None:
             self._thread.start()
-
-    def when_passed(self, action: Callable[[], object]) -> None:
-        """Calls a function in the background as soon as the check has passed; at once if it has."""
-        with self._lock:
-            self._when_passed.append(action)
-        self._act_if_passed()
-
-    def _act_if_passed(self) -> None:
-        if self.known_findings is None and (self._report is None or self._has_failed()):
-            return
-        with self._lock:
-            actions, self._when_passed = self._when_passed, []
-        for action in actions:
-            action()
 
     @contextlib.contextmanager
     def stops_on_failure(self) -> Iterator[None]:
@@ -188,7 +173,6 @@ class BackgroundCheck:
         except Exception as error:
             self._error = error
         self._interrupt_if_failed()
-        self._act_if_passed()
 
 
 def _request(options: PipelineKeywords, modules: PipelineModules, tunes: bool) -> CheckRequest:

@@ -102,13 +102,18 @@ def _describe(model: keras.Model) -> str:
 
 
 def _batch_size(x: tf.data.Dataset | np.ndarray, requested: int | None) -> int | None:
-    """Returns the number of examples in the first batch of a dataset, or the `batch_size` argument for arrays."""
+    """Returns the number of examples in a dataset's batches, or the `batch_size` argument for arrays.
+
+    If the dataset's specification leaves it open, it is that of the first batch.
+    """
     if not hasattr(x, "cardinality"):
         return requested
     import tensorflow as tf
 
     try:
-        first = tf.nest.flatten(next(iter(x.take(1))))[0]
-        return int(first.shape[0])
+        batch = tf.nest.flatten(x.element_spec)[0]
+        if batch.shape[0] is None:
+            batch = tf.nest.flatten(next(iter(x.take(1))))[0]
+        return int(batch.shape[0])
     except Exception:  # elements may have any structure, and the batch size is optional for the estimate
         return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from tfx.dsl.compiler import compiler, constants
@@ -28,9 +28,6 @@ class BackgroundCheck(Protocol):
 
     def stops_on_failure(self) -> contextlib.AbstractContextManager[None]:
         """Interrupts the block when the check fails, and raises the check's error instead of the block's."""
-
-    def when_passed(self, action: Callable[[], object]) -> None:
-        """Calls a function in the background as soon as the check has passed."""
 
     def require_passed(self) -> Mapping[str, object]:
         """Waits for the check to end; returns its findings by the names of `PipelineOptions`, or raises its error."""

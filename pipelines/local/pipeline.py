@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import json
 import os
 import tempfile
@@ -95,14 +94,9 @@ def run_with_modules(options: LocalPipeline, modules: PipelineModules, check: Ba
     url = _metadata_url(options)
     require_store(dag.metadata_connection_config, url)
     runner = Runner()
-    if options.training.isolate:
+    if options.training.isolate:  # imports TensorFlow for the Trainer in the background
         keras = choose_keras_for(modules, modules.trainer, options.training.keras)
-        # Imports TensorFlow for the Trainer in the background; after the check, which imports it as well.
-        prepare = functools.partial(fork_server.prepare, keras.environment(), libraries_of(modules.trainer.files))
-        if check is None:
-            prepare()
-        else:
-            check.when_passed(prepare)
+        fork_server.prepare(keras.environment(), libraries_of(modules.trainer.files))
     with (
         hold_run_lock(os.path.abspath(options.pipeline_root)),
         _deterministic_order(options),

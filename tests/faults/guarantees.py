@@ -103,7 +103,7 @@ def require_end_by_signal(
     )
     if phase == "first_step":
         assert job.saved() == before.begins_at + 2
-        assert f"saved at {job.out}/model_run/checkpoints/ckpt-{job.saved()}. Run again" in ended.errors
+        assert f"saved at {job.out}/model_run/checkpoints/ckpt-{job.saved()}. The next run resumes" in ended.errors
 
 
 def run_out_of_memory(job: Job, phase: str) -> CommandResult:

@@ -8,7 +8,7 @@ line or the last step. Callbacks that inspect the model after each batch would f
 Usage, for a compiled model:
 
     grouped = GroupedSteps(model, dataset, max_steps=lambda: 20 - step % 20)
-    with grouped.in_fit() as data:
+    with grouped.in_fit(batch_size) as data:
         model.fit(data, callbacks=[grouped.epochs(), …])
 """
 
@@ -88,8 +88,12 @@ class GroupedSteps:
         return self._logs
 
     @contextlib.contextmanager
-    def in_fit(self) -> Iterator[tf.data.Dataset]:
-        """Replaces the model's train function for the duration of a block that calls `fit` with the yielded dataset."""
+    def in_fit(self, batch_size: int) -> Iterator[tf.data.Dataset]:
+        """Replaces the model's train function for the duration of a block that calls `fit` with the yielded dataset.
+
+        Args:
+          batch_size: Number of examples in a step, for observers of `fit`.
+        """
         attributes = vars(self._model)  # bypasses Keras, which would track a variable as a weight
         steps_per_execution = attributes.get(STEPS_PER_EXECUTION)  # a variable that Keras 2 reads at each step
         one = _ConstantOne(1)
@@ -98,7 +102,7 @@ class GroupedSteps:
             attributes[STEPS_PER_EXECUTION] = one
         iter(self._dataset)  # a shuffled dataset's next order: Keras 2 skips one, and so did resumed jobs
         try:
-            yield endless_stand_in()
+            yield endless_stand_in(batch_size)
         finally:
             self._model.train_function = None
             if attributes.get(STEPS_PER_EXECUTION) is one:

@@ -329,6 +329,6 @@ def _fit_epochs(
         job.fit(data, initial_epoch=epochs.start, epochs=epochs.stop, callbacks=callbacks, verbose=0)
         return
     grouped = GroupedSteps(job, dataset, max_steps)
-    with grouped.in_fit() as data:
+    with grouped.in_fit(options.minibatch_size) as data:
         callbacks = [grouped.epochs(), *callbacks]
         job.fit(data, initial_epoch=epochs.start, epochs=epochs.stop, callbacks=callbacks, verbose=0)

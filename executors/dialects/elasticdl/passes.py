@@ -71,7 +71,11 @@ def _repeated(dataset: tf.data.Dataset) -> tf.data.Dataset:
     return elements.concatenate(end).repeat().with_options(options)
 
 
-def endless_stand_in() -> tf.data.Dataset:
-    """Returns a dataset for a `fit` that reads its batches elsewhere; its length is unknown to Keras."""
+def endless_stand_in(batch_size: int) -> tf.data.Dataset:
+    """Returns a dataset for a `fit` that reads its batches elsewhere; its length is unknown to Keras.
+
+    Args:
+      batch_size: First dimension of its elements, from which observers of `fit` take the number of examples in a step.
+    """
     unknown = tf.data.experimental.assert_cardinality(tf.data.UNKNOWN_CARDINALITY)
-    return tf.data.Dataset.from_tensors(0).repeat().apply(unknown)
+    return tf.data.Dataset.from_tensors(tf.zeros([batch_size], tf.bool)).repeat().apply(unknown)

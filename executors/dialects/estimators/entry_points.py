@@ -60,7 +60,8 @@ def creates_estimator(module: ModuleType, name: str) -> bool:
     if is_estimator(value) or any(name in names for names in entry_points_in(module).values()):
         return True
     known = getattr(module, "params", None)
-    required = required_parameters(value) if callable(value) and _uses_estimators(module) else None
+    is_function = callable(value) and not isinstance(value, type)  # a class without Estimator as base returns none
+    required = required_parameters(value) if is_function and _uses_estimators(module) else None
     return required is not None and takes_factory_arguments([one for one in required if one not in (known or ())])
 
 

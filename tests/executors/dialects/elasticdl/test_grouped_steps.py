@@ -46,7 +46,7 @@ def test_no_bit_changes(known_size: bool) -> None:
         model = compiled(dropout=0.3 if known_size else 0.0)
         original = data(known_size)
         steps = GroupedSteps(model, original, no_limit)
-        with steps.in_fit() if grouped else contextlib.nullcontext(original) as batches:
+        with steps.in_fit(4) if grouped else contextlib.nullcontext(original) as batches:
             callbacks = [steps.epochs()] if grouped else []
             history = model.fit(batches, epochs=3, callbacks=callbacks, verbose=0)
         assert (steps.size > 1) == grouped
@@ -69,7 +69,7 @@ def test_a_group_ends_where_the_loop_has_something_to_do(monkeypatch: pytest.Mon
 
     grouped = GroupedSteps(model, data().take(50), lambda: 20 - int(model.optimizer.iterations.numpy()) % 20)
     grouped.size = 16
-    with grouped.in_fit() as batches:
+    with grouped.in_fit(4) as batches:
         model.fit(batches, epochs=2, callbacks=[grouped.epochs(), Noting()], verbose=0)
     model.fit(data().take(3), verbose=0)
 
