@@ -106,7 +106,7 @@ def _batch_size(x: tf.data.Dataset | np.ndarray, requested: int | None) -> int |
 
     If the dataset's specification leaves it open, it is that of the first batch.
     """
-    if not hasattr(x, "cardinality"):
+    if not hasattr(x, "element_spec"):
         return requested
     import tensorflow as tf
 

@@ -60,8 +60,9 @@ def creates_estimator(module: ModuleType, name: str) -> bool:
     if is_estimator(value) or any(name in names for names in entry_points_in(module).values()):
         return True
     known = getattr(module, "params", None)
-    is_function = callable(value) and not isinstance(value, type)  # a class without Estimator as base returns none
-    required = required_parameters(value) if is_function and _uses_estimators(module) else None
+    if not callable(value) or isinstance(value, type) or not _uses_estimators(module):
+        return False  # calling a class that is no Estimator returns none
+    required = required_parameters(value)
     return required is not None and takes_factory_arguments([one for one in required if one not in (known or ())])
 
 
