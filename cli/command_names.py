@@ -2,6 +2,6 @@
 
 COMMANDS = (
     *("init", "check", "train", "script", "run", "predict"),
-    *("runs", "show", "report", "diff", "lineage"),
+    *("watch", "runs", "show", "report", "diff", "lineage"),
     *("convert", "elasticdl", "dlrover", "submit", "compile", "completion"),
 )

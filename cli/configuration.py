@@ -44,6 +44,7 @@ CONFIG, PRINT = "config", "print_config"
 _COMPLETED = ("DIR", "FILE", "GLOB", "PLACE")
 _PATHS = ("DIR", "FILE", "GLOB", "PLACE", "URL", "JSON|@FILE")
 _REMOTE_COMMANDS = ("compile", "submit")  # paths may be on the file systems of other machines
+_STORE_COMMANDS = ("train", "show", "report")  # read and write s3://, see executors/training/object_store_copies.py
 _MODULES = (
     "module",
     "module_file",
@@ -69,7 +70,11 @@ def with_config(command: click.Command) -> click.Command:
         return command
     for parameter in command.params:
         if _metavar(parameter) in _COMPLETED and isinstance(parameter.type, click.types.StringParamType):
-            parameter.type = PathType(_metavar(parameter), is_local=command.name not in _REMOTE_COMMANDS)
+            parameter.type = PathType(
+                _metavar(parameter),
+                is_local=command.name not in _REMOTE_COMMANDS,
+                has_stores=command.name in _STORE_COMMANDS,
+            )
     command.params += [
         click.Option(
             ["--config"], type=click.Path(), metavar="FILE", is_eager=True, expose_value=False, callback=_load_config,

@@ -8,6 +8,7 @@ import click
 
 from ..executors.errors import InputError
 from ..executors.runtime.files import user_paths
+from ..executors.runtime.files.object_store import is_in_store
 
 if TYPE_CHECKING:
     import os
@@ -22,11 +23,12 @@ class PathType(click.Path):
     Args:
       kind: DIR, FILE, GLOB or PLACE, as in the help.
       is_local: Whether this machine accesses the path (default); other machines may have other file systems.
+      has_stores: Whether the command works with object stores that TensorFlow cannot read.
     """
 
-    def __init__(self, kind: str, is_local: bool = True) -> None:
+    def __init__(self, kind: str, is_local: bool = True, has_stores: bool = False) -> None:
         super().__init__(file_okay=kind != "DIR", dir_okay=True)
-        self._kind, self._is_local = kind, is_local
+        self._kind, self._is_local, self._has_stores = kind, is_local, has_stores
 
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
@@ -49,6 +51,11 @@ class PathType(click.Path):
         if not self._is_local:
             return
         user_paths.require_scheme(value, what)
+        if is_in_store(value) and not self._has_stores:
+            raise InputError(
+                f"{what} {value}: TensorFlow has no file system for this scheme, and this command no copies, as `train` "
+                "has. Copy the files, or mount the bucket as a folder."
+            )
         if what in _OUTPUTS:
             user_paths.require_writable_kind(value, what, folder=self._kind == "DIR")
         else:

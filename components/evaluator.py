@@ -57,6 +57,7 @@ class EvaluatorSpec(standard_component_specs.EvaluatorSpec):  # type: ignore[mis
         "plan": ExecutionParameter(type=str, optional=True),
         "slice_by": ExecutionParameter(type=str, optional=True),
         "threshold_slack": ExecutionParameter(type=float, optional=True),
+        "analysis_seconds": ExecutionParameter(type=float, optional=True),
     }
     INPUTS = {  # noqa: RUF012
         **standard_component_specs.EvaluatorSpec.INPUTS,
@@ -74,6 +75,7 @@ class EvaluatorProperties(TypedDict, total=False):
     plan: str | None
     slice_by: str | None
     threshold_slack: float | None
+    analysis_seconds: float | None
     current_component_id: str
 
 
@@ -93,8 +95,8 @@ class EvaluatorExecutor(executor.Executor):
           input_dict: `examples` (raw) and `model`; optional: `baseline_model`, `model_run`, `schema`,
             `transform_graph`.
           output_dict: `evaluation` and `blessing`.
-          exec_properties: `eval_config`, or else `overrides`, `plan`, `slice_by` and `threshold_slack`;
-            `example_splits`.
+          exec_properties: `eval_config`, or else `overrides`, `plan`, `slice_by`, `threshold_slack` and
+            `analysis_seconds`; `example_splits`.
         """
         if exec_properties.get(standard_component_specs.EVAL_CONFIG_KEY):
             super().Do(input_dict, output_dict, exec_properties)
@@ -131,9 +133,12 @@ class EvaluatorExecutor(executor.Executor):
             inputs.transform_graph,
             inputs.slice_by,
             inputs.threshold_slack,
+            inputs.analysis_seconds,
         )
         result = analyze(analysis, self._make_beam_pipeline(), output)
         notes = (*notes, *result.notes)
+        if result.errors is not None:
+            result.errors.write(output)
         if not has_threshold(result.plan):
             return dataclasses.replace(_verdict_without_threshold(result.plan), notes=notes)
         missed = missed_thresholds(output)
@@ -165,6 +170,7 @@ class Evaluator(component.Evaluator):
         plan: EvaluationPlan | None = None,
         slice_by: Sequence[str] = (),
         threshold_slack: float = 0.0,
+        analysis_seconds: float = 2.0,
         example_splits: Sequence[str] | None = None,
         eval_config: tfma.EvalConfig | None = None,
     ) -> None:
@@ -181,6 +187,7 @@ class Evaluator(component.Evaluator):
           plan: An existing plan. If it does not fit the trained model, a new plan is made from the model.
           slice_by: Names of features; metrics are also computed for each of their values.
           threshold_slack: By how much the deciding metric may be worse than the baseline's (default: 0).
+          analysis_seconds: Time limit of the error analysis (see `TrainingOptions.analysis_seconds`); 0 for none.
           example_splits: Splits to evaluate on (default: "eval").
           eval_config: A tfma.EvalConfig. If given, TFX's Evaluator runs with it, without a plan.
         """
@@ -191,6 +198,7 @@ class Evaluator(component.Evaluator):
                 "plan": json.dumps(plan.to_json(), sort_keys=True) if plan else None,
                 "slice_by": json.dumps(list(slice_by)),
                 "threshold_slack": threshold_slack,
+                "analysis_seconds": analysis_seconds,
                 "model_run": model_run,
                 "transform_graph": transform_graph,
                 "schema": schema,
@@ -218,6 +226,7 @@ class _Inputs:
         self.transform_graph = self._uri("transform_graph")
         self.slice_by: tuple[str, ...] = tuple(json.loads(properties.get("slice_by") or "[]"))
         self.threshold_slack = float(properties.get("threshold_slack") or 0.0)
+        self.analysis_seconds = float(properties.get("analysis_seconds") or 0.0)
 
     def plan(self) -> EvaluationPlan:
         """Returns the given plan if it fits the model, else a plan made from the model."""

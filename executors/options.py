@@ -228,6 +228,13 @@ class TrainingOptions:
         (), "Signature that the model must have; may be repeated.", group=MODEL
     )
     skip_checks: tuple[str, ...] = _option((), "Model check to skip; may be repeated.", CHECKS, group=MODEL)
+    analysis_seconds: float = _option(
+        2.0,
+        "Time limit in seconds for comparing predictions with the labels of the eval split, and for the importance of "
+        "features, in the report; 0 does neither.",
+        group=MODEL,
+        at_least=0,
+    )
     timeout: float | None = _option(
         None,
         "Seconds after which training is terminated as failed (default: no timeout).",
@@ -471,4 +478,5 @@ class TrainerKeywords(TunerKeywords, total=False):
     best_model: str | None
     stop_on_nan: bool
     profile: bool
+    analysis_seconds: float
     track: str

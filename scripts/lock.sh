@@ -18,14 +18,14 @@ compile() {
         --override "requirements/$overrides.txt" --output-file "requirements/$lane.txt" "$@"
 }
 
-compile py310 3.10 2_28 overrides --extra dev --extra docs --extra estimator --extra kfp --extra mlflow --extra ray --extra bench "$@"
-compile py311 3.11 2_28 overrides --extra dev --extra docs --extra estimator --extra kfp --extra mlflow --extra ray --extra bench "$@"
-compile py312 3.12 2_40 overrides --extra dev --extra docs --extra estimator --extra kfp --extra mlflow --extra ray --extra bench "$@"
-compile py313 3.13 2_40 overrides --extra dev --extra docs --extra estimator --extra kfp --extra mlflow --extra ray --extra bench "$@"
+compile py310 3.10 2_28 overrides --extra dev --extra docs --extra estimator --extra kfp --extra mlflow --extra ray --extra s3 --extra bench "$@"
+compile py311 3.11 2_28 overrides --extra dev --extra docs --extra estimator --extra kfp --extra mlflow --extra ray --extra s3 --extra bench "$@"
+compile py312 3.12 2_40 overrides --extra dev --extra docs --extra estimator --extra kfp --extra mlflow --extra ray --extra s3 --extra bench "$@"
+compile py313 3.13 2_40 overrides --extra dev --extra docs --extra estimator --extra kfp --extra mlflow --extra ray --extra s3 --extra bench "$@"
 # Airflow requires older versions of many packages than the other lanes.
 compile airflow-py311 3.11 2_28 overrides --extra airflow --extra dev "$@"
 # Without kfp: since 2.14 it requires a newer protobuf than TFX 1.15.1.
-compile legacy-py310 3.10 2_28 overrides-legacy --extra dev --extra ray --extra bench "$@"
+compile legacy-py310 3.10 2_28 overrides-legacy --extra dev --extra ray --extra s3 --extra bench "$@"
 
 # Constraints (-c) for installing the wheel with pip in a stack of scripts/check-stack.sh. They contain versions only:
 # constraints with hashes would require a hash of the wheel, too, and pip does not support them with extras. If a lane
@@ -51,7 +51,7 @@ echo requirements/tools.txt
 
 # The container image uses the tested versions of the lane py313.
 compile image 3.13 2_40 overrides --constraint requirements/py313.txt \
-    --extra estimator --extra kfp --extra kuberay --extra maxcompute "$@"
+    --extra estimator --extra kfp --extra kuberay --extra maxcompute --extra s3 "$@"
 compile image-slim 3.13 2_40 overrides --constraint requirements/image.txt --extra estimator "$@"
 
 # The additional packages of TensorFlow's CUDA libraries: the entries of a lock with them that the image's lock lacks.
@@ -63,7 +63,7 @@ sed 's/^tensorflow==/tensorflow[and-cuda]==/' requirements/overrides.txt >"$work
 "$uv" pip compile setup.cfg --quiet --no-config --no-emit-index-url --generate-hashes --no-annotate \
     --python-version 3.13 --python-platform x86_64-manylinux_2_40 --override "$work/overrides.txt" \
     --constraint requirements/image.txt --output-file "$work/all.txt" \
-    --extra estimator --extra kfp --extra kuberay --extra maxcompute "$@"
+    --extra estimator --extra kfp --extra kuberay --extra maxcompute --extra s3 "$@"
 awk 'NR == FNR { if (/^[^ #]/) locked[$1]; next }
     FNR <= 2 { print; next }
     /^[^ #]/ { wanted = !($1 in locked) }

@@ -111,7 +111,7 @@ _NOT_IMPORTED = {"dill"}  # setup.cfg explains why
 def test_each_import_is_a_declared_requirement() -> None:
     imported, providers = _imported(), _providers()
     declared = set(_declared("options", "install_requires"))
-    for extra in ("airflow", "estimator", "kfp", "kuberay", "maxcompute", "mlflow", "ray"):
+    for extra in ("airflow", "estimator", "kfp", "kuberay", "maxcompute", "mlflow", "ray", "s3"):
         declared |= set(_declared("options.extras_require", extra))
     of_imports = {name: providers.get(name) or {_OF_EXTRAS.get(name, "")} for name in imported}
     undeclared = {name: imported[name] for name, found in of_imports.items() if not found & declared}

@@ -8,7 +8,7 @@ intervals and result files are computed and written by TFMA.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import apache_beam as beam
@@ -27,10 +27,14 @@ from ..runtime.files import file_io
 from ..runtime.logs.exceptions import one_line_message
 from ..runtime.work import advance
 from .class_names import class_names
+from .error_analysis import ErrorAnalysis, analyze_errors
+from .eval_sample import sample_of
+from .feature_origins import label_sources
 from .inference import (
     ExampleReader,
     Features,
     PlannedModel,
+    bisected,
     labels_of,
     require_all_comparable,
 )
@@ -62,6 +66,7 @@ class Analysis:
       transform_graph: The Transform graph's folder, or None.
       slice_by: Raw or transformed features; metrics are computed for each of their values too.
       max_degradation: How much worse than the baseline's the deciding metric may be, as an absolute difference.
+      error_seconds: Time limit of the error analysis of the candidate; 0 for none.
     """
 
     files: Sequence[str]
@@ -70,6 +75,7 @@ class Analysis:
     transform_graph: str | None = None
     slice_by: Sequence[str] = ()
     max_degradation: float = 0.0
+    error_seconds: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,12 +87,14 @@ class AnalysisResult:
       config: TFMA's configuration.
       notes: Sentences about a skipped baseline or skipped examples.
       class_names: {output: {class index: name}}; see `class_names`.
+      errors: The candidate's error analysis; None if there is none.
     """
 
     plan: EvaluationPlan
     config: config_pb2.EvalConfig
     notes: tuple[str, ...] = ()
     class_names: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
+    errors: ErrorAnalysis | None = None
 
 
 def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> AnalysisResult:
@@ -151,7 +159,28 @@ def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analysi
         total = _counter_value(pipeline, _TOTAL)
         why = f": {loaded.skip_reason}" if loaded.skip_reason else ""
         notes.append(f"The evaluation skipped {skipped:,} of {total:,} examples{why}")
-    return AnalysisResult(plan, config, tuple(notes), class_names(first, plan, analysis.transform_graph))
+    names = class_names(first, plan, analysis.transform_graph)
+    return AnalysisResult(plan, config, tuple(notes), names, _error_analysis(analysis, loaded, names))
+
+
+def _error_analysis(
+    analysis: Analysis, loaded: _Loaded, names: Mapping[str, Mapping[str, str]]
+) -> ErrorAnalysis | None:
+    """Returns the candidate's error analysis; None if it fails, which must not discard the evaluation."""
+    if not analysis.error_seconds or not loaded.candidate.plan.compares:
+        return None
+    try:
+        return analyze_errors(
+            loaded.candidate,
+            loaded.reader,
+            sample_of(analysis.files, analysis.error_seconds),
+            seconds=analysis.error_seconds,
+            label_sources=label_sources(loaded.candidate.plan, analysis.transform_graph),
+            names=names,
+        )
+    except Exception as error:
+        logging.warning("The errors of the model could not be analyzed: %s", one_line_message(error))
+        return None
 
 
 def _counter_value(pipeline: beam.Pipeline, name: str) -> int:
@@ -206,15 +235,10 @@ class _Loaded:
         return self._bisected(records, self.extracts)
 
     def _bisected(self, records: Sequence[bytes], ask: Callable[[Features], list[T]]) -> list[T]:
-        """Returns the results of `ask`; bisects the batch on InputErrors to skip only the examples that cause them."""
-        try:
-            return ask(self.reader.features(records))
-        except InputError as error:
-            if len(records) == 1:
-                self.skip_reason = self.skip_reason or error
-                return []
-            middle = len(records) // 2
-            return [*self._bisected(records[:middle], ask), *self._bisected(records[middle:], ask)]
+        return bisected(records, lambda part: ask(self.reader.features(part)), self._note_skip)
+
+    def _note_skip(self, error: InputError) -> None:
+        self.skip_reason = self.skip_reason or error
 
     def _evaluable(self, features: Features) -> list[bytes]:
         """Returns the examples if all have labels and predictions, without checking the range of the scores.

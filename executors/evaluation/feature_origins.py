@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ..compat.tensorflow import decode_structure
 from ..saved_models.graph import Graph
 from ..saved_models.signatures import meta_graph_of
+from .features import TRANSFORM_FN
 
 if TYPE_CHECKING:
     import tensorflow as tf
     from tensorflow.core.protobuf import meta_graph_pb2
+
+    from .plan import EvaluationPlan
 
 _V1_SIGNATURE = "transform_signature"
 _V2_SIGNATURE = "serving_default"
@@ -48,6 +52,15 @@ def origins_of(transform_fn: str) -> dict[str, frozenset[str]]:
         )
         for key, info in definition.outputs.items()
     }
+
+
+def label_sources(plan: EvaluationPlan, transform_graph: str | None) -> list[str]:
+    """Returns the raw features that a plan's transformed labels are computed from; [] without a Transform graph."""
+    labels = [one.label for one in plan.outputs if one.label_is_transformed]
+    if not labels or not transform_graph:
+        return []
+    origins = origins_of(os.path.join(transform_graph, TRANSFORM_FN))
+    return sorted({raw for label in labels for raw in origins.get(label, ())})
 
 
 def _tensors(info: meta_graph_pb2.TensorInfo) -> Iterator[str]:

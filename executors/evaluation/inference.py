@@ -9,7 +9,8 @@ model.scores(features, reader)["output_0"]  # the same
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,7 @@ from .plan import TRANSFORMED, VALUES, EvaluationPlan, OutputPlan
 from .scores import corrected_by_values, labels_in, require_comparable, scores_in
 from .transforming import TransformGraph
 
+T = TypeVar("T")
 _SERIALIZED = ExampleFile("the eval split", TF_RECORD, False)
 
 
@@ -68,6 +70,11 @@ class ExampleReader:
     def __init__(self, transform_graph: str | None) -> None:
         self._graph = TransformGraph(transform_graph) if transform_graph else None
 
+    @property
+    def transforms(self) -> bool:
+        """Whether there is a Transform graph."""
+        return self._graph is not None
+
     def features(self, records: Sequence[bytes]) -> Features:
         """Returns the features of raw serialized tf.Examples.
 
@@ -98,14 +105,22 @@ class PlannedModel:
     Args:
       plan: The plan.
       model: The SavedModel's folder.
+      op_packages: Packages to import first because they register TensorFlow ops.
 
     Attributes:
       plan: The plan; `check_scores` may correct it.
     """
 
-    def __init__(self, plan: EvaluationPlan, model: str) -> None:
+    def __init__(self, plan: EvaluationPlan, model: str, op_packages: Sequence[str] = ()) -> None:
         self.plan = plan
-        self._signature = load_signature(model, plan.signature or None)
+        self._signature = load_signature(model, plan.signature or None, op_packages)
+
+    @property
+    def parsed_features(self) -> Set[str] | None:
+        """The features that the signature parses or takes as tensors; None if unknown."""
+        if self.plan.takes_tensors:
+            return set(self._signature.inputs)
+        return None if self._signature.parsed is None else set(self._signature.parsed)
 
     def answers(self, features: Features, reader: ExampleReader) -> dict[str, np.ndarray]:
         """Runs the signature on a batch; returns {output: array}.
@@ -137,6 +152,20 @@ class PlannedModel:
         """Returns {output: array [examples, numbers]} for a batch; see `scores_in`."""
         found = self.answers(features, reader)
         return {one.output: scores_in(found[one.output], one) for one in self.plan.outputs}
+
+
+def bisected(
+    records: Sequence[bytes], ask: Callable[[Sequence[bytes]], list[T]], on_skip: Callable[[InputError], object]
+) -> list[T]:
+    """Returns the results of `ask`; bisects the records on InputErrors to skip only those that cause them."""
+    try:
+        return ask(records)
+    except InputError as error:
+        if len(records) == 1:
+            on_skip(error)
+            return []
+        middle = len(records) // 2
+        return [*bisected(records[:middle], ask, on_skip), *bisected(records[middle:], ask, on_skip)]
 
 
 def labels_of(features: Features, outputs: Sequence[OutputPlan]) -> dict[str, np.ndarray]:

@@ -21,6 +21,7 @@ from absl import logging
 
 from ...version import __version__
 from ..distributed.tf_config import task_from_environment
+from ..evaluation.error_analysis import read_error_analysis
 from ..modules.archive import HASH
 from ..monitoring import progress, run_record
 from ..monitoring.run_record import RunRecord
@@ -31,6 +32,7 @@ from ..runtime.logs.exceptions import message_of
 from ..runtime.logs.redaction import masked_text
 from ..saved_models.locations import find_saved_model
 from ..training.run import train
+from .classification import classification_metadata
 from .inputs import fn_args_for_step, single_artifact
 from .parameters import StepParameters, read_parameters
 from .step import (
@@ -54,7 +56,8 @@ if TYPE_CHECKING:
     from .executor_json import ExecutorInput
 
 MODEL, METRICS, REPORT, TENSORBOARD = "model", "metrics", "report", "tensorboard"
-OUTPUTS = (MODEL, METRICS, REPORT, TENSORBOARD)
+CLASSIFICATION = "classification"
+OUTPUTS = (MODEL, METRICS, CLASSIFICATION, REPORT, TENSORBOARD)
 _ALWAYS_WRITTEN = (REPORT, TENSORBOARD)
 _EVAL_MODEL = "eval_model"  # folder name in the TensorBoard output
 _MODULE_FILE = "module_text.py"
@@ -92,7 +95,10 @@ def run(invocation: ExecutorInput) -> None:
         if file_io.isdir(fn_args.eval_model_dir):
             _keep_eval_model(fn_args.eval_model_dir, outputs, paths)
         _describe(outputs, paths, fn_args.serving_model_dir, record)
+        classification = classification_metadata(read_error_analysis(paths[TENSORBOARD]))
+        outputs[CLASSIFICATION][0].metadata.update(classification)
         file_io.write_text(paths[METRICS], json.dumps(record.metrics, indent=2) + "\n")
+        file_io.write_text(paths[CLASSIFICATION], json.dumps(classification, indent=2) + "\n")
         write_output(output_file, outputs)
     for split, values in record.metrics.items():
         logging.info("%s metrics: %s", split.capitalize(), ", ".join(f"{k}={v:.5g}" for k, v in values.items()))

@@ -138,7 +138,7 @@ def _hint(uri: str, error: Exception) -> str:
     scheme, lines = uri.partition("://")[0], str(error).strip().splitlines() or [type(error).__name__]
     if scheme not in _TENSORFLOW_SCHEMES:
         return (
-            f"TensorFlow has no file system for {scheme}:// here ({lines[0]}). tensorflow-io has one, for TensorFlow "
-            "up to 2.16. With later ones, mount the storage as a folder. Kubeflow downloads artifacts itself."
+            f"TensorFlow has no file system for {scheme}:// ({lines[0]}). Mount the storage as a folder. Kubeflow "
+            "downloads artifacts itself."
         )
     return f"{lines[0].rstrip('.')}. Check that the pod's service account may read it."

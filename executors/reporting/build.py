@@ -6,9 +6,11 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..evaluation.error_analysis import ErrorAnalysis, read_error_analysis
 from ..monitoring.metrics import Metrics
 from . import model_sections, outcome_sections, training_sections
 from .document import Report, Section, Value
+from .prediction_sections import PREDICTIONS, analysis_sections
 from .quantities import seconds
 from .series import read_metrics
 from .values import module_name
@@ -25,6 +27,7 @@ class PipelineParts:
       facts: Rows for the outcome, such as the pushed model's location and whether it was blessed.
       metrics: Evaluation metrics, which take precedence over those from training.
       evaluation: Sections after the outcome.
+      errors: The evaluation's error analysis, which takes precedence over the training's.
       data: Sections after the model.
       lineage: Sections at the end.
     """
@@ -32,6 +35,7 @@ class PipelineParts:
     facts: Sequence[tuple[str, Value]] = ()
     metrics: Metrics = dataclasses.field(default_factory=dict)
     evaluation: Sequence[Section] = ()
+    errors: ErrorAnalysis | None = None
     data: Sequence[Section] = ()
     lineage: Sequence[Section] = ()
 
@@ -46,9 +50,12 @@ def report_of(folder: str, record: RunJson, pipeline: PipelineParts | None = Non
     """
     pipeline = pipeline or PipelineParts()
     logged, metrics = read_metrics(folder), record.get("metrics") or {}
+    analysis = pipeline.errors or read_error_analysis(folder) or ErrorAnalysis()
+    has_plots = any(section.id == PREDICTIONS for section in pipeline.evaluation)
     sections = (
         outcome_sections.outcome(record, pipeline.metrics or metrics, pipeline.facts),
         *pipeline.evaluation,
+        *analysis_sections(analysis, has_plots=has_plots),
         outcome_sections.metrics_section(record, metrics),
         outcome_sections.skipped_records_section(record),
         training_sections.curves(record, logged, metrics),

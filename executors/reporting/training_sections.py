@@ -26,6 +26,7 @@ _PHASES = {
     "evaluator": "Evaluator",
     "check": "Model check",
     "publish": "Publishing",
+    "analysis": "Error analysis",
 }
 
 

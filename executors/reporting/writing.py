@@ -46,8 +46,10 @@ def write_report(
 
 
 @contextlib.contextmanager
-def report_on_exit(record: RunRecord, folder: str) -> Iterator[None]:
+def report_on_exit(record: RunRecord, folder: str, shown_as: str = "") -> Iterator[None]:
     """Writes the report of a run into its folder when the block ends, even if it raises.
+
+    `shown_as` is the folder's name in messages, if the folder is a copy.
 
     Errors are logged as warnings, because by then the model is published or another exception is being raised.
     """
@@ -55,7 +57,7 @@ def report_on_exit(record: RunRecord, folder: str) -> Iterator[None]:
         yield
     except Exception:
         if _write(record, folder) and not _is_numbered(folder):
-            _log_report_path(os.path.join(folder, FILE_NAME))
+            _log_report_path(os.path.join(shown_as or folder, FILE_NAME))
         raise
     except BaseException:
         _write(record, folder)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import functools
 import os
 import tempfile
 import zlib
@@ -41,13 +42,17 @@ from ..distributed.tf_config import (
 from ..engines import child_process, cluster_records, fork_server, in_process, ray
 from ..engines.training_request import TrainingRequest
 from ..errors import InputError, KerasVersionError
+from ..evaluation.error_analysis import delete_error_analysis
 from ..evaluation.model_check import planning_arguments
+from ..evaluation.plan import EvaluationPlan
+from ..evaluation.run_error_analysis import run_error_analysis
 from ..fn_args import FnArgs
 from ..inputs import bad_records
 from ..modules.keras_version import KerasChoice
 from ..modules.snapshot import keep_source
 from ..modules.source import ModuleSource, find_source
 from ..monitoring import display, progress
+from ..monitoring.live_state import written_state
 from ..monitoring.metrics import from_event_files, from_return_value, sizes_of_event_files
 from ..monitoring.resources import Usage
 from ..monitoring.run_record import SUCCEEDED, RunRecord
@@ -66,6 +71,7 @@ from ..saved_models.rejected import keep_if_interrupted, keep_if_rejected
 from ..saved_models.staging import STAGING, Staging, staging_directory
 from ..tracking.mlflow_runs import NONE, tracked
 from . import module_logs
+from .object_store_copies import local_copies, needs_copies, require_single_machine
 from .preconditions import require_inputs, require_outputs
 from .run_lock import hold_run_lock
 
@@ -111,6 +117,29 @@ def train(
     require_temporary_folder()
     options = options or TrainingOptions()
     task = _task(options)
+    run = functools.partial(
+        _train, module, options, task, function=function, checkpoint_root=checkpoint_root, raw_eval_files=raw_eval_files
+    )
+    if not needs_copies(fn_args):
+        return run(fn_args, shown=fn_args)
+    if task or options.engine == RAY:
+        require_single_machine(fn_args)
+    with local_copies(fn_args) as local:
+        return run(local, shown=fn_args)
+
+
+def _train(
+    module: str,
+    options: TrainingOptions,
+    task: ClusterTask | None,
+    fn_args: FnArgs,
+    *,
+    shown: FnArgs,
+    function: str | None,
+    checkpoint_root: str | None,
+    raw_eval_files: Sequence[str],
+) -> RunRecord:
+    """Implements `train`; `shown` are the arguments in the record, with the user's paths."""
     record = RunRecord()
     redaction.remember_secrets([fn_args.custom_config, fn_args.hyperparameters])
     with (
@@ -128,10 +157,10 @@ def train(
             hold_run_lock(fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
             _note_published_model(record, fn_args.serving_model_dir),
             tracked(record, fn_args.model_run_dir, fn_args.serving_model_dir, options.track if is_chief else NONE),
-            report_on_exit(record, fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
+            report_on_exit(record, fn_args.model_run_dir, shown.model_run_dir) if is_chief else contextlib.nullcontext(),
             record.written_to(fn_args.model_run_dir, cluster_records.record_name(task)),
         ):
-            record.arguments = redaction.masked({**fn_args.to_json(), "options": dataclasses.asdict(options)})
+            record.arguments = redaction.masked({**shown.to_json(), "options": dataclasses.asdict(options)})
             record.code = {"reference": module}
             with record.phase("inputs"):
                 source = find_source(module, scratch)
@@ -221,6 +250,7 @@ class _Run:
         """Trains, checks and publishes the model: on one machine, or as the chief of a cluster."""
         final = fn_args.serving_model_dir
         bad_records.forget(self.checkpoints.model_run_dir)
+        delete_error_analysis(fn_args.model_run_dir)
         with staging_directory(file_io.parent(final), self._shared_name()) as staging:
             staged_args = self._with_staged_folders(fn_args, staging.written)
             with (
@@ -254,6 +284,23 @@ class _Run:
                         publish(staging.path, outputs, names, final)
                         self.record.status = SUCCEEDED
                         self.checkpoints.delete_finished()
+        self._analyze_errors(fn_args, result)
+
+    def _analyze_errors(self, fn_args: FnArgs, result: TrainingResult) -> None:
+        """Compares the published model's predictions with the labels of the eval split, for the report."""
+        model, seconds = find_saved_model(fn_args.serving_model_dir), self.options.analysis_seconds
+        if not seconds or model is None or not self.record.evaluation_plan:
+            return
+        with self.record.phase("analysis"):
+            run_error_analysis(
+                EvaluationPlan.from_json(self.record.evaluation_plan),
+                model,
+                fn_args,
+                raw_eval_files=self.raw_eval_files,
+                op_packages=result["op_packages"],
+                environment=self._keras().environment(),
+                seconds=seconds,
+            ).write(fn_args.model_run_dir)
 
     def _logs_kept(self, staging: Staging, staged_args: FnArgs) -> contextlib.AbstractContextManager[None]:
         """Moves logs that the module writes next to the model to the model run."""
@@ -414,7 +461,7 @@ class _Run:
             if "raised" in result:
                 raise result["raised"]
             return result
-        with self._resources_sampled() as on_start:
+        with self._resources_sampled(environment.get(progress.VARIABLE)) as on_start:
             if self.options.isolate:
                 return child_process.run(
                     _WORKER,
@@ -430,14 +477,17 @@ class _Run:
             return in_process.run(_WORKER, request, environment=environment)
 
     @contextlib.contextmanager
-    def _resources_sampled(self) -> Iterator[Callable[[int], object]]:
-        """Samples the resource usage of the process whose ID is passed to the yielded function; chief only."""
+    def _resources_sampled(self, progress_file: str | None) -> Iterator[Callable[[int], object]]:
+        """Samples the resource usage of the process whose ID is passed to the yielded function; chief only.
+
+        Meanwhile the state of the training is written for `watch`.
+        """
         if self.task is not None and not self.task.is_chief:
             yield lambda pid: None
             return
         usage = Usage()
         try:
-            with usage.sampled() as watch:
+            with usage.sampled() as watch, written_state(os.path.dirname(self.record.path), progress_file, usage):
                 yield watch
         finally:
             self.record.resources = usage.to_json()

@@ -111,13 +111,16 @@ def steps_of(
         trainer_inputs["base_model"] = baseline
     if (hyperparameters := _hyperparameters(options, modules, nodes, trainer_inputs, can_read_files)) is not None:
         trainer_inputs["hyperparameters"] = hyperparameters
+    training = dataclasses.asdict(options.training)
+    if has_evaluator and not options.eval_config:
+        training["analysis_seconds"] = 0.0  # the Evaluator analyzes the errors
     trainer = Trainer(
         module_file=options.module_file,
         train_args=trainer_pb2.TrainArgs(num_steps=options.train_steps),
         eval_args=trainer_pb2.EvalArgs(num_steps=options.eval_steps),
         custom_config=options.custom_config,
         **trainer_inputs,
-        **dataclasses.asdict(options.training),
+        **training,
     )
     nodes.append(trainer)
     model, blessing = trainer.outputs["model"], None
@@ -132,6 +135,7 @@ def steps_of(
             overrides=overrides_of(vars(options)),
             plan=EvaluationPlan.from_json(options.evaluation_plan) if options.evaluation_plan else None,
             slice_by=options.slice_by,
+            analysis_seconds=options.training.analysis_seconds,
             eval_config=read_eval_config(options.eval_config) if options.eval_config else None,
         )
         nodes.append(evaluator)

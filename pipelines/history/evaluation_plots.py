@@ -6,59 +6,17 @@ for plots in read_plots(folder):
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
+
+from ...executors.evaluation.plots import MAX_RANGES, SMALLEST_RANGE, OutputPlots, Range, Threshold
 
 if TYPE_CHECKING:
     from tensorflow_model_analysis.proto import metrics_for_slice_pb2
 
-Confusion: TypeAlias = "Mapping[tuple[int, int], float]"  # {(class of the label, predicted class): examples}
 Bucket: TypeAlias = "metrics_for_slice_pb2.CalibrationHistogramBuckets.Bucket"
 Matrix: TypeAlias = "metrics_for_slice_pb2.ConfusionMatrixAtThresholds.ConfusionMatrixAtThreshold"
-
-_MAX_RANGES, _SMALLEST_RANGE = 10, 20
-
-
-@dataclasses.dataclass(frozen=True)
-class Threshold:
-    """Rates of a binary classifier that predicts class 1 above a threshold, and the number of examples of each kind."""
-
-    threshold: float
-    precision: float
-    recall: float
-    false_positive_rate: float
-    f1: float
-    confusion: Confusion
-
-
-@dataclasses.dataclass(frozen=True)
-class Range:
-    """The examples with a prediction from `low` to `high`, and their mean prediction and label."""
-
-    low: float
-    high: float
-    examples: float
-    prediction: float
-    label: float
-
-
-@dataclasses.dataclass(frozen=True)
-class OutputPlots:
-    """TFMA's plots of one output.
-
-    Attributes:
-      output: The output; "" for the only one.
-      thresholds: Binary tasks: ascending thresholds.
-      ranges: Binary and regression tasks: up to ten ranges of the prediction with about the same number of examples.
-      confusion: Multiclass tasks: the confusion matrix, without zeros.
-    """
-
-    output: str
-    thresholds: Sequence[Threshold] = ()
-    ranges: Sequence[Range] = ()
-    confusion: Confusion = dataclasses.field(default_factory=dict)
 
 
 def read_plots(folder: str) -> list[OutputPlots]:
@@ -103,7 +61,7 @@ def _ranges(buckets: Iterable[Bucket]) -> Iterator[Range]:
     """Merges TFMA's buckets of equal width to at most 10 ranges with about the same number of examples, at least 20."""
     filled = [(bucket, bucket.num_weighted_examples.value) for bucket in buckets if bucket.num_weighted_examples.value]
     total = sum(examples for _, examples in filled)
-    count = max(1, min(_MAX_RANGES, int(total / _SMALLEST_RANGE)))
+    count = max(1, min(MAX_RANGES, int(total / SMALLEST_RANGE)))
     ends = itertools.accumulate(examples for _, examples in filled)
     middles = [(end - examples / 2) / total for end, (_, examples) in zip(ends, filled, strict=True)]
     numbered = zip((int(middle * count) for middle in middles), filled, strict=True)

@@ -305,8 +305,8 @@ def _notes(options: KubeflowPipeline) -> list[str]:
             )
     if options.pipeline_root.startswith("s3://"):
         notes.append(
-            "TensorFlow reads s3:// only with tensorflow-io, whose last release is for TensorFlow 2.16. For later "
-            "ones, mount the bucket as a volume, and use its folder (--volume CLAIM:/FOLDER)."
+            "TFX's steps cannot read s3://, for which TensorFlow has no file system. Mount the bucket as a volume, and "
+            "use its folder (--volume CLAIM:/FOLDER)."
         )
     return notes
 

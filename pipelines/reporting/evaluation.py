@@ -18,6 +18,7 @@ from ...executors.reporting.document import (
     as_cell,
 )
 from ...executors.reporting.outcome_sections import headline_metrics
+from ...executors.reporting.prediction_sections import plots_section
 from ..history.evaluation_results import ALL, Evaluation, Measure
 
 _COUNT = "example_count"
@@ -41,6 +42,14 @@ def evaluation_sections(evaluation: Evaluation, blessed: bool | None) -> list[Se
     blocks += [_chart(name, slices) for name in names[:1] if slices]  # the table shows the other metrics
     blocks.append(_table(slices, [*names, *(name for name in overall if name == _COUNT)], overall))
     section = Section("evaluation", "Evaluation", blocks)
+    return [section] if section else []
+
+
+def prediction_sections(evaluation: Evaluation) -> list[Section]:
+    """Returns the section on predictions and labels over all examples; [] without plots."""
+    names = dict(evaluation.verdict.class_names) if evaluation.verdict else {}
+    names.setdefault("", next(iter(names.values()), {}))  # TFMA's plots of a single output do not have its name
+    section = plots_section(evaluation.plots, names)
     return [section] if section else []
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from absl import logging
 
+from ...executors.evaluation.error_analysis import read_error_analysis
 from ...executors.reporting.build import PipelineParts
 from ...executors.reporting.document import GOOD, WARN, Cell, Graph, Node, Section, Table, Value
 from ...executors.reporting.values import code
@@ -21,8 +22,7 @@ from ..history.lineage import Lineage, lineage_of_run
 from ..history.metadata_runs import runs_in_store
 from ..history.metadata_store import display_url, open_store, translated_errors
 from ..history.past_runs import CACHED, Run
-from .evaluation import evaluation_sections
-from .predictions import prediction_sections
+from .evaluation import evaluation_sections, prediction_sections
 from .statistics import data_sections
 
 _SPLIT = "Split-"
@@ -63,6 +63,7 @@ def make_pipeline_parts(run: Run) -> PipelineParts:
         facts=list(_facts(run)),
         metrics=evaluation.metrics,
         evaluation=[*evaluation_sections(evaluation, run.blessed), *prediction_sections(evaluation)],
+        errors=read_error_analysis(str(run.evaluation)) if has_results else None,
         data=data_sections(statistics[-1] if statistics else None, anomalies[-1] if anomalies else None),
         lineage=[graph],
     )

@@ -48,7 +48,7 @@ VALUES = {
     " ": "the path is empty",
     "a\nb": "the path contains control characters",
     "https://example.com/x": "files are not downloaded from the web",
-    "s3://bucket/x": "only with the package tensorflow-io",
+    "s3://bucket/x": "TensorFlow has no file system for this scheme",
     "hdfs://host/x": "only with the package tensorflow-io",
     "sg://bucket/x": "no file system has the scheme 'sg'; the supported schemes are gs, ",
     "fifo": "this is a FIFO (named pipe)",

@@ -1,4 +1,4 @@
-r"""Converts CSV files of common dialects to copies that TFX's CsvExampleGen can read.
+r"""Converts CSV files of common dialects, and Parquet files, to copies that TFX's CsvExampleGen can read.
 
     data, changes = plain_data("kunden.csv", "project/data")
     data       # "project/data/kunden.csv"; "kunden.csv" if CsvExampleGen can read the original
@@ -27,6 +27,8 @@ from .file_format import WITH_COMMAS, WITH_POINTS, CsvFormat, Progress, detect_f
 from .row_reader import CsvRows, csv_rows, header_error
 from .separators import SEPARATORS
 
+PARQUET_ENDING = ".parquet"
+_FROM_PARQUET = "it was a Parquet file"
 _ENDINGS = (".csv.gz", ".tsv", ".tsv.gz", ".tab")
 _MANIFEST = ".sources.json"
 _ROWS_PER_CHECK = 1000  # of the progress, and of the columns that need no more values
@@ -46,7 +48,7 @@ def plain_data(
 
     Args:
       data: A file or a folder of CSV files, the input of a pipeline. Only the .csv files of a folder are used, as by
-        CsvExampleGen, or, if there are none, its .csv.gz, .tsv, .tsv.gz and .tab files.
+        CsvExampleGen, or, if there are none, its .csv.gz, .tsv, .tsv.gz, .tab and .parquet files.
       folder: Directory of the copies; an existing one is replaced. A copy made by an earlier call is reused if the
         sizes and modification times of the original files are unchanged.
       lock: Held while an existing folder is replaced, which another run might be reading.
@@ -66,17 +68,23 @@ def plain_data(
     done = _changes_of_existing_copy(folder, state)
     if files and done is not None and all(map(os.path.exists, copies.values())):
         return place, done
-    forms = {path: form for path in files if (form := detect_format(path)) is not None}
+    parquet = [path for path in files if path.endswith(PARQUET_ENDING)]
+    forms = {path: form for path in files if path not in parquet and (form := detect_format(path)) is not None}
     changes = {path: found for path, form in forms.items() if (found := _find_changes(path, form))}
-    if not changes:
+    if not changes and not parquet:
         return data, []
     descriptions = [f"{os.path.basename(path)}: {'; '.join(what.describe())}" for path, what in changes.items()]
+    descriptions += [f"{os.path.basename(path)}: {_FROM_PARQUET}" for path in parquet]
     part = f"{folder}.part-{os.getpid()}"
     try:
         os.makedirs(part)
         for path in files:
             copy = os.path.join(part, os.path.basename(copies[path]))
-            if path in changes:
+            if path in parquet:
+                from ..parquet.csv_copy import write_csv  # imports pyarrow
+
+                write_csv(path, copy)
+            elif path in changes:
                 _write(path, forms[path], changes[path], copy)
             else:
                 file_io.copy(path, copy)
@@ -100,7 +108,7 @@ def _csv_files(data: str) -> list[str]:
     if not file_io.isdir(data):
         return [data]
     names = sorted(name for name in file_io.listdir(data) if not name.startswith((".", "_")))
-    found = [name for name in names if name.endswith(".csv")] or [name for name in names if name.endswith(_ENDINGS)]
+    found = [name for name in names if name.endswith(".csv")] or [name for name in names if name.endswith((*_ENDINGS, PARQUET_ENDING))]
     return [path for path in (os.path.join(data, name) for name in found) if not file_io.isdir(path)]
 
 

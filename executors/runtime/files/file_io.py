@@ -1,7 +1,7 @@
-"""The file-system layer: TFX's `fileio`, without importing TensorFlow for local paths.
+"""The file-system layer: TFX's `fileio`, without importing TensorFlow for local paths, and with s3://.
 
 `tfx.dsl.io.fileio` imports TensorFlow to support `gs://` and other schemes. Local paths use TFX's local plug-in
-directly, which is plain Python.
+directly, which is plain Python; for s3:// see `object_store.py`.
 
 Transient failures are retried, and slow calls are logged. Remaining disk and network errors are raised as
 `StorageError`s, which are `OSError`s with a remedy; see `retry.py`.
@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from . import storage_errors
+from .object_store import is_in_store, object_store
 from .retry import retry_call
 from .user_paths import require_regular
 
@@ -62,6 +63,8 @@ def file_system(path: str) -> Filesystem:
 
 
 def _plain(path: str) -> Filesystem:
+    if is_in_store(path):
+        return object_store(path.partition("://")[0])
     if is_remote(path):
         from tfx.dsl.io import filesystem_registry
         from tfx.dsl.io.plugins import tensorflow_gfile  # noqa: F401  (registers itself)

@@ -23,6 +23,8 @@ from . import storage_errors
 Result = TypeVar("Result")
 
 TRIES = 6  # about 13 s with the pauses below: enough for a mount's server to restart, and short enough for users
+# TensorFlow tries each request on gs:// ten times itself, with pauses of 1, 2, 4 … 32 seconds, and without a word.
+_TRIES_BY_TENSORFLOW, _TENSORFLOW_SECONDS = 2, 200
 _FIRST_PAUSE, _GROWTH = 0.2, 2.5  # seconds, and factor from one pause to the next
 _SLOW_SECONDS = 5.0  # seconds until a call is logged as slow; it is logged again after three times that, and so on
 
@@ -35,7 +37,7 @@ def retry_call(
     done: Callable[[], bool] | None = None,
     sleep: Callable[[float], object] = time.sleep,
 ) -> Result:
-    """Calls a function until it succeeds, at most `TRIES` times, with exponential backoff and jitter.
+    """Calls a function until it succeeds, at most `TRIES` times, with exponential backoff and jitter; on gs:// twice.
 
     Args:
       call: The function. It may be called again although an earlier attempt had an effect before it failed.
@@ -52,25 +54,29 @@ def retry_call(
       StorageError: When the last attempt fails, or the error is permanent.
       Exception: Any other exception of `call`.
     """
-    pause = _FIRST_PAUSE
-    for number in range(1, TRIES + 1):
+    pause, tries = _FIRST_PAUSE, _TRIES_BY_TENSORFLOW if _is_tried_by_tensorflow(path) else TRIES
+    for number in range(1, tries + 1):
         try:
             with log_if_slow(operation, path):
                 return call()
         except Exception as error:
             if number > 1 and done is not None and _is_missing(error) and done():
                 return cast(Result, None)
-            if number == TRIES or not storage_errors.is_transient(error):
+            if number == tries or not storage_errors.is_transient(error):
                 explained = storage_errors.explain(error, operation, path, number)
                 explained = explained or storage_errors.explain_remote(error, operation, path)
                 if explained is None or explained is error:
                     raise
                 raise explained from error
             reason = os.strerror(storage_errors.errno_of(error) or 0)
-            logging.warning("%s %s failed: %s. Retrying (%d of %d).", operation, path, reason, number + 1, TRIES)
+            logging.warning("%s %s failed: %s. Retrying (%d of %d).", operation, path, reason, number + 1, tries)
         sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 (jitter: workers that fail together do not retry together)
         pause *= _GROWTH
     raise AssertionError("the last try returns or raises")
+
+
+def _is_tried_by_tensorflow(path: str) -> bool:
+    return path.startswith("gs://")
 
 
 def _is_missing(error: Exception) -> bool:
@@ -86,6 +92,13 @@ class _Call:
         self.begun = time.monotonic()
         self.logged_at = _SLOW_SECONDS  # seconds after `begun`
         self.was_logged = False
+
+    @property
+    def outlook(self) -> str:
+        """How long it may take."""
+        if not _is_tried_by_tensorflow(self.path):
+            return "still waiting"
+        return f"TensorFlow repeats a failed request for up to {_TENSORFLOW_SECONDS} s before it gives up"
 
 
 class _Watcher:
@@ -120,7 +133,7 @@ class _Watcher:
                 took = time.monotonic() - call.begun
                 if took >= call.logged_at:
                     call.logged_at, call.was_logged = 3 * took, True
-                    logging.warning("%s %s has taken %.0f s so far; still waiting.", call.operation, call.path, took)
+                    logging.warning("%s %s has taken %.0f s so far; %s.", call.operation, call.path, took, call.outlook)
 
     def _forget(self) -> None:
         """Resets the state in a fork, which has no threads of this process; one may have held the lock."""

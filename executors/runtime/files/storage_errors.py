@@ -18,6 +18,7 @@ import shutil
 
 from ...errors import StorageError
 from ..quantities import size_text
+from .object_store import is_in_store
 
 # Transient errors of network and FUSE mounts, whose server is unreachable, busy or restarted.
 TRANSIENT = frozenset(
@@ -35,6 +36,7 @@ _REMEDIES = {
     errno.EACCES: "Grant this user the permission, or choose another folder, and run it again.",
 }
 _REMEDIES[errno.EPERM] = _REMEDIES[errno.EACCES]
+_REMOTE_LIBRARIES = ("tensorflow", "botocore", "aiobotocore", "aiohttp")
 _CHECK_DISK = "Check the disk, or the network connection to it, and run it again."
 SPACE = (errno.ENOSPC, errno.EDQUOT)
 # absl::Status codes of TensorFlow's and ML Metadata's exceptions, for messages from which no number can be derived.
@@ -83,14 +85,20 @@ def explain(error: BaseException, operation: str, path: str, tries: int = 1) -> 
 
 
 def explain_remote(error: BaseException, operation: str, path: str) -> StorageError | None:
-    """Returns TensorFlow's error on a remote path as a StorageError with a remedy; None for other errors."""
-    if "://" not in path or not type(error).__module__.startswith("tensorflow.") or isinstance(error, StorageError):
+    """Returns an error of TensorFlow or of fsspec on a remote path as a StorageError with a remedy; None for others."""
+    is_from_library = type(error).__module__.partition(".")[0] in _REMOTE_LIBRARIES
+    if "://" not in path or isinstance(error, StorageError) or not (is_from_library or _is_s3_error(path, error)):
         return None
     explained = StorageError(errno.EREMOTEIO, os.strerror(errno.EREMOTEIO), path)
     text = str(getattr(error, "message", error)).strip() or type(error).__name__
     text = text.splitlines()[0].strip()
     explained.advice = f"{operation} {path} failed: {text}. Check the address, the network, and the credentials."
     return explained
+
+
+def _is_s3_error(path: str, error: BaseException) -> bool:
+    """Whether s3fs has translated an answer of the server to an OSError; FileNotFoundError keeps its type."""
+    return is_in_store(path) and isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
 
 
 def advice(number: int, path: str) -> str:

@@ -11,10 +11,11 @@ import os
 import stat
 
 from ...errors import InputError, StorageError, did_you_mean
+from .object_store import PACKAGES, is_installed
 
 _WEB = ("http", "https", "ftp")
 _IN_TENSORFLOW = ("gs", "file", "ram")
-_IN_TENSORFLOW_IO = ("s3", "hdfs", "viewfs", "har", "az", "oss")
+_IN_TENSORFLOW_IO = ("hdfs", "viewfs", "har", "az", "oss")
 _KINDS = {
     stat.S_ISFIFO: "a FIFO (named pipe)",
     stat.S_ISSOCK: "a socket",
@@ -40,7 +41,7 @@ def require_valid(path: str, what: str) -> None:
 
 
 def require_scheme(path: str, what: str) -> None:
-    """Checks that TensorFlow has a file system for a path's scheme in this environment.
+    """Checks that there is a file system for a path's scheme in this environment.
 
     Raises:
       InputError: When it has none; the message gives the remedy.
@@ -52,6 +53,13 @@ def require_scheme(path: str, what: str) -> None:
         raise InputError(
             f"{what} {path}: files are not downloaded from the web. Download the file first, or copy it to a bucket."
         )
+    if scheme in PACKAGES:
+        if not is_installed(scheme):
+            raise InputError(
+                f"{what} {path}: {scheme}:// needs the package {PACKAGES[scheme]}, which is not installed. Run pip "
+                f"install 'generic-trainer[{scheme}]', or mount the storage as a folder."
+            )
+        return
     if scheme in _IN_TENSORFLOW_IO:
         if importlib.util.find_spec("tensorflow_io") is None:
             raise InputError(
@@ -59,7 +67,7 @@ def require_scheme(path: str, what: str) -> None:
                 "installed. Its last release is for TensorFlow 2.16; for later ones, mount the storage as a folder."
             )
         return
-    known = (*_IN_TENSORFLOW, *_IN_TENSORFLOW_IO)
+    known = (*_IN_TENSORFLOW, *PACKAGES, *_IN_TENSORFLOW_IO)
     raise InputError(
         f"{what} {path}: no file system has the scheme {scheme!r}; the supported schemes are "
         f"{', '.join(known)}.{did_you_mean(scheme, known)}"

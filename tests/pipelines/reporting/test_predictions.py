@@ -11,9 +11,9 @@ import pytest
 from generic_trainer.executors.evaluation.verdict import Verdict
 from generic_trainer.executors.reporting.document import Chart, Note, Report, Table, as_cell
 from generic_trainer.executors.reporting.page import html_of
-from generic_trainer.pipelines.history.evaluation_plots import OutputPlots, Range, Threshold
+from generic_trainer.executors.evaluation.plots import OutputPlots, Range, Threshold
 from generic_trainer.pipelines.history.evaluation_results import Evaluation
-from generic_trainer.pipelines.reporting.predictions import prediction_sections
+from generic_trainer.pipelines.reporting.evaluation import prediction_sections
 
 
 def threshold(at: float, tn: float, fp: float, fn: float, tp: float) -> Threshold:

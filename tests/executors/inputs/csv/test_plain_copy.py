@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import os
 import pathlib
 from collections.abc import Callable
@@ -212,3 +214,61 @@ def test_thousands_of_columns(tmp_path: pathlib.Path) -> None:
     assert "decimal commas in c0, c1" in change
     assert len(change) < 1000
     assert pathlib.Path(place).read_text().count(".5") == 15_000
+
+
+def test_parquet_is_copied(tmp_path: pathlib.Path) -> None:
+    import datetime
+    import decimal
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table(
+        {
+            "id": [1, 2, None],
+            "price": [0.5, None, 1e-7],
+            "city": pa.array(["Köln", 'a "b", c', None]).dictionary_encode(),
+            "text": ["two\nlines", "", "x"],
+            "paid": [True, None, False],
+            "at": pa.array([datetime.datetime(2013, 3, 1, 12, 15), None, datetime.datetime(1960, 1, 1)]),
+            "day": pa.array([datetime.date(2013, 3, 1), None, None]),
+            "cost": pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("2.00")]),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    place, changes = plain_data(str(tmp_path / "a.parquet"), str(tmp_path / "copy"))
+    assert changes == ["a.parquet: it was a Parquet file"]
+    assert place == str(tmp_path / "copy" / "a.csv")
+    header, *rows = csv.reader(io.StringIO(pathlib.Path(place).read_text(encoding="utf-8")))
+    assert header == table.column_names
+    assert pathlib.Path(place).read_text().startswith("id,price,city,")  # CsvExampleGen reads no quoted names
+    assert rows[0] == ["1", "0.5", "Köln", "two lines", "1", "2013-03-01 12:15:00", "2013-03-01", "1.50"]
+    assert rows[1] == ["2", "", 'a "b", c', "", "", "", "", ""]
+    assert rows[2] == ["", "1e-7", "", "x", "0", "1960-01-01 00:00:00", "", "2.00"]
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in ("part-0", "part-1"):
+        pq.write_table(table, folder / f"{name}.parquet")
+    place, changes = plain_data(str(folder), str(tmp_path / "copies"))
+    assert sorted(path.name for path in pathlib.Path(place).glob("*.csv")) == ["part-0.csv", "part-1.csv"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"a": [1], "b": [[1, 2]]}, "column b has lists, structs or binary data, which CSV cannot represent"),
+        ({"a": [1], "b": [b"\xff"]}, "column b has lists, structs or binary data"),
+        ({"a": [1], "b,c": [1]}, "CSV cannot have a column named 'b,c'"),
+    ],
+)
+def test_parquet_that_csv_cannot_hold_is_refused(tmp_path: pathlib.Path, columns: dict[str, object], said: str) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=said):
+        plain_data(str(tmp_path / "a.parquet"), str(tmp_path / "copy"))
+    (tmp_path / "b.parquet").write_bytes(b"no parquet")
+    with pytest.raises(InputError, match="b.parquet: not a Parquet file, or damaged"):
+        plain_data(str(tmp_path / "b.parquet"), str(tmp_path / "copy"))
+    assert not list(tmp_path.glob("copy*"))

@@ -1,4 +1,4 @@
-"""The report's section on predictions compared with labels: curves, confusion matrices and calibration, from TFMA."""
+"""Report sections on predictions compared with labels: curves, confusion matrices, errors, importance of features."""
 
 from __future__ import annotations
 
@@ -6,25 +6,94 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from ...executors.reporting.document import GOOD, Block, Cell, Chart, Note, Rows, Section, Table
-from ..history.evaluation_plots import Confusion, OutputPlots, Range, Threshold
-from ..history.evaluation_results import Evaluation
+from ..evaluation.error_analysis import ErrorAnalysis
+from ..evaluation.permutation_importance import Importance
+from ..evaluation.plots import Confusion, OutputPlots, Range, Threshold, thinned
+from .document import GOOD, Block, Cell, Chart, Note, Rows, Section, Table
 
+PREDICTIONS = "predictions"  # id of the section with plots
 _SHOWN_CLASSES = 20  # more do not fit on the page as a matrix
 _LISTED = 100  # most classes or confused pairs in a table
+_FEATURES = 25  # most features in the table of importance that is not folded
 _SMALLEST_MOVE = 0.005  # distance between the points of a curve
 
 
 Names: TypeAlias = "Mapping[str, str]"  # {class index: name}
 
 
-def prediction_sections(evaluation: Evaluation) -> list[Section]:
-    """Returns the section on predictions and labels over all examples; [] without plots."""
-    names = dict(evaluation.verdict.class_names) if evaluation.verdict else {}
-    names.setdefault("", next(iter(names.values()), {}))  # TFMA's plots of a single output do not have its name
-    blocks = [block for one in evaluation.plots for block in _blocks(one, names.get(one.output, {}))]
-    section = Section("predictions", "Predictions and labels", blocks)
-    return [section] if section else []
+def plots_section(plots: Sequence[OutputPlots], names: Mapping[str, Names], note: str = "") -> Section:
+    """Returns the section with the plots of all outputs.
+
+    Args:
+      plots: The plots of each output.
+      names: {output: names of its classes}.
+      note: On which examples.
+    """
+    blocks: list[Block] = [block for one in plots for block in _blocks(one, names.get(one.output, {}))]
+    return Section(PREDICTIONS, "Predictions and labels", [*_notes(note), *blocks] if any(blocks) else [])
+
+
+def analysis_sections(analysis: ErrorAnalysis, *, has_plots: bool) -> list[Section]:
+    """Returns the sections on an error analysis; the plots only if the report does not already have others."""
+    where = _sample_line(analysis)
+    sections = []
+    if not has_plots:
+        names = {one.plots.output: one.class_names for one in analysis.outputs}
+        sections.append(plots_section([one.plots for one in analysis.outputs], names, where))
+    return [*sections, _errors(analysis, where if has_plots else ""), _importance(analysis.importance)]
+
+
+def _notes(text: str) -> list[Note]:
+    return [Note(text)] if text else []
+
+
+def _sample_line(analysis: ErrorAnalysis) -> str:
+    skipped = analysis.sampled - analysis.examples
+    left = f"; {skipped:,} without a label or prediction are left out" if skipped else ""
+    if analysis.sampled == analysis.total and analysis.is_complete:
+        return f"All {analysis.total:,} examples of the eval split{left}."
+    of = "examples of the eval split" if analysis.is_complete else "first examples of the eval split"
+    return f"A random sample of {analysis.sampled:,} of the {analysis.total:,} {of}{left}."
+
+
+def _errors(analysis: ErrorAnalysis, note: str) -> Section:
+    tables = [
+        Table(
+            f"{one.plots.output}: largest errors" if one.plots.output else "Largest errors",
+            list(one.errors.columns),
+            list(one.errors.rows),
+            folded=len(one.errors.rows) > _SHOWN_CLASSES,
+        )
+        for one in analysis.outputs
+    ]
+    return Section("errors", "Errors", [*_notes(note), *tables] if any(tables) else [])
+
+
+def _importance(importance: Importance | None) -> Section:
+    if importance is None:
+        return Section("importance", "Importance of features", [])
+    largest = max((one.drop for one in importance.features), default=0.0)
+    rows: Rows = [
+        (
+            one.name,
+            Cell(f"{one.drop:.4g}", is_number=True, share=max(0.0, one.drop / largest) if largest > 0 else 0.0),
+            Cell("" if one.spread is None else f"±{one.spread:.2g}", is_number=True),
+        )
+        for one in importance.features
+    ]
+    unmeasured = len(importance.unmeasured)
+    note = (
+        f"How much worse {importance.metric} gets if the values of one feature are shuffled among "
+        f"{importance.examples:,} examples; unchanged it is {importance.value:.4g}. Correlated features can replace "
+        "each other, so each of them may look unimportant."
+        + (f" There was no time for {unmeasured:,} more features: raise analysis_seconds." if unmeasured else "")
+    )
+    columns = ("feature", f"deterioration of {importance.metric}", "standard deviation")
+    tables = [
+        Table("Permutation importance", columns, rows[:_FEATURES]),
+        Table("Further features", columns, rows[_FEATURES:], folded=True),
+    ]
+    return Section("importance", "Importance of features", [Note(note), *tables])
 
 
 def _blocks(plots: OutputPlots, names: Names) -> Iterator[Block]:
@@ -34,6 +103,8 @@ def _blocks(plots: OutputPlots, names: Names) -> Iterator[Block]:
     if plots.confusion:
         yield _matrix(plots.confusion, names, f"{prefix}Confusion matrix")
         yield _scores(plots.confusion, names, f"{prefix}Classes")
+    if plots.residuals:
+        yield from _residuals(plots, prefix)
     yield from _calibration(plots.ranges, prefix)
 
 
@@ -45,7 +116,7 @@ def _binary(thresholds: Sequence[Threshold], names: Names, prefix: str) -> Itera
         return
     best = max(thresholds, key=lambda one: (one.f1, -abs(one.threshold - 0.5)))
     at = f"threshold {best.threshold:.3g}"
-    roc = _thinned(sorted((one.false_positive_rate, one.recall) for one in thresholds))
+    roc = _curve(sorted((one.false_positive_rate, one.recall) for one in thresholds))
     yield Chart(
         f"{prefix}ROC curve",
         "false positive rate",
@@ -56,7 +127,7 @@ def _binary(thresholds: Sequence[Threshold], names: Names, prefix: str) -> Itera
         mark_label=at,
     )
     predicted = [one for one in reversed(thresholds) if one.confusion[0, 1] + one.confusion[1, 1]]
-    curve = _thinned([(one.recall, one.precision) for one in predicted])
+    curve = _curve([(one.recall, one.precision) for one in predicted])
     yield Chart(
         f"{prefix}Precision and recall",
         "recall",
@@ -71,13 +142,8 @@ def _binary(thresholds: Sequence[Threshold], names: Names, prefix: str) -> Itera
     yield _scores(best.confusion, names, f"{prefix}Classes at {at}")
 
 
-def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Leaves out points that are hardly visible between their neighbours."""
-    kept = [points[0]]
-    for point in points[1:-1]:
-        if math.dist(point, kept[-1]) >= _SMALLEST_MOVE:
-            kept.append(point)
-    return [*kept, points[-1]] if len(points) > 1 else kept
+def _curve(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    return [points[index] for index in thinned(points, _SMALLEST_MOVE)]
 
 
 def _matrix(confusion: Confusion, names: Names, caption: str) -> Table:
@@ -137,14 +203,35 @@ def _plain(examples: float) -> int | float:
     return int(examples) if examples.is_integer() else examples
 
 
+def _residuals(plots: OutputPlots, prefix: str) -> Iterator[Block]:
+    middles, examples = zip(*plots.residuals, strict=True)
+    yield Chart(
+        f"{prefix}Residuals", "prediction minus label", middles, {"examples": examples}, mark=0.0, mark_label="no error"
+    )
+    with_errors = [one for one in plots.ranges if one.error is not None]
+    if len(with_errors) > 1:
+        series = {"mean absolute error": [one.error for one in with_errors]}
+        yield Chart(f"{prefix}Error by range", "mean prediction", [one.prediction for one in with_errors], series)
+
+
 def _calibration(ranges: Sequence[Range], prefix: str) -> Iterator[Block]:
     found = [one for one in ranges if math.isfinite(one.prediction) and math.isfinite(one.label)]
     if len(found) > 1:
         predictions = [one.prediction for one in found]
         series = {"mean label": [one.label for one in found], "calibrated": predictions}
         yield Chart(f"{prefix}Calibration", "mean prediction", predictions, series, dashed=["calibrated"])
-    rows = [(_bounds(one), _plain(one.examples), _rounded(one.prediction), _rounded(one.label)) for one in found]
-    columns = ("prediction", "examples", "mean prediction", "mean label")
+    has_errors = any(one.error is not None for one in found)
+    rows = [
+        (
+            _bounds(one),
+            _plain(one.examples),
+            _rounded(one.prediction),
+            _rounded(one.label),
+            *([_rounded(one.error)] if has_errors else ()),
+        )
+        for one in found
+    ]
+    columns = ("prediction", "examples", "mean prediction", "mean label", *(["mean absolute error"] if has_errors else ()))
     yield Table(f"{prefix}Labels by range of the prediction", columns, rows)
 
 

@@ -1,0 +1,290 @@
+"""Compares a model's predictions with the labels of a sample of the eval split: plots, largest errors and importance.
+
+    analysis = analyze_errors(PlannedModel(plan, "model/Format-Serving"), ExampleReader(None), sample, seconds=2)
+    analysis.write("model_run")
+    read_error_analysis("model_run").outputs[0].errors.rows
+
+TFMA evaluates all examples, but its import alone takes longer than many trainings; this is for the report of any run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..runtime.files import file_io
+from ..runtime.files.json_text import parsed_json
+from .permutation_importance import Importance, permutation_importance
+from .plan import BINARY, MULTICLASS, REGRESSION, OutputPlan
+from .plots import OutputPlots, plots_of
+
+if TYPE_CHECKING:
+    from .eval_sample import Sample
+    from .inference import ExampleReader, Features, PlannedModel
+
+FILE_NAME = "error_analysis.json"
+_BATCH = 512
+_ERRORS = 20  # listed examples with the largest errors
+_COLUMNS, _VALUES, _CHARACTERS = 12, 8, 60  # features of them, values of a feature, characters of a value
+
+
+@dataclasses.dataclass(frozen=True)
+class LargestErrors:
+    """The examples with the largest errors of one output, the largest first.
+
+    Attributes:
+      columns: "label", "prediction", and "probability of the label" or "error"; then features.
+      rows: The values of each example.
+    """
+
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[Any]] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputAnalysis:
+    """The analysis of one output: its task, plots, largest errors, and {class index: name} as far as known."""
+
+    task: str
+    plots: OutputPlots
+    errors: LargestErrors
+    class_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class ErrorAnalysis:
+    """The result of `analyze_errors`.
+
+    Attributes:
+      examples: Number of examples with a label and a prediction.
+      sampled: Number of examples in the sample.
+      total: Number of examples in the eval split; those that were read in time if not `is_complete`.
+      is_complete: Whether the sample was drawn from the whole eval split.
+      outputs: One entry for each output that has a label.
+      importance: Importance of the features for the first output; None if it was not measured.
+      problem: Why there is no analysis; "" if there is one.
+    """
+
+    examples: int = 0
+    sampled: int = 0
+    total: int = 0
+    is_complete: bool = True
+    outputs: Sequence[OutputAnalysis] = ()
+    importance: Importance | None = None
+    problem: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the analysis as JSON values, for `from_json`."""
+        outputs = [{**dataclasses.asdict(one), "plots": one.plots.to_json()} for one in self.outputs]
+        return {**vars(self), "outputs": outputs, "importance": self.importance and self.importance.to_json()}
+
+    @classmethod
+    def from_json(cls, state: Mapping[str, Any]) -> ErrorAnalysis:
+        """Rebuilds an analysis from the output of `to_json`."""
+        outputs = tuple(
+            OutputAnalysis(
+                one["task"],
+                OutputPlots.from_json(one["plots"]),
+                LargestErrors(**one["errors"]),
+                one["class_names"],
+            )
+            for one in state["outputs"]
+        )
+        importance = Importance.from_json(state["importance"]) if state["importance"] else None
+        return cls(**{**state, "outputs": outputs, "importance": importance})
+
+    def write(self, folder: str) -> None:
+        """Writes the analysis into a folder."""
+        file_io.write_text(os.path.join(folder, FILE_NAME), json.dumps(self.to_json()) + "\n")
+
+
+def read_error_analysis(folder: str) -> ErrorAnalysis | None:
+    """Reads an analysis written by `ErrorAnalysis.write`; None if there is none."""
+    path = os.path.join(folder, FILE_NAME)
+    return ErrorAnalysis.from_json(parsed_json(file_io.read_bytes(path), path)) if file_io.exists(path) else None
+
+
+def delete_error_analysis(folder: str) -> None:
+    """Deletes the analysis of an earlier run in the same folder, if there is one."""
+    path = os.path.join(folder, FILE_NAME)
+    if file_io.exists(path):
+        file_io.file_system(path).remove(path)
+
+
+def analyze_errors(
+    model: PlannedModel,
+    reader: ExampleReader,
+    sample: Sample,
+    *,
+    seconds: float,
+    label_sources: Sequence[str] = (),
+    names: Mapping[str, Mapping[str, str]] | None = None,
+) -> ErrorAnalysis:
+    """Analyzes a model's errors.
+
+    Args:
+      model: The model, whose plan compares outputs with labels.
+      reader: Decodes and transforms examples.
+      sample: Examples of the eval split.
+      seconds: Time limit of the permutation importance.
+      label_sources: Raw features that labels are computed from, which are no inputs of the model.
+      names: {output: {class index: name}}, as far as known.
+
+    Raises:
+      InputError: If no example has a label and a prediction; the reason is that of the first example.
+    """
+    compared = _compare(model, reader, sample.records)
+    several = len(model.plan.outputs) > 1
+    outputs = tuple(
+        OutputAnalysis(
+            one.task,
+            plots_of(compared.labels[one.output], compared.scores[one.output], one, one.output if several else ""),
+            _largest_errors(compared, one, (names or {}).get(one.output, {}), excluded={one.label, *label_sources}),
+            dict((names or {}).get(one.output, {})),
+        )
+        for one in model.plan.outputs
+        if one.output in compared.labels
+    )
+    importance = _importance(model, reader, compared, label_sources, seconds) if seconds > 0 else None
+    return ErrorAnalysis(
+        len(compared.records), len(sample.records), sample.total, sample.is_complete, outputs, importance
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Compared:
+    """Examples with their labels and scores: {output: array [examples, numbers]}."""
+
+    records: Sequence[bytes]
+    labels: Mapping[str, np.ndarray]
+    scores: Mapping[str, np.ndarray]
+
+
+def _compare(model: PlannedModel, reader: ExampleReader, records: Sequence[bytes]) -> _Compared:
+    from .inference import bisected, labels_of, require_all_comparable
+
+    skipped: list[Exception] = []
+    parts: list[tuple[Features, Mapping[str, np.ndarray], Mapping[str, np.ndarray]]] = []
+
+    def ask(part: Sequence[bytes]) -> list[bytes]:
+        features = reader.features(part)
+        if not parts:
+            model.check_scores(features, reader)
+        labels, scores = labels_of(features, model.plan.outputs), model.scores(features, reader)
+        require_all_comparable(labels, scores, model.plan)
+        parts.append((features, labels, scores))
+        return list(part)
+
+    kept: list[bytes] = []
+    for first in range(0, len(records), _BATCH):
+        kept += bisected(records[first : first + _BATCH], ask, skipped.append)
+    if not kept:
+        raise skipped[0]
+    labeled = parts[0][1]
+    return _Compared(
+        kept,
+        {name: np.concatenate([labels[name] for _, labels, _ in parts]) for name in labeled},
+        {name: np.concatenate([scores[name] for _, _, scores in parts]) for name in labeled},
+    )
+
+
+def _largest_errors(
+    compared: _Compared, one: OutputPlan, names: Mapping[str, str], excluded: set[str]
+) -> LargestErrors:
+    labels, scores = compared.labels[one.output], compared.scores[one.output]
+    if one.task == REGRESSION and scores.shape[1] == 1:
+        errors = (scores - labels).ravel()
+        order, label, predicted, size = np.argsort(-np.abs(errors)), labels.ravel(), scores.ravel(), errors
+        head = ("label", "prediction", "error")
+    elif one.task in (BINARY, MULTICLASS):
+        index = labels.ravel().astype(int)
+        shares = scores if one.task == MULTICLASS else np.hstack([1.0 - scores, scores])
+        size = shares[np.arange(len(index)), index]
+        order, label, predicted = np.argsort(size), index, shares.argmax(axis=1)
+        order = order[predicted[order] != label[order]]
+        head = ("label", "prediction", "probability of the label")
+    else:
+        return LargestErrors()
+
+    def shown(value: float) -> str | float:
+        return float(f"{value:.5g}") if one.task == REGRESSION else names.get(str(int(value)), str(int(value)))
+
+    chosen = [int(row) for row in order[:_ERRORS]]
+    features = [_shown_features(compared.records[row], excluded) for row in chosen]
+    columns = list(dict.fromkeys(name for found in features for name in found))[:_COLUMNS]
+    rows = [
+        (shown(label[row]), shown(predicted[row]), float(f"{size[row]:.4g}"), *(found.get(name, "") for name in columns))
+        for row, found in zip(chosen, features, strict=True)
+    ]
+    return LargestErrors((*head, *columns), rows) if rows else LargestErrors()
+
+
+def _shown_features(record: bytes, excluded: set[str]) -> dict[str, str]:
+    import tensorflow as tf
+
+    features = tf.train.Example.FromString(record).features.feature
+    return {name: _shown(features[name]) for name in sorted(features) if name not in excluded}
+
+
+def _shown(feature: Any) -> str:
+    kind = feature.WhichOneof("kind")
+    values = getattr(feature, kind).value if kind else ()
+    texts = [_text(value) for value in values[:_VALUES]]
+    return ", ".join(texts) + (f", … ({len(values)} values)" if len(values) > _VALUES else "")
+
+
+def _text(value: bytes | float) -> str:
+    if not isinstance(value, bytes):
+        return f"{value:.5g}" if isinstance(value, float) else str(value)
+    text = value.decode("utf-8", "replace")
+    if not text.isprintable():
+        return f"{len(value):,} bytes"
+    return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…"
+
+
+def _importance(
+    model: PlannedModel, reader: ExampleReader, compared: _Compared, label_sources: Sequence[str], seconds: float
+) -> Importance | None:
+    one = next(one for one in model.plan.outputs if one.output in compared.labels)
+    metric, is_loss = _metric_of(one, compared.labels[one.output])
+    if not metric:
+        return None
+
+    def score(records: Sequence[bytes], rows: Sequence[int]) -> float:
+        parts = [
+            model.scores(reader.features(records[first : first + _BATCH]), reader)[one.output]
+            for first in range(0, len(records), _BATCH)
+        ]
+        return _measure(metric, compared.labels[one.output][list(rows)], np.concatenate(parts))
+
+    labels = {other.label for other in model.plan.outputs if not other.label_is_transformed}
+    parsed = model.parsed_features if not reader.transforms else None
+    return permutation_importance(
+        score, compared.records, metric=metric, is_loss=is_loss, features=parsed,
+        excluded={*labels, *label_sources}, seconds=seconds,
+    )  # fmt: skip
+
+
+def _metric_of(one: OutputPlan, labels: np.ndarray) -> tuple[str, bool]:
+    """Returns (metric, whether less is better); "" if none applies."""
+    if one.task == BINARY and len(np.unique(labels)) == 2:
+        return "AUC", False
+    if one.task in (BINARY, MULTICLASS):
+        return "accuracy", False
+    return ("mean absolute error", True) if one.task == REGRESSION else ("", False)
+
+
+def _measure(metric: str, labels: np.ndarray, scores: np.ndarray) -> float:
+    from sklearn.metrics import accuracy_score, mean_absolute_error, roc_auc_score
+
+    if metric == "AUC":
+        return float(roc_auc_score(labels.ravel(), scores.ravel())) if len(np.unique(labels)) == 2 else float("nan")
+    if metric == "accuracy":
+        predicted = scores.argmax(axis=1) if scores.shape[1] > 1 else scores.ravel() >= 0.5
+        return float(accuracy_score(labels.ravel().astype(int), predicted.astype(int)))
+    return float(mean_absolute_error(labels, scores))

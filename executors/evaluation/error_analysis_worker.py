@@ -1,0 +1,36 @@
+"""Subprocess that analyzes the errors of a model; see `run_error_analysis.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from .class_names import class_names
+from .error_analysis import analyze_errors
+from .eval_sample import sample_of
+from .feature_origins import label_sources
+from .inference import ExampleReader, PlannedModel
+from .plan import EvaluationPlan
+
+if TYPE_CHECKING:
+    from .run_error_analysis import ErrorAnalysisRequest
+
+_NAMED_EXAMPLES = 512  # for the names of classes
+
+
+def execute(request: ErrorAnalysisRequest) -> Mapping[str, Any]:
+    """Entry point of the subprocess: returns an `ErrorAnalysis` as JSON values."""
+    plan, graph = EvaluationPlan.from_json(request["plan"]), request["transform_graph"]
+    reader = ExampleReader(graph)
+    model = PlannedModel(plan, request["model"], request["op_packages"])
+    sample = sample_of(request["files"], request["seconds"])
+    names = class_names(reader.features(sample.records[:_NAMED_EXAMPLES]), plan, graph) if graph else {}
+    analysis = analyze_errors(
+        model,
+        reader,
+        sample,
+        seconds=request["seconds"],
+        label_sources=label_sources(plan, graph),
+        names=names,
+    )
+    return analysis.to_json()

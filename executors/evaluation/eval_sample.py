@@ -1,0 +1,58 @@
+"""A random sample of an eval split, small enough to keep in memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import time
+from collections.abc import Sequence
+
+from ..inputs.example_files import TF_RECORD, ExampleFile, batches
+from ..inputs.gzipped_files import is_gzipped
+
+_EXAMPLES, _BYTES = 10_000, 1 << 26  # size of the sample
+_BATCH = 512
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """A sample of serialized examples.
+
+    Attributes:
+      records: The examples.
+      total: Number of examples that it was drawn from.
+      is_complete: Whether these are all examples of the files; False if reading took too long.
+    """
+
+    records: Sequence[bytes]
+    total: int
+    is_complete: bool = True
+
+
+def sample_of(files: Sequence[str], seconds: float) -> Sample:
+    """Draws a uniform sample of at most 10,000 examples and 64 MiB; the same one for the same files.
+
+    Args:
+      files: TFRecord files.
+      seconds: Time after which no more examples are read.
+
+    Raises:
+      InputError: If a file is damaged.
+    """
+    deadline, chance = time.monotonic() + seconds, random.Random(0)  # noqa: S311 (no secret)
+    kept: list[bytes] = []
+    total, size = 0, _EXAMPLES
+    for file in files:
+        for batch in batches(ExampleFile(file, TF_RECORD, is_gzipped(file)), _BATCH):
+            if not total:
+                average = sum(map(len, batch.records)) / len(batch.records)
+                size = max(1, min(_EXAMPLES, int(_BYTES / max(average, 1))))
+            for record in batch.records:  # reservoir sampling: each example is kept with probability size / total
+                total += 1
+                if len(kept) < size:
+                    kept.append(record)
+                elif (place := chance.randrange(total)) < size:
+                    kept[place] = record
+            if time.monotonic() > deadline:
+                return Sample(kept, total, is_complete=False)
+    return Sample(kept, total)

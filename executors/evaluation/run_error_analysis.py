@@ -1,0 +1,102 @@
+"""Analyzes the errors of a run's published model in a separate process, so that it cannot harm the run.
+
+    run_error_analysis(plan, model, fn_args, raw_eval_files, seconds=2).write("model_run")
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from absl import logging
+
+from ..engines import child_process
+from ..inputs.data_accessor import TF_EXAMPLE
+from ..runtime.files import file_io
+from ..runtime.logs.exceptions import one_line_message
+from .error_analysis import ErrorAnalysis
+from .plan import RAW, TRANSFORMED, EvaluationPlan
+
+if TYPE_CHECKING:
+    from ..fn_args import FnArgs
+
+_WORKER = f"{__package__}.error_analysis_worker"  # imports TensorFlow
+_LONGEST_FACTOR, _LONGEST_LOAD = 10, 60.0  # of the time limit, and seconds more, after which the process is ended
+
+
+class ErrorAnalysisRequest(TypedDict):
+    """Request to the process, as JSON values; see `run_error_analysis`."""
+
+    model: str
+    plan: dict[str, Any]
+    files: list[str]
+    transform_graph: str | None
+    op_packages: list[str]
+    seconds: float
+
+
+def run_error_analysis(
+    plan: EvaluationPlan,
+    model: str,
+    fn_args: FnArgs,
+    *,
+    raw_eval_files: Sequence[str] = (),
+    op_packages: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    seconds: float,
+) -> ErrorAnalysis:
+    """Returns the analysis of a model; never raises: its `problem` says why there is none.
+
+    Args:
+      plan: The model's evaluation plan.
+      model: The SavedModel's folder.
+      fn_args: The run's arguments: eval files, their format, and the Transform graph.
+      raw_eval_files: Patterns of the eval examples before Transform.
+      op_packages: Packages to import first because they register TensorFlow ops.
+      environment: Environment variables of the process.
+      seconds: Time limit for reading examples, and again for the permutation importance.
+    """
+    if not plan.compares:
+        return ErrorAnalysis(problem=plan.problem or "no output of the model has a known label and task")
+    if fn_args.examples_format.payload != TF_EXAMPLE:
+        return ErrorAnalysis(problem=f"the eval split is not of tf.Examples, but {fn_args.examples_format.payload}")
+    patterns, graph = fn_args.eval_files or (), fn_args.transform_graph_path
+    if graph and raw_eval_files:
+        patterns = raw_eval_files
+    elif graph:
+        if plan.examples != TRANSFORMED:
+            return ErrorAnalysis(problem="the model takes raw examples, and the eval split has transformed ones")
+        plan, graph = _plan_of_transformed(plan), None
+    files = sorted(path for pattern in patterns for path in file_io.glob(pattern) if not file_io.isdir(path))
+    if not files:
+        return ErrorAnalysis(problem="there is no eval split")
+    request: ErrorAnalysisRequest = {
+        "model": model,
+        "plan": plan.to_json(),
+        "files": files,
+        "transform_graph": graph,
+        "op_packages": list(op_packages),
+        "seconds": seconds,
+    }
+    try:
+        state = child_process.run(
+            _WORKER,
+            dict(request),
+            environment={"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **(environment or {})},
+            timeout=_LONGEST_FACTOR * seconds + _LONGEST_LOAD,
+            quiet=True,
+            forked=True,
+            what="error analysis",
+        )
+    except Exception as error:  # the model is published: nothing here may fail the run
+        logging.info("The errors of the model could not be analyzed.", exc_info=True, extra={"kept_only": True})
+        return ErrorAnalysis(problem=f"{type(error).__name__}: {one_line_message(error)}")
+    return ErrorAnalysis.from_json(state)
+
+
+def _plan_of_transformed(plan: EvaluationPlan) -> EvaluationPlan:
+    """Returns the plan for a split whose examples are transformed already."""
+    outputs = tuple(dataclasses.replace(one, label_is_transformed=False) for one in plan.outputs)
+    return dataclasses.replace(plan, examples=RAW, outputs=outputs)

@@ -1,0 +1,75 @@
+"""The page of a running training: progress, curves, resources, and the end of the log.
+
+    html_of(live_report("out/model_run"))
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..monitoring import live_state, run_record
+from ..monitoring.live_state import LiveState
+from ..runtime.files import file_io
+from ..runtime.logs.redaction import masked_text
+from ..runtime.logs.setup import LOG_NAME
+from ..runtime.quantities import duration_text
+from .build import report_of
+from .document import WARN, Block, Chart, Code, Facts, Note, Report, Section
+from .model_sections import arguments_section
+from .quantities import share
+from .training_sections import resources_section
+from .values import module_name
+
+if TYPE_CHECKING:
+    from ..monitoring.run_json import RunJson
+
+RUNNING = "running"
+_LOG_BYTES = 16_000  # of the end of the log
+_SILENT_SECONDS = 15.0  # without a new state: the process that writes it is stopped or dead
+
+
+def live_report(folder: str) -> Report:
+    """Returns the page of a model run: the state of its training while it runs, else its report."""
+    record = run_record.read(folder)
+    state = live_state.read_state(folder)
+    if record.get("status") != RUNNING:
+        return report_of(folder, record)
+    sections = (*_sections(record, state), Section("log", "Log", (Code("Last lines", _log_of(folder), folded=False),)))
+    return Report(
+        f"Training of {module_name(record)}",
+        RUNNING,
+        [("Updated", time.strftime("%H:%M:%S"))],
+        [one for one in (*sections, arguments_section(record)) if one],
+    )
+
+
+def _sections(record: RunJson, state: LiveState | None) -> Iterator[Section]:
+    if state is None:
+        phases = ", ".join(record.get("phases") or {}) or "none"
+        yield Section("progress", "Progress", (Note(f"No training process is running. Finished phases: {phases}."),))
+        return
+    blocks: list[Block] = [Note(state["line"] or "The training process has not reported any progress yet.")]
+    if state["share"] is not None:
+        blocks.insert(0, Facts([("Done", share(state["share"]))], tiles=True))
+    silent = time.time() - state["time"]
+    if silent > _SILENT_SECONDS:
+        ago = duration_text(round(silent))
+        blocks.append(Note(f"The last sign of life was {ago} ago: the command was stopped or killed.", WARN))
+    charts = [Chart(name, "step", state["steps"], {"train": values}) for name, values in state["curves"].items()]
+    yield Section("progress", "Progress", blocks)
+    yield Section("curves", "Curves", [chart for chart in charts if len(chart.x) > 1])
+    yield resources_section({"resources": state["resources"]})
+
+
+def _log_of(folder: str) -> str:
+    path = os.path.join(folder, LOG_NAME)
+    if not file_io.exists(path) or file_io.is_remote(path):
+        return ""
+    with open(path, "rb") as file:
+        file.seek(max(0, os.path.getsize(path) - _LOG_BYTES))
+        text = file.read().decode("utf-8", "replace")
+    _, _, whole_lines = text.partition("\n") if len(text) >= _LOG_BYTES else ("", "", text)
+    return masked_text(whole_lines)
