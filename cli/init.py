@@ -27,13 +27,17 @@ if TYPE_CHECKING:
     from ..pipelines.scaffold.labels import Label
     from ..pipelines.scaffold.planning import Plan
 
+_TEST_SPLIT_ROWS = 1000  # with fewer rows, training needs all of them
 _WIDTH = 120  # characters; width of the table if standard output is not a terminal
 
 
 @click.command()
 @click.argument("directory", metavar="DIR")
 @click.option(
-    "--data", required=True, metavar="PLACE", help="CSV file, TFRecord file of tf.Examples, or a directory of them."
+    "--data",
+    required=True,
+    metavar="PLACE",
+    help="CSV or Parquet file, TFRecord file of tf.Examples, or a directory of them.",
 )
 @click.option(
     "--label", default="", metavar="NAME", help="Column to predict (default: a column with a common label name)."
@@ -49,8 +53,26 @@ _WIDTH = 120  # characters; width of the table if standard output is not a termi
     metavar="NAME",
     help="Dialect of the new module.",
 )
+@click.option(
+    "--test-split/--no-test-split",
+    default=None,
+    help="Evaluate on a fifth of the data that training does not see (default: from 1,000 rows on).",
+)
+@click.option(
+    "--split-by-time", default="", metavar="NAME",
+    help="Column with times: copies the data to train/, eval/ and test/, the newest rows in test/.",
+)  # fmt: skip
 @click.option("--force", is_flag=True, help="Write into a non-empty directory; files of the same name are overwritten.")
-def init(directory: str, data: str, label: str, task: str, dialect: str, force: bool) -> None:
+def init(
+    directory: str,
+    data: str,
+    label: str,
+    task: str,
+    dialect: str,
+    test_split: bool | None,
+    split_by_time: str,
+    force: bool,
+) -> None:
     """Creates a training module for a dataset in DIR.
 
     Also writes a configuration for `run` and a test.
@@ -71,11 +93,12 @@ def init(directory: str, data: str, label: str, task: str, dialect: str, force: 
             f"--dialect {dialect}: init generates no modules for this dialect: {reason}. Existing modules run "
             "unchanged. Omit --dialect to generate a module with a run_fn."
         )
+    from ..pipelines.scaffold import time_split
     from ..pipelines.scaffold.column_statistics import analyze_columns
     from ..pipelines.scaffold.labels import require_column
     from ..pipelines.scaffold.planning import make_plan
     from ..pipelines.scaffold.project import make_project, make_sample
-    from ..pipelines.scaffold.reading import read_data
+    from ..pipelines.scaffold.reading import is_split, read_data
     from ..pipelines.scaffold.writing import (
         converted_files,
         render_files,
@@ -97,10 +120,18 @@ def init(directory: str, data: str, label: str, task: str, dialect: str, force: 
         click.echo(printable(f"{raw.path}: {amount}, {len(raw.columns)} columns"))
         plan = make_plan(raw, analyze_columns(raw), label, task)
         copy = os.path.join(directory, os.path.relpath(plain, scratch)) if changes else ""
-        project = make_project(directory, plan, copy or data)
+        copies = converted_files(scratch)
+        if split_by_time:
+            if test_split is not None:
+                raise InputError("--split-by-time always makes a test split: omit --test-split and --no-test-split.")
+            copies = time_split.split_by_time(plan, split_by_time, os.path.join(scratch, "splits"))
+            copy = os.path.join(directory, time_split.FOLDER)
+        elif test_split is None:
+            test_split = raw.size >= _TEST_SPLIT_ROWS and not is_split(plain)
+        project = make_project(directory, plan, copy or data, test_split=bool(test_split))
         files: dict[str, bytes | Path] = {
             **render_files(project, plan),
-            **converted_files(scratch),
+            **copies,
             project.sample: make_sample(plan),
             LAUNCH_FILE: _launch_file(directory, project.module),
         }

@@ -53,8 +53,8 @@ class PathType(click.Path):
         user_paths.require_scheme(value, what)
         if is_in_store(value) and not self._has_stores:
             raise InputError(
-                f"{what} {value}: TensorFlow has no file system for this scheme, and this command no copies, as `train` "
-                "has. Copy the files, or mount the bucket as a folder."
+                f"{what} {value}: TensorFlow has no file system for this scheme, and this command no copies, "
+                "as `train` has. Copy the files, or mount the bucket as a folder."
             )
         if what in _OUTPUTS:
             user_paths.require_writable_kind(value, what, folder=self._kind == "DIR")

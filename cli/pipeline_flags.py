@@ -66,6 +66,11 @@ _MORE = (
         metavar="FILE",
         help="JSON file with a tfma.EvalConfig; replaces --label, --task and --slice-by.",
     ),
+    click.option(
+        "--test-split",
+        is_flag=True,
+        help="Evaluate on a fifth of the data that training does not see (default: if the data have a folder test/).",
+    ),
     click.option("--schema", default="", metavar="FILE", help="Schema file to use instead of an inferred schema."),
     click.option(
         "--push-to", default="", metavar="DIR", help="Push destination (default: serving/ in the pipeline root)."

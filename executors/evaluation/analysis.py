@@ -44,6 +44,7 @@ from .plan import EvaluationPlan
 T = TypeVar("T")
 _BATCH = 512
 _LOADED = "loaded"
+_FEW = 100  # examples, below which chance matters more than most differences between models
 _TOTAL, _SKIPPED = "examples_total", "examples_skipped"
 
 
@@ -155,12 +156,22 @@ def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analysi
         # Plots of slices would take far more space than all metrics, and the report shows only those of all examples.
         evaluation[tfma.PLOTS_KEY] |= "OverallPlots" >> beam.Filter(lambda sliced: not sliced[0])
         evaluation | "WriteResults" >> tfma.WriteResults(writers=tfma.default_writers(output, eval_config=config))
-    if skipped := _counter_value(pipeline, _SKIPPED):
-        total = _counter_value(pipeline, _TOTAL)
+    total, skipped = (_counter_value(pipeline, name) for name in (_TOTAL, _SKIPPED))
+    if 0 < total - skipped < _FEW:
+        notes.append(_note_on_few_examples(total - skipped))
+    if skipped:
         why = f": {loaded.skip_reason}" if loaded.skip_reason else ""
         notes.append(f"The evaluation skipped {skipped:,} of {total:,} examples{why}")
     names = class_names(first, plan, analysis.transform_graph)
     return AnalysisResult(plan, config, tuple(notes), names, _error_analysis(analysis, loaded, names))
+
+
+def _note_on_few_examples(count: int) -> str:
+    # The half-width of a 95 % confidence interval for a proportion is at most 1.96 * sqrt(0.25 / count).
+    return (
+        f"Only {count} examples were evaluated: by chance alone, a metric such as accuracy can be off by "
+        f"{0.98 / count**0.5:.2f}. Evaluate on more examples before you rely on the verdict"
+    )
 
 
 def _error_analysis(

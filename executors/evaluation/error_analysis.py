@@ -202,7 +202,7 @@ def _largest_errors(
         order, label, predicted, size = np.argsort(-np.abs(errors)), labels.ravel(), scores.ravel(), errors
         head = ("label", "prediction", "error")
     elif one.task in (BINARY, MULTICLASS):
-        index = labels.ravel().astype(int)
+        index: np.ndarray = labels.ravel().astype(int)
         shares = scores if one.task == MULTICLASS else np.hstack([1.0 - scores, scores])
         size = shares[np.arange(len(index)), index]
         order, label, predicted = np.argsort(size), index, shares.argmax(axis=1)
@@ -218,7 +218,12 @@ def _largest_errors(
     features = [_shown_features(compared.records[row], excluded) for row in chosen]
     columns = list(dict.fromkeys(name for found in features for name in found))[:_COLUMNS]
     rows = [
-        (shown(label[row]), shown(predicted[row]), float(f"{size[row]:.4g}"), *(found.get(name, "") for name in columns))
+        (
+            shown(float(label[row])),
+            shown(float(predicted[row])),
+            float(f"{size[row]:.4g}"),
+            *(found.get(name, "") for name in columns),
+        )
         for row, found in zip(chosen, features, strict=True)
     ]
     return LargestErrors((*head, *columns), rows) if rows else LargestErrors()

@@ -1,7 +1,7 @@
 """Permutation importance: how much worse a model's metric gets if one feature's values are shuffled among examples.
 
-    importance = permutation_importance(ask, records, excluded={"big_tip"}, seconds=2)
-    importance.features[0].name  # the feature that the model needs most
+importance = permutation_importance(ask, records, excluded={"big_tip"}, seconds=2)
+importance.features[0].name  # the feature that the model needs most
 """
 
 from __future__ import annotations
@@ -132,7 +132,9 @@ def _parsed(records: Sequence[bytes]) -> list[tf.train.Example]:
 
 def _shuffled(examples: Sequence[tf.train.Example], name: str, order: Sequence[int]) -> Iterator[bytes]:
     """Yields the examples, each with the feature of the one at its place in `order`."""
-    values = [one.features.feature[name].SerializeToString() if name in one.features.feature else None for one in examples]
+    values = [
+        one.features.feature[name].SerializeToString() if name in one.features.feature else None for one in examples
+    ]
     for own, other in enumerate(order):
         feature = examples[own].features.feature
         _set(feature, name, values[other])

@@ -1,6 +1,7 @@
 """Predictions compared with labels, as plain values: curves, confusion matrices, calibration and residuals.
 
-TFMA computes them over all examples of a pipeline (`pipelines/history/evaluation_plots.py`), scikit-learn over a sample:
+TFMA computes them over all examples of a pipeline (`pipelines/history/evaluation_plots.py`), scikit-learn over a
+sample:
 
     plots = plots_of(labels, scores, OutputPlan("output_0", BINARY, "big_tip"))
     max(plots.thresholds, key=lambda one: one.f1).threshold
@@ -26,7 +27,7 @@ _RESIDUAL_BINS = 30
 
 @dataclasses.dataclass(frozen=True)
 class Threshold:
-    """Rates of a binary classifier that predicts class 1 from a threshold on, and the number of examples of each kind."""
+    """Rates of a binary classifier that predicts class 1 from a threshold on, and the examples of each kind."""
 
     threshold: float
     precision: float
@@ -73,9 +74,7 @@ class OutputPlots:
         """Returns the plots as JSON values, for `from_json`."""
         return {
             "output": self.output,
-            "thresholds": [
-                {**vars(one), "confusion": _counts_to_json(one.confusion)} for one in self.thresholds
-            ],
+            "thresholds": [{**vars(one), "confusion": _counts_to_json(one.confusion)} for one in self.thresholds],
             "ranges": [vars(one) for one in self.ranges],
             "confusion": _counts_to_json(self.confusion),
             "residuals": list(map(list, self.residuals)),
@@ -106,7 +105,9 @@ def plots_of(labels: np.ndarray, scores: np.ndarray, plan: OutputPlan, name: str
 
         classes = np.arange(scores.shape[1])
         matrix = confusion_matrix(labels.ravel(), scores.argmax(axis=1), labels=classes)
-        counts = {(int(row), int(column)): float(matrix[row, column]) for row, column in zip(*matrix.nonzero(), strict=True)}
+        counts = {
+            (int(row), int(column)): float(matrix[row, column]) for row, column in zip(*matrix.nonzero(), strict=True)
+        }
         return OutputPlots(name, confusion=counts)
     if plan.task == REGRESSION and scores.shape[1] == 1:
         counted, edges = np.histogram((scores - labels).ravel(), _RESIDUAL_BINS)
@@ -166,7 +167,9 @@ def _ranges(labels: np.ndarray, scores: np.ndarray, *, has_errors: bool = False)
     for group in groups:
         found, expected = scores[group], labels[group]
         error = float(np.abs(found - expected).mean()) if has_errors else None
-        yield Range(float(found[0]), float(found[-1]), float(len(group)), float(found.mean()), float(expected.mean()), error)
+        yield Range(
+            float(found[0]), float(found[-1]), float(len(group)), float(found.mean()), float(expected.mean()), error
+        )
 
 
 def _counts_to_json(confusion: Confusion) -> list[list[float]]:

@@ -1,12 +1,11 @@
 """Analyzes the errors of a run's published model in a separate process, so that it cannot harm the run.
 
-    run_error_analysis(plan, model, fn_args, raw_eval_files, seconds=2).write("model_run")
+run_error_analysis(plan, model, fn_args, raw_eval_files, seconds=2).write("model_run")
 """
 
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -62,7 +61,8 @@ def run_error_analysis(
         return ErrorAnalysis(problem=plan.problem or "no output of the model has a known label and task")
     if fn_args.examples_format.payload != TF_EXAMPLE:
         return ErrorAnalysis(problem=f"the eval split is not of tf.Examples, but {fn_args.examples_format.payload}")
-    patterns, graph = fn_args.eval_files or (), fn_args.transform_graph_path
+    patterns: Sequence[str] = fn_args.eval_files or ()
+    graph = fn_args.transform_graph_path
     if graph and raw_eval_files:
         patterns = raw_eval_files
     elif graph:

@@ -21,7 +21,8 @@ def classification_metadata(analysis: ErrorAnalysis | None) -> dict[str, object]
     if analysis is None or not analysis.outputs:
         return {}
     output = analysis.outputs[0]
-    plots, metadata = output.plots, {}
+    plots = output.plots
+    metadata: dict[str, object] = {}
     confusion: Confusion = plots.confusion
     if plots.thresholds:
         confusion = min(plots.thresholds, key=lambda one: abs(one.threshold - 0.5)).confusion

@@ -160,6 +160,12 @@ def _read(data: str, folder: str) -> tuple[dict[str, list[bytes]], dict[str, int
         records, total, warnings = csv_examples(tables)
         return *_split(records, total), warnings
     if {os.path.basename(path) for path in files} >= SPLITS:
+        tables_of = {split: file_io.glob(os.path.join(data, split, "*.csv")) for split in ("train", "eval")}
+        if all(tables_of.values()):
+            read = {split: csv_examples(paths) for split, paths in tables_of.items()}
+            warnings = list(dict.fromkeys(itertools.chain(*(found for _, _, found in read.values()))))
+            totals = {split: total for split, (_, total, _) in read.items()}
+            return {split: records for split, (records, _, _) in read.items()}, totals, warnings
         samples = {
             split: sample.take([os.path.join(data, split, "*")], os.path.join(folder, "sample", split))
             for split in ("train", "eval")

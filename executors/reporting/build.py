@@ -28,6 +28,7 @@ class PipelineParts:
       metrics: Evaluation metrics, which take precedence over those from training.
       evaluation: Sections after the outcome.
       errors: The evaluation's error analysis, which takes precedence over the training's.
+      search: Sections before the curves, on the search for hyperparameters.
       data: Sections after the model.
       lineage: Sections at the end.
     """
@@ -36,6 +37,7 @@ class PipelineParts:
     metrics: Metrics = dataclasses.field(default_factory=dict)
     evaluation: Sequence[Section] = ()
     errors: ErrorAnalysis | None = None
+    search: Sequence[Section] = ()
     data: Sequence[Section] = ()
     lineage: Sequence[Section] = ()
 
@@ -58,6 +60,7 @@ def report_of(folder: str, record: RunJson, pipeline: PipelineParts | None = Non
         *analysis_sections(analysis, has_plots=has_plots),
         outcome_sections.metrics_section(record, metrics),
         outcome_sections.skipped_records_section(record),
+        *pipeline.search,
         training_sections.curves(record, logged, metrics),
         training_sections.time_section(record, logged),
         training_sections.resources_section(record),

@@ -1,6 +1,6 @@
 """The page of a running training: progress, curves, resources, and the end of the log.
 
-    html_of(live_report("out/model_run"))
+html_of(live_report("out/model_run"))
 """
 
 from __future__ import annotations

@@ -231,7 +231,13 @@ def _calibration(ranges: Sequence[Range], prefix: str) -> Iterator[Block]:
         )
         for one in found
     ]
-    columns = ("prediction", "examples", "mean prediction", "mean label", *(["mean absolute error"] if has_errors else ()))
+    columns = (
+        "prediction",
+        "examples",
+        "mean prediction",
+        "mean label",
+        *(["mean absolute error"] if has_errors else ()),
+    )
     yield Table(f"{prefix}Labels by range of the prediction", columns, rows)
 
 

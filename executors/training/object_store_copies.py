@@ -77,7 +77,9 @@ def local_copies(fn_args: FnArgs) -> Iterator[FnArgs]:
             setattr(local, name, inputs.add_below(name, path))
     local.schema_file, local.transform_output = local.schema_path, local.transform_graph_path
     if (view := fn_args.examples_format.data_view) and is_in_store(view):
-        local.examples_format = dataclasses.replace(local.examples_format, data_view=inputs.add_below("data_view", view))
+        local.examples_format = dataclasses.replace(
+            local.examples_format, data_view=inputs.add_below("data_view", view)
+        )
     local.data_accessor = type(fn_args.data_accessor).for_format(local.examples_format)
     inputs.download()
     outputs = _Outputs(os.path.join(folder, "outputs"), local)

@@ -157,7 +157,9 @@ def _train(
             hold_run_lock(fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
             _note_published_model(record, fn_args.serving_model_dir),
             tracked(record, fn_args.model_run_dir, fn_args.serving_model_dir, options.track if is_chief else NONE),
-            report_on_exit(record, fn_args.model_run_dir, shown.model_run_dir) if is_chief else contextlib.nullcontext(),
+            report_on_exit(record, fn_args.model_run_dir, shown.model_run_dir)
+            if is_chief
+            else contextlib.nullcontext(),
             record.written_to(fn_args.model_run_dir, cluster_records.record_name(task)),
         ):
             record.arguments = redaction.masked({**shown.to_json(), "options": dataclasses.asdict(options)})

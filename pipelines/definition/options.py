@@ -38,6 +38,7 @@ class PipelineKeywords(TypedDict):
     schema: str
     train_examples: str
     schema_shapes: str
+    test_split: bool
     custom_config: dict[str, object] | None
     push: bool
     push_to: str
@@ -59,7 +60,8 @@ class PipelineOptions:
 
     Attributes:
       data: Folder with CSV files, or with TFRecord files of tf.Examples (in `train/` and `eval/`
-        if they are already split; otherwise a third of the examples becomes the eval split).
+        if they are already split, with `test/` as well if there is a test split; otherwise a third of the examples
+        becomes the eval split).
       module_file: The training module: a file, `package.module`, or `name@archive.zip`.
       transform_module: The module with `preprocessing_fn`, in the same forms. "" for the training module or, if
         that reads Transform's output and has no `preprocessing_fn`, the one file near it that defines it.
@@ -85,6 +87,8 @@ class PipelineOptions:
         of the `run` command determines otherwise.
       schema_shapes: Whether the inferred schema includes feature shapes: "yes" to parse dense tensors, "no" to parse
         sparse tensors, as before TFX 1.0. "auto" means yes, unless the check of `run` determines otherwise.
+      test_split: Whether to put a fifth of the examples into a split `test`, which training does not see, and evaluate
+        the model on it. Data with folders `train`, `eval` and `test` always have one.
       custom_config: JSON object passed on as `fn_args.custom_config`.
       push: Whether to push the model if it is blessed.
       push_to: Folder to push the model to (default: `serving` in the root).
@@ -116,6 +120,7 @@ class PipelineOptions:
     schema: str = ""
     train_examples: str = "auto"
     schema_shapes: str = "auto"
+    test_split: bool = False
     custom_config: dict[str, Any] | None = None
     push: bool = True
     push_to: str = ""

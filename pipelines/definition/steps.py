@@ -45,6 +45,7 @@ from ...executors.runtime.beam_runner import IN_PROCESS
 from ...executors.runtime.files import file_io
 from ...executors.runtime.files.artifact_layout import read_hyperparameters
 from ...executors.runtime.files.schema import read_schema
+from .examples import TEST
 from .options import BASELINE, HYPERPARAMETERS, PipelineOptions, has_tuner_step
 
 # For remote Beam workers TFX builds a source distribution of itself once per component, which takes seconds and leaves
@@ -65,6 +66,7 @@ def steps_of(
     *,
     can_resolve_models: bool = True,
     can_read_files: bool = True,
+    has_test_split: bool = False,
 ) -> list[BaseNode]:
     """Builds the steps without running them.
 
@@ -74,6 +76,7 @@ def steps_of(
       example_gen: The first step.
       can_resolve_models: Whether the runner supports a Resolver for the last blessed model.
       can_read_files: Whether the schema and hyper-parameters can be read from this machine.
+      has_test_split: Whether the examples have a split `test`, on which the Evaluator evaluates then.
 
     Raises:
       InputError: When the options conflict with each other or with the module.
@@ -136,6 +139,7 @@ def steps_of(
             plan=EvaluationPlan.from_json(options.evaluation_plan) if options.evaluation_plan else None,
             slice_by=options.slice_by,
             analysis_seconds=options.training.analysis_seconds,
+            example_splits=[TEST] if has_test_split and not options.eval_config else None,
             eval_config=read_eval_config(options.eval_config) if options.eval_config else None,
         )
         nodes.append(evaluator)

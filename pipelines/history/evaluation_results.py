@@ -7,10 +7,11 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ...executors.evaluation.plots import OutputPlots
 from ...executors.evaluation.verdict import Verdict, read_verdict
 from ...executors.monitoring.metrics import Metrics
 from ...executors.runtime.files import file_io
-from .evaluation_plots import OutputPlots, read_plots
+from .evaluation_plots import read_plots
 
 ALL = "all examples"
 

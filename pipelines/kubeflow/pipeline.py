@@ -35,7 +35,7 @@ from ...executors.modules.pipeline_modules import PipelineModules, find_modules
 from ...executors.modules.source import ModuleSource
 from ...executors.runtime.files import file_io
 from ..definition.code_archive import CodeArchive, make_archive
-from ..definition.examples import example_gen_for
+from ..definition.examples import example_gen_for, is_split_with_test
 from ..definition.options import AUTO, PipelineOptions, notices_of
 from ..definition.steps import beam_args_of, steps_of
 from ..submit.pods import PodSettings, SecretEnv
@@ -197,10 +197,15 @@ def _compile(options: KubeflowPipeline, modules: PipelineModules) -> CompiledPip
     name = _name_of(options, modules.trainer)
     archives = _archives_of(modules, _folders(options))
     can_resolve_models = options.platform == VERTEX
-    example_gen = example_gen_for(options.data, options.data_format)
+    example_gen = example_gen_for(options.data, options.data_format, test_split=options.test_split)
     can_read_files = options.data_format == AUTO
     nodes = steps_of(
-        options, modules, example_gen, can_resolve_models=can_resolve_models, can_read_files=can_read_files
+        options,
+        modules,
+        example_gen,
+        can_resolve_models=can_resolve_models,
+        can_read_files=can_read_files,
+        has_test_split=options.test_split or (can_read_files and is_split_with_test(options.data)),
     )
     references = {name: archive.reference(options.code_root) for name, archive in archives.items()}
     parameters = _insert_parameters(nodes, options, references)

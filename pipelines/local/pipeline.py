@@ -33,7 +33,7 @@ from ...executors.runtime.files.temporary_folder import require_temporary_folder
 from ...executors.runtime.logs.exceptions import pop_remembered_error
 from ...executors.training import metadata_pointer
 from ...executors.training.run_lock import hold_run_lock
-from ..definition.examples import example_gen_for
+from ..definition.examples import example_gen_for, is_split_with_test
 from ..definition.options import PipelineOptions, notices_of, with_findings
 from ..definition.pipeline_root import PLAIN_DATA, ROOT_MARKER, convert_data_in_root, foreign_entries
 from ..definition.steps import beam_args_of, steps_of
@@ -182,12 +182,13 @@ def _modules_of(options: LocalPipeline) -> Iterator[PipelineModules]:
 def _create(options: LocalPipeline, modules: PipelineModules) -> pipeline.Pipeline:
     require_temporary_folder()
     root = os.path.abspath(options.pipeline_root)
-    examples = example_gen_for(options.data)
+    examples = example_gen_for(options.data, test_split=options.test_split)
     connection = connection_config(_metadata_url(options))
     if options.baseline_model and not file_io.exists(options.baseline_model):
         raise InputError(f"--baseline-model {options.baseline_model} does not exist.")
     name = options.name_for(modules.trainer)
-    nodes = steps_of(options, modules, examples)
+    has_test_split = options.test_split or is_split_with_test(options.data)
+    nodes = steps_of(options, modules, examples, has_test_split=has_test_split)
     _claim_root(root, name)
     if connection.HasField("sqlite"):
         file_io.makedirs(file_io.parent(connection.sqlite.filename_uri))

@@ -24,6 +24,7 @@ from ..history.metadata_store import display_url, open_store, translated_errors
 from ..history.past_runs import CACHED, Run
 from .evaluation import evaluation_sections, prediction_sections
 from .statistics import data_sections
+from .trials import trials_section
 
 _SPLIT = "Split-"
 _SEARCHED_RUNS = 20  # newest runs in a store; other pipelines in it may have started runs since
@@ -59,12 +60,14 @@ def make_pipeline_parts(run: Run) -> PipelineParts:
     evaluation = read_evaluation(str(run.evaluation)) if has_results else Evaluation({})
     statistics = [uri for uri in artifacts.get("ExampleStatistics", ()) if _has_splits(uri)]
     anomalies = [uri for uri in artifacts.get("ExampleAnomalies", ()) if _has_splits(uri)]
+    searches = artifacts.get("TunerResults")
     return PipelineParts(
         facts=list(_facts(run)),
         metrics=evaluation.metrics,
         evaluation=[*evaluation_sections(evaluation, run.blessed), *prediction_sections(evaluation)],
         errors=read_error_analysis(str(run.evaluation)) if has_results else None,
         data=data_sections(statistics[-1] if statistics else None, anomalies[-1] if anomalies else None),
+        search=[trials_section(searches[-1] if searches else None)],
         lineage=[graph],
     )
 

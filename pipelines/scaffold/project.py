@@ -34,6 +34,7 @@ class Project:
       data: Path of the data relative to the folder, or its URI.
       sample: Path of the sample in the folder.
       sample_rows: Number of examples in the sample.
+      test_split: Whether the pipeline splits a test split off.
     """
 
     folder: str
@@ -41,18 +42,19 @@ class Project:
     data: str
     sample: str
     sample_rows: int
+    test_split: bool = False
 
-    def names(self) -> dict[str, str | int]:
+    def names(self) -> dict[str, str | int | bool]:
         """Returns the attributes by name, as template variables."""
         return dataclasses.asdict(self)
 
 
-def make_project(folder: str, plan: Plan, data: str) -> Project:
+def make_project(folder: str, plan: Plan, data: str, *, test_split: bool = False) -> Project:
     """Returns the project for a folder, a plan and the path or URI of the data."""
     if "://" not in data:
         data = os.path.relpath(os.path.abspath(data), os.path.abspath(folder))
     ending = "csv" if plan.raw.kind == CSV else "tfrecord"
-    return Project(folder, module_name(folder), data, f"sample.{ending}", min(plan.raw.size, _SAMPLE_ROWS))
+    return Project(folder, module_name(folder), data, f"sample.{ending}", min(plan.raw.size, _SAMPLE_ROWS), test_split)
 
 
 def module_name(folder: str) -> str:

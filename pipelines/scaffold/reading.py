@@ -100,12 +100,17 @@ def _list_files(folder: str) -> list[str]:
     """Returns the files that `example_gen_for` would select; those of `train` if the folder has splits."""
     names = sorted(name for name in file_io.listdir(folder) if not name.startswith((".", "_")))
     tables = [name for name in names if name.endswith(".csv")]
-    if not tables and {"train", "eval"} <= set(names):
+    if not tables and is_split(folder):
         return _list_files(os.path.join(folder, "train"))
     files = tables or [name for name in names if not file_io.isdir(os.path.join(folder, name))]
     if not files:
         raise InputError(f"--data {folder} contains no CSV file, no TFRecord file, and no folders train/ and eval/.")
     return [os.path.join(folder, name) for name in files]
+
+
+def is_split(path: str) -> bool:
+    """Whether a folder has folders `train` and `eval`."""
+    return all(file_io.isdir(os.path.join(path, name)) for name in ("train", "eval"))
 
 
 def _require_readable(file: ExampleFile) -> None:

@@ -19,8 +19,7 @@ from generic_trainer.executors.evaluation.plan import BINARY, LOGITS, Evaluation
 from generic_trainer.executors.evaluation.verdict import Verdict, read_verdict
 from generic_trainer.executors.reporting.document import Chart
 from generic_trainer.pipelines.history.evaluation_results import read_evaluation
-from generic_trainer.pipelines.reporting.evaluation import evaluation_sections
-from generic_trainer.pipelines.reporting.evaluation import prediction_sections
+from generic_trainer.pipelines.reporting.evaluation import evaluation_sections, prediction_sections
 
 SCHEMA = """
 feature { name: "x" type: FLOAT presence { min_fraction: 1 } shape { dim { size: 1 } } }

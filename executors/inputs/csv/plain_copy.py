@@ -108,7 +108,9 @@ def _csv_files(data: str) -> list[str]:
     if not file_io.isdir(data):
         return [data]
     names = sorted(name for name in file_io.listdir(data) if not name.startswith((".", "_")))
-    found = [name for name in names if name.endswith(".csv")] or [name for name in names if name.endswith((*_ENDINGS, PARQUET_ENDING))]
+    found = [name for name in names if name.endswith(".csv")] or [
+        name for name in names if name.endswith((*_ENDINGS, PARQUET_ENDING))
+    ]
     return [path for path in (os.path.join(data, name) for name in found) if not file_io.isdir(path)]
 
 

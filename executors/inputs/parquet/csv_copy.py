@@ -2,8 +2,8 @@
 
     write_csv("trips.parquet", "project/data/trips.csv")
 
-A row group is read at a time. Missing values become empty cells; a text that is empty, too. Booleans become 1 and 0, times
-"2013-03-01 12:15:00", without a zone.
+A row group is read at a time. Missing values become empty cells; a text that is empty, too. Booleans become 1 and 0,
+times "2013-03-01 12:15:00", without a zone.
 """
 
 from __future__ import annotations

@@ -65,6 +65,17 @@
     });
   }
 
+  // The range of the values after the beginning, if the first ones would squash their curves; else null.
+  function rangeOfLater(columns) {
+    const present = (values) => values.filter((value) => value !== null);
+    const later = columns.flatMap((values) => present(values.slice(Math.max(1, Math.ceil(values.length / 20)))));
+    const all = columns.flatMap(present);
+    if (later.length < 8) return null;
+    const low = Math.min(...later), high = Math.max(...later), margin = 0.1 * (high - low);
+    if (margin === 0 || Math.max(...all) - Math.min(...all) < 3 * (high - low)) return null;
+    return { min: low - margin, max: high + margin };
+  }
+
   class ChartView {
     constructor(figure) {
       this.figure = figure;
@@ -73,6 +84,8 @@
       Object.assign(this, read(figure.querySelector("table"), this.named));
       this.hidden = new Set();
       this.logarithmic = false;
+      this.later = this.named ? null : rangeOfLater(this.series.map((one) => one.values));
+      this.full = false;
       if (this.named) this.plot.style.height = `${50 + 19 * this.x.length}px`;
       this.addControls(figure.querySelector(".controls"), "logarithmic" in figure.querySelector("table").dataset);
       new ResizeObserver(() => this.chart && this.chart.resize()).observe(this.plot);
@@ -103,8 +116,9 @@
         return key;
       });
       if (mayBeLogarithmic) {
-        toggle("Log scale", false, () => (this.logarithmic = !this.logarithmic)).classList.add("logarithmic");
+        toggle("Log scale", false, () => (this.logarithmic = !this.logarithmic)).classList.add("option");
       }
+      if (this.later) toggle("From the start", false, () => (this.full = !this.full)).classList.add("option");
     }
 
     draw() {
@@ -116,7 +130,8 @@
       shown.forEach((one, index) => this.keys[index] && (this.keys[index].style.borderTopColor = one.ink));
       const visible = shown.filter((one) => !this.hidden.has(one.name));
       const names = { ...style, type: "category", data: this.x, inverse: true, axisLabel: { color: quiet, width: 150, overflow: "truncate" }, splitLine: { show: false } };
-      const values = { ...style, type: this.logarithmic ? "log" : "value", scale: true };
+      const range = this.later && !this.full && !this.logarithmic ? this.later : {};
+      const values = { ...style, type: this.logarithmic ? "log" : "value", scale: true, ...range };
       this.chart.setOption({
         animation: false,
         aria: { enabled: true, label: { description: this.plot.getAttribute("aria-label") } },
@@ -129,6 +144,8 @@
         },
         xAxis: this.named ? values : { ...style, type: "value", scale: true, name: this.label, nameLocation: "middle", nameGap: 28, nameTextStyle: { color: quiet }, minInterval: this.x.every(Number.isInteger) ? 1 : 0, splitLine: { show: false } },
         yAxis: this.named ? names : values,
+        // With Ctrl, so that the wheel alone scrolls the page; two fingers on a touch screen.
+        dataZoom: this.named ? [] : [{ type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseMove: true, moveOnMouseWheel: false, filterMode: "none" }],
         series: this.named ? visible.flatMap((one) => this.points(one)) : visible.map((one, index) => this.curve(one, index === 0)),
       });
       this.plot.dataset.drawn = this.plot.querySelectorAll("svg path").length;

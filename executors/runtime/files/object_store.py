@@ -1,7 +1,7 @@
 """Object stores that TensorFlow cannot read, as TFX file systems: s3:// by fsspec.
 
-TensorFlow's own file system for s3:// moved to tensorflow-io, which ended with TensorFlow 2.16. fsspec's is s3fs, in the
-extra `s3`. Credentials, region and endpoint come from the places that boto3 reads, such as AWS_ACCESS_KEY_ID,
+TensorFlow's own file system for s3:// moved to tensorflow-io, which ended with TensorFlow 2.16. fsspec's is s3fs, in
+the extra `s3`. Credentials, region and endpoint come from the places that boto3 reads, such as AWS_ACCESS_KEY_ID,
 AWS_PROFILE and AWS_ENDPOINT_URL.
 
 Readers and writers in TensorFlow's C++ code, such as `tf.data` and checkpoints, still need local copies; see
@@ -111,7 +111,9 @@ class ObjectStore:
         """Returns the status of an object."""
         return status_of(self._files.info(path))
 
-    def walk(self, top: str, topdown: bool = True, onerror: object = None) -> Iterable[tuple[str, list[str], list[str]]]:
+    def walk(
+        self, top: str, topdown: bool = True, onerror: object = None
+    ) -> Iterable[tuple[str, list[str], list[str]]]:
         """Yields (folder, names of folders, names of files) of a folder and of those below."""
         del topdown, onerror
         for folder, folders, names in self._files.walk(top):

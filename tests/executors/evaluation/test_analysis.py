@@ -29,9 +29,9 @@ from generic_trainer.executors.evaluation.plan import (
     EvaluationPlan,
     OutputPlan,
 )
+from generic_trainer.executors.evaluation.plots import OutputPlots
 from generic_trainer.executors.evaluation.scores import ScoresError
 from generic_trainer.executors.runtime.beam_runner import IN_PROCESS
-from generic_trainer.executors.evaluation.plots import OutputPlots
 from generic_trainer.pipelines.history.evaluation_plots import read_plots
 from generic_trainer.pipelines.history.evaluation_results import ALL, read_evaluation
 

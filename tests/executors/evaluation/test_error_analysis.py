@@ -136,7 +136,7 @@ def test_a_multiclass_model(save: Any) -> None:
     [output] = found.outputs
     predicted = (LOGIT > 0).astype(int)
     expected = {
-        (label, one): float(((LABEL == label) & (predicted == one)).sum()) for label in (0, 1) for one in (0, 1)
+        (label, one): float(((label == LABEL) & (predicted == one)).sum()) for label in (0, 1) for one in (0, 1)
     }
     assert output.plots.confusion == expected
     assert found.importance is not None
@@ -182,7 +182,9 @@ def test_importance_is_measured_as_far_as_time_allows(save: Any) -> None:
     found = analyzed(save(lambda x: x), OutputPlan("output", BINARY, "label", scores=LOGITS), seconds=1e-6).importance
     assert found is not None
     assert (list(found.features), found.unmeasured) == ([], ["strong", "unused", "weak"])
-    assert "There was no time for 3 more features" in str(analysis_sections(ErrorAnalysis(importance=found), has_plots=True))
+    assert "There was no time for 3 more features" in str(
+        analysis_sections(ErrorAnalysis(importance=found), has_plots=True)
+    )
 
 
 def test_a_sample_is_uniform_and_bounded(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import textwrap
 from collections.abc import Callable
 from typing import Any
 

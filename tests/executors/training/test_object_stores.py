@@ -198,12 +198,15 @@ def test_a_busy_server_is_asked_again(store: Store, data: FnArgs) -> None:
 
 
 def test_a_server_that_stays_down_ends_the_run_and_keeps_the_model(store: Store, data: FnArgs) -> None:
-    with pytest.raises(StorageError, match=r"Check the address, the network, and the credentials") as caught:
+    def train_and_upload() -> None:
         with local_copies(data) as local:
             pathlib.Path(local.serving_model_dir).mkdir(parents=True)
             (pathlib.Path(local.serving_model_dir) / "saved_model.pb").write_text("trained for days")
             store.fails = lambda method, key: True
-            begun = time.monotonic()
+
+    begun = time.monotonic()
+    with pytest.raises(StorageError, match=r"Check the address, the network, and the credentials") as caught:
+        train_and_upload()
     assert time.monotonic() - begun < 120  # a bound, not a speed
     [note] = caught.value.__notes__ if hasattr(caught.value, "__notes__") else [str(caught.value)]
     folder = note.rpartition(" ")[2].rstrip(".")
@@ -217,7 +220,7 @@ def test_what_is_missing_or_impossible_is_said(data: FnArgs, monkeypatch: pytest
     with pytest.raises(InputError, match=r"train_files: no file matches 's3://bucket/iris/nothing/\*'"):
         train(IRIS, data, TrainingOptions())
     data.train_files = ["s3://bucket/iris/train/*"]
-    with pytest.raises(InputError, match="s3://bucket/iris/train.*: a cluster's workers need files that all of them see"):
+    with pytest.raises(InputError, match=r"s3://bucket/iris/train.*: a cluster's workers need files"):
         train(IRIS, data, TrainingOptions(engine="ray"))
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10})())
     with pytest.raises(InputError, match="set TMPDIR to a larger disk"):

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from generic_trainer.executors.evaluation.plots import OutputPlots, Range, Threshold
 from generic_trainer.executors.evaluation.verdict import Verdict
 from generic_trainer.executors.reporting.document import Chart, Note, Report, Table, as_cell
 from generic_trainer.executors.reporting.page import html_of
-from generic_trainer.executors.evaluation.plots import OutputPlots, Range, Threshold
 from generic_trainer.pipelines.history.evaluation_results import Evaluation
 from generic_trainer.pipelines.reporting.evaluation import prediction_sections
 

@@ -269,6 +269,6 @@ def test_parquet_that_csv_cannot_hold_is_refused(tmp_path: pathlib.Path, columns
     with pytest.raises(InputError, match=said):
         plain_data(str(tmp_path / "a.parquet"), str(tmp_path / "copy"))
     (tmp_path / "b.parquet").write_bytes(b"no parquet")
-    with pytest.raises(InputError, match="b.parquet: not a Parquet file, or damaged"):
+    with pytest.raises(InputError, match=r"b\.parquet: not a Parquet file, or damaged"):
         plain_data(str(tmp_path / "b.parquet"), str(tmp_path / "copy"))
     assert not list(tmp_path.glob("copy*"))
