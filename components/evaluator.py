@@ -133,6 +133,7 @@ class EvaluatorExecutor(executor.Executor):
             inputs.transform_graph,
             inputs.slice_by,
             inputs.threshold_slack,
+            " and ".join(inputs.splits),
             inputs.analysis_seconds,
         )
         result = analyze(analysis, self._make_beam_pipeline(), output)
@@ -226,6 +227,7 @@ class _Inputs:
         self.transform_graph = self._uri("transform_graph")
         self.slice_by: tuple[str, ...] = tuple(json.loads(properties.get("slice_by") or "[]"))
         self.threshold_slack = float(properties.get("threshold_slack") or 0.0)
+        self.splits: list[str] = json_utils.loads(properties.get("example_splits") or "null") or [_EVAL]
         self.analysis_seconds = float(properties.get("analysis_seconds") or 0.0)
 
     def plan(self) -> EvaluationPlan:
@@ -258,8 +260,7 @@ class _Inputs:
         Raises:
           ValueError: When the examples do not have one of the splits.
         """
-        splits = json_utils.loads(self._properties.get("example_splits") or "null") or [_EVAL]
-        folders = [uri for split in splits for uri in artifact_utils.get_split_uris(self._artifacts["examples"], split)]
+        folders = [uri for split in self.splits for uri in artifact_utils.get_split_uris(self._artifacts["examples"], split)]
         return [path for folder in folders for path in sorted(file_io.glob(os.path.join(folder, "*")))]
 
     def _plan_for(self, model: str, record: Mapping[str, object]) -> EvaluationPlan:

@@ -67,6 +67,7 @@ class Analysis:
       transform_graph: The Transform graph's folder, or None.
       slice_by: Raw or transformed features; metrics are computed for each of their values too.
       max_degradation: How much worse than the baseline's the deciding metric may be, as an absolute difference.
+      split: The split of the files, "eval" or "test".
       error_seconds: Time limit of the error analysis of the candidate; 0 for none.
     """
 
@@ -76,6 +77,7 @@ class Analysis:
     transform_graph: str | None = None
     slice_by: Sequence[str] = ()
     max_degradation: float = 0.0
+    split: str = "eval"
     error_seconds: float = 0.0
 
 
@@ -185,6 +187,7 @@ def _error_analysis(
             loaded.candidate,
             loaded.reader,
             sample_of(analysis.files, analysis.error_seconds),
+            split=analysis.split,
             seconds=analysis.error_seconds,
             label_sources=label_sources(loaded.candidate.plan, analysis.transform_graph),
             names=names,

@@ -63,8 +63,9 @@ class ErrorAnalysis:
     Attributes:
       examples: Number of examples with a label and a prediction.
       sampled: Number of examples in the sample.
-      total: Number of examples in the eval split; those that were read in time if not `is_complete`.
-      is_complete: Whether the sample was drawn from the whole eval split.
+      total: Number of examples in the split; those that were read in time if not `is_complete`.
+      is_complete: Whether the sample was drawn from the whole split.
+      split: The split, "eval" or "test".
       outputs: One entry for each output that has a label.
       importance: Importance of the features for the first output; None if it was not measured.
       problem: Why there is no analysis; "" if there is one.
@@ -74,6 +75,7 @@ class ErrorAnalysis:
     sampled: int = 0
     total: int = 0
     is_complete: bool = True
+    split: str = "eval"
     outputs: Sequence[OutputAnalysis] = ()
     importance: Importance | None = None
     problem: str = ""
@@ -121,6 +123,7 @@ def analyze_errors(
     reader: ExampleReader,
     sample: Sample,
     *,
+    split: str = "eval",
     seconds: float,
     label_sources: Sequence[str] = (),
     names: Mapping[str, Mapping[str, str]] | None = None,
@@ -130,7 +133,8 @@ def analyze_errors(
     Args:
       model: The model, whose plan compares outputs with labels.
       reader: Decodes and transforms examples.
-      sample: Examples of the eval split.
+      sample: Examples of the split.
+      split: The split.
       seconds: Time limit of the permutation importance.
       label_sources: Raw features that labels are computed from, which are no inputs of the model.
       names: {output: {class index: name}}, as far as known.
@@ -152,7 +156,7 @@ def analyze_errors(
     )
     importance = _importance(model, reader, compared, label_sources, seconds) if seconds > 0 else None
     return ErrorAnalysis(
-        len(compared.records), len(sample.records), sample.total, sample.is_complete, outputs, importance
+        len(compared.records), len(sample.records), sample.total, sample.is_complete, split, outputs, importance
     )
 
 

@@ -40,7 +40,7 @@ def analysis_sections(analysis: ErrorAnalysis, *, has_plots: bool) -> list[Secti
     if not has_plots:
         names = {one.plots.output: one.class_names for one in analysis.outputs}
         sections.append(plots_section([one.plots for one in analysis.outputs], names, where))
-    return [*sections, _errors(analysis, where if has_plots else ""), _importance(analysis.importance)]
+    return [*sections, _errors(analysis, where if has_plots else "", has_plots), _importance(analysis.importance)]
 
 
 def _notes(text: str) -> list[Note]:
@@ -51,12 +51,13 @@ def _sample_line(analysis: ErrorAnalysis) -> str:
     skipped = analysis.sampled - analysis.examples
     left = f"; {skipped:,} without a label or prediction are left out" if skipped else ""
     if analysis.sampled == analysis.total and analysis.is_complete:
-        return f"All {analysis.total:,} examples of the eval split{left}."
-    of = "examples of the eval split" if analysis.is_complete else "first examples of the eval split"
-    return f"A random sample of {analysis.sampled:,} of the {analysis.total:,} {of}{left}."
+        return f"All {analysis.total:,} examples of the {analysis.split} split{left}."
+    of = "examples" if analysis.is_complete else "first examples"
+    return f"A random sample of {analysis.sampled:,} of the {analysis.total:,} {of} of the {analysis.split} split{left}."
 
 
-def _errors(analysis: ErrorAnalysis, note: str) -> Section:
+def _errors(analysis: ErrorAnalysis, note: str, with_residuals: bool) -> Section:
+    charts = [block for one in analysis.outputs for block in _residuals(one.plots)] if with_residuals else []
     tables = [
         Table(
             f"{one.plots.output}: largest errors" if one.plots.output else "Largest errors",
@@ -66,7 +67,7 @@ def _errors(analysis: ErrorAnalysis, note: str) -> Section:
         )
         for one in analysis.outputs
     ]
-    return Section("errors", "Errors", [*_notes(note), *tables] if any(tables) else [])
+    return Section("errors", "Errors", [*_notes(note), *charts, *tables] if any(tables) else [])
 
 
 def _importance(importance: Importance | None) -> Section:
@@ -103,8 +104,7 @@ def _blocks(plots: OutputPlots, names: Names) -> Iterator[Block]:
     if plots.confusion:
         yield _matrix(plots.confusion, names, f"{prefix}Confusion matrix")
         yield _scores(plots.confusion, names, f"{prefix}Classes")
-    if plots.residuals:
-        yield from _residuals(plots, prefix)
+    yield from _residuals(plots)
     yield from _calibration(plots.ranges, prefix)
 
 
@@ -203,7 +203,11 @@ def _plain(examples: float) -> int | float:
     return int(examples) if examples.is_integer() else examples
 
 
-def _residuals(plots: OutputPlots, prefix: str) -> Iterator[Block]:
+def _residuals(plots: OutputPlots) -> Iterator[Block]:
+    """Yields the charts of errors, which TFMA's plots lack."""
+    if not plots.residuals:
+        return
+    prefix = f"{plots.output}: " if plots.output else ""
     middles, examples = zip(*plots.residuals, strict=True)
     yield Chart(
         f"{prefix}Residuals", "prediction minus label", middles, {"examples": examples}, mark=0.0, mark_label="no error"

@@ -25,6 +25,7 @@ from .roles import (
 )
 
 _MIN_ROWS_FOR_BUCKETS = 1000
+_WIDE = 50  # numeric columns, from which a linear model is hard to beat: the network gets a linear part
 _LONG_TAIL_DEVIATIONS = 5.0  # a long tail: the maximum exceeds the mean by more standard deviations than this
 # (maximum of rows, batch size, maximum of epochs); early stopping usually ends training before.
 _SIZES = ((500, 16, 200), (5_000, 32, 60), (50_000, 64, 20), (math.inf, 256, 10))
@@ -89,6 +90,7 @@ class Plan:
             "texts": self.names(WORDS),
             "dates": self.names(DATE),
             "timestamps": dict.fromkeys(self.names(SECONDS), 1) | dict.fromkeys(self.names(MILLISECONDS), 1000),
+            "is_wide": len(self.names(NUMBER, PARSED)) >= _WIDE,
             "batch_size": batch_size,
             "epochs": epochs,
         }
@@ -118,7 +120,8 @@ def make_plan(raw: RawData, columns: Sequence[Column], label: str = "", task: st
 def _has_long_tail(role: Role) -> bool:
     numbers = role.column.numbers
     assert numbers is not None
-    return numbers.smallest >= 0 and numbers.largest > numbers.mean + _LONG_TAIL_DEVIATIONS * numbers.std
+    return numbers.smallest >= 0 and numbers.largest > numbers.mean + _WIDE = 50  # numeric columns, from which a linear model is hard to beat: the network gets a linear part
+_LONG_TAIL_DEVIATIONS * numbers.std
 
 
 def _round(number: float) -> float:

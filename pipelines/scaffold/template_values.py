@@ -77,7 +77,7 @@ def template_values(plan: Plan) -> dict[str, object]:
         "sizes": _sizes(names, has_buckets, lists["categories"], times),
         "parts": ["*numbers.values()"] * any_numbers + ["*embedded"] * has_ids + ["*averaged"] * lists["texts"],
         "inputs": ["numbers"] * any_numbers + ["ids"] * has_ids + ["words"] * lists["texts"],
-        "model_summary": f"{_summary(has_ids, lists['texts'])}a small dense network",
+        "model_summary": f"{_summary(has_ids, lists['texts'])}a small dense network{', plus a linear model' * bool(constants['is_wide'])}",
         "returned": _returned(any_numbers, has_ids, lists["texts"], _LABELS[task]),
         "keras": "tf.keras" if plan.transforms else "keras",
         "is_csv": plan.raw.kind == CSV,

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from kfp import components, dsl, local
 
-from . import kfp_local
+from . import kfp_local, next_step
 
 pytestmark = pytest.mark.usefixtures("docker_host")
 MODULE = """
@@ -69,11 +69,7 @@ def iris_pipeline(image: str, **parameters: Any) -> Any:
 
     trainer_op = trainer_component(image)
 
-    @dsl.component(base_image=image, install_kfp_package=False)
-    def files_of(model: dsl.Input[dsl.Model]) -> str:
-        import os
-
-        return ",".join(sorted(os.listdir(model.path)))
+    files_of = dsl.component(base_image=image, install_kfp_package=False)(next_step.files_of)
 
     @dsl.pipeline(name="iris")
     def iris(examples_uri: str) -> str:
@@ -93,7 +89,9 @@ def test_the_component_trains_and_the_next_step_gets_the_model(podman: Any, root
     task = iris_pipeline(podman.image, module_text=MODULE, train_steps=100)(examples_uri="/data/iris")
     assert "saved_model.pb" in task.output.split(",")
     outputs = artifacts_below(root)
-    assert {"model", "metrics", "report"} <= outputs.keys(), outputs
+    assert {"model", "metrics", "classification", "report", "tensorboard"} <= outputs.keys(), outputs
+    classification = json.loads(outputs["classification"].read_text())
+    assert [one["displayName"] for one in classification["confusionMatrix"]["annotationSpecs"]] == ["0", "1", "2"]
 
 
 def test_the_modules_exception_fails_the_step_and_leaves_no_model(

@@ -306,7 +306,7 @@ def test_the_next_run_resumes_from_the_checkpoint(
     assert (tmp_path / "notes").read_text() == "20"
     assert not root.exists()
 
-    assert sorted(os.listdir(folder)) == ["executor_output.json", *sorted(OUTPUTS)]  # Kubeflow accepts only these
+    assert sorted(os.listdir(folder)) == sorted(["executor_output.json", *OUTPUTS])  # Kubeflow accepts only these
     [model] = json.loads((folder / "executor_output.json").read_text())["artifacts"]["model"]["artifacts"]
     assert model["metadata"]["eval_saved_model"] == f"{folder}/tensorboard/eval_model"
     assert (folder / "tensorboard" / "eval_model" / "saved_model.pb").exists()

@@ -374,3 +374,26 @@ def test_a_projects_own_test_passes(tmp_path: pathlib.Path) -> None:
     run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"test_{module}.py"]
     passed = subprocess.run(run, capture_output=True, text=True, check=False, cwd=tmp_path / "odd", timeout=600)
     assert passed.returncode == 0, passed.stdout[-3000:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["binary", pytest.param("regression", marks=pytest.mark.thorough)])
+def test_wide_data_get_a_linear_part(tmp_path: pathlib.Path, task: str) -> None:
+    import csv
+
+    choose = random.Random(0)
+    names = [f"x{number}" for number in range(60)]
+    with open(tmp_path / "wide.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*names, "y"])
+        for _ in range(300):
+            row = [round(choose.gauss(0, 1), 3) for _ in names]
+            score = row[0] - row[1] + choose.gauss(0, 0.1)
+            writer.writerow([*row, int(score > 0) if task == "binary" else round(score, 3)])
+    module = scaffold(str(tmp_path / "wide.csv"), tmp_path / "project", "y", task)
+    source = (tmp_path / "project" / f"{module}.py").read_text()
+    assert "LINEAR_L2" in source
+    require_style(tmp_path / "project")
+    line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"test_{module}.py"]
+    done = subprocess.run(line, cwd=tmp_path / "project", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
