@@ -120,8 +120,7 @@ def make_plan(raw: RawData, columns: Sequence[Column], label: str = "", task: st
 def _has_long_tail(role: Role) -> bool:
     numbers = role.column.numbers
     assert numbers is not None
-    return numbers.smallest >= 0 and numbers.largest > numbers.mean + _WIDE = 50  # numeric columns, from which a linear model is hard to beat: the network gets a linear part
-_LONG_TAIL_DEVIATIONS * numbers.std
+    return numbers.smallest >= 0 and numbers.largest > numbers.mean + _LONG_TAIL_DEVIATIONS * numbers.std
 
 
 def _round(number: float) -> float:
