@@ -3,8 +3,6 @@
 kfp.local has no retries, caches, volumes or resources; they are tested on the specification in `tests/pipelines`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib
