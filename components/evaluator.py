@@ -260,7 +260,9 @@ class _Inputs:
         Raises:
           ValueError: When the examples do not have one of the splits.
         """
-        folders = [uri for split in self.splits for uri in artifact_utils.get_split_uris(self._artifacts["examples"], split)]
+        folders = [
+            uri for split in self.splits for uri in artifact_utils.get_split_uris(self._artifacts["examples"], split)
+        ]
         return [path for folder in folders for path in sorted(file_io.glob(os.path.join(folder, "*")))]
 
     def _plan_for(self, model: str, record: Mapping[str, object]) -> EvaluationPlan:

@@ -66,6 +66,7 @@ class ErrorAnalysis:
       total: Number of examples in the split; those that were read in time if not `is_complete`.
       is_complete: Whether the sample was drawn from the whole split.
       split: The split, "eval" or "test".
+      plan_line: What was compared with what, as one line of text.
       outputs: One entry for each output that has a label.
       importance: Importance of the features for the first output; None if it was not measured.
       problem: Why there is no analysis; "" if there is one.
@@ -76,6 +77,7 @@ class ErrorAnalysis:
     total: int = 0
     is_complete: bool = True
     split: str = "eval"
+    plan_line: str = ""
     outputs: Sequence[OutputAnalysis] = ()
     importance: Importance | None = None
     problem: str = ""
@@ -156,7 +158,14 @@ def analyze_errors(
     )
     importance = _importance(model, reader, compared, label_sources, seconds) if seconds > 0 else None
     return ErrorAnalysis(
-        len(compared.records), len(sample.records), sample.total, sample.is_complete, split, outputs, importance
+        len(compared.records),
+        len(sample.records),
+        sample.total,
+        sample.is_complete,
+        split,
+        model.plan.line(),
+        outputs,
+        importance,
     )
 
 

@@ -11,6 +11,7 @@ from .eval_sample import sample_of
 from .feature_origins import label_sources
 from .inference import ExampleReader, PlannedModel
 from .plan import EvaluationPlan
+from .unread_label import with_unread_label
 
 if TYPE_CHECKING:
     from .run_error_analysis import ErrorAnalysisRequest
@@ -24,6 +25,8 @@ def execute(request: ErrorAnalysisRequest) -> Mapping[str, Any]:
     reader = ExampleReader(graph)
     model = PlannedModel(plan, request["model"], request["op_packages"])
     sample = sample_of(request["files"], request["seconds"])
+    if not graph:
+        model.plan = plan = with_unread_label(plan, sample.records, model.parsed_features)
     names = class_names(reader.features(sample.records[:_NAMED_EXAMPLES]), plan, graph) if graph else {}
     analysis = analyze_errors(
         model,

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from absl import logging
 
 from ..engines import child_process
+from ..errors import InputError
 from ..inputs.data_accessor import TF_EXAMPLE
 from ..runtime.files import file_io
 from ..runtime.logs.exceptions import one_line_message
 from .error_analysis import ErrorAnalysis
-from .plan import RAW, TRANSFORMED, EvaluationPlan
+from .plan import RAW, TRANSFORMED, UNKNOWN, EvaluationPlan
 
 if TYPE_CHECKING:
     from ..fn_args import FnArgs
@@ -57,8 +58,10 @@ def run_error_analysis(
       environment: Environment variables of the process.
       seconds: Time limit for reading examples, and again for the permutation importance.
     """
-    if not plan.compares:
-        return ErrorAnalysis(problem=plan.problem or "no output of the model has a known label and task")
+    if plan.problem or all(one.task == UNKNOWN for one in plan.outputs):
+        return ErrorAnalysis(problem=plan.problem or "no output of the model has a known task")
+    if not plan.compares and fn_args.transform_graph_path and plan.examples != TRANSFORMED:
+        return ErrorAnalysis(problem="the label is unknown")
     if fn_args.examples_format.payload != TF_EXAMPLE:
         return ErrorAnalysis(problem=f"the eval split is not of tf.Examples, but {fn_args.examples_format.payload}")
     patterns: Sequence[str] = fn_args.eval_files or ()
@@ -90,6 +93,8 @@ def run_error_analysis(
             forked=True,
             what="error analysis",
         )
+    except InputError as error:
+        return ErrorAnalysis(problem=str(error))
     except Exception as error:  # the model is published: nothing here may fail the run
         logging.info("The errors of the model could not be analyzed.", exc_info=True, extra={"kept_only": True})
         return ErrorAnalysis(problem=f"{type(error).__name__}: {one_line_message(error)}")

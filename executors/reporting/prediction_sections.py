@@ -39,7 +39,8 @@ def analysis_sections(analysis: ErrorAnalysis, *, has_plots: bool) -> list[Secti
     sections = []
     if not has_plots:
         names = {one.plots.output: one.class_names for one in analysis.outputs}
-        sections.append(plots_section([one.plots for one in analysis.outputs], names, where))
+        compared = f"Compared: {analysis.plan_line}. {where}"
+        sections.append(plots_section([one.plots for one in analysis.outputs], names, compared))
     return [*sections, _errors(analysis, where if has_plots else "", has_plots), _importance(analysis.importance)]
 
 
@@ -53,7 +54,9 @@ def _sample_line(analysis: ErrorAnalysis) -> str:
     if analysis.sampled == analysis.total and analysis.is_complete:
         return f"All {analysis.total:,} examples of the {analysis.split} split{left}."
     of = "examples" if analysis.is_complete else "first examples"
-    return f"A random sample of {analysis.sampled:,} of the {analysis.total:,} {of} of the {analysis.split} split{left}."
+    return (
+        f"A random sample of {analysis.sampled:,} of the {analysis.total:,} {of} of the {analysis.split} split{left}."
+    )
 
 
 def _errors(analysis: ErrorAnalysis, note: str, with_residuals: bool) -> Section:

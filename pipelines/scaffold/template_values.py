@@ -77,7 +77,7 @@ def template_values(plan: Plan) -> dict[str, object]:
         "sizes": _sizes(names, has_buckets, lists["categories"], times),
         "parts": ["*numbers.values()"] * any_numbers + ["*embedded"] * has_ids + ["*averaged"] * lists["texts"],
         "inputs": ["numbers"] * any_numbers + ["ids"] * has_ids + ["words"] * lists["texts"],
-        "model_summary": f"{_summary(has_ids, lists['texts'])}a small dense network{', plus a linear model' * bool(constants['is_wide'])}",
+        "model_summary": _summary(has_ids, lists["texts"], bool(constants["is_wide"])),
         "returned": _returned(any_numbers, has_ids, lists["texts"], _LABELS[task]),
         "keras": "tf.keras" if plan.transforms else "keras",
         "is_csv": plan.raw.kind == CSV,
@@ -124,9 +124,10 @@ def _sizes(names: str, has_buckets: bool, has_categories: bool, times: bool) -> 
     return sizes
 
 
-def _summary(has_ids: bool, has_texts: bool) -> str:
+def _summary(has_ids: bool, has_texts: bool, is_wide: bool) -> str:
     embeddings = ["embeddings for IDs"] * has_ids + ["averaged embeddings for words"] * has_texts
-    return f"{', '.join(embeddings)}, and " if embeddings else ""
+    network = "a small dense network" + ", plus a linear model" * is_wide
+    return f"{', '.join(embeddings)}, and {network}" if embeddings else network
 
 
 def _output_shapes(plan: Plan) -> str:

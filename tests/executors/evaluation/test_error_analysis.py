@@ -31,6 +31,7 @@ from generic_trainer.executors.evaluation.plan import (
     OutputPlan,
 )
 from generic_trainer.executors.evaluation.run_error_analysis import run_error_analysis
+from generic_trainer.executors.evaluation.unread_label import with_unread_label
 from generic_trainer.executors.inputs.data_accessor import ExamplesFormat
 from generic_trainer.executors.kubeflow.classification import classification_metadata
 from generic_trainer.executors.reporting.document import Chart, Note, Section, Table
@@ -121,7 +122,8 @@ def test_the_report_of_a_binary_model(save: Any) -> None:
     assert [section.title for section in sections] == ["Predictions and labels", "Errors", "Importance of features"]
     assert [chart.title for chart in blocks(sections, Chart)] == ["ROC curve", "Precision and recall", "Calibration"]
     notes = [note.text for note in blocks(sections, Note)]
-    assert notes[0] == "All 400 examples of the eval split."
+    assert notes[0].startswith("Compared: binary: output (logits) against label label; signature serving_default, ")
+    assert notes[0].endswith(" All 400 examples of the eval split.")
     assert "How much worse AUC gets" in notes[-1]
     captions = [table.caption for table in blocks(sections, Table)]
     assert captions[-2:] == ["Largest errors", "Permutation importance"]
@@ -170,8 +172,8 @@ def test_examples_without_a_label_are_left_out(save: Any) -> None:
     found = analyze_errors(model, ExampleReader(None), Sample(records, 1_000_000), seconds=0)
     assert (found.examples, found.sampled, found.importance) == (COUNT, COUNT + 5, None)
     [note, *_] = blocks(analysis_sections(found, has_plots=False), Note)
-    assert note.text == (
-        "A random sample of 405 of the 1,000,000 examples of the eval split; 5 without a label or prediction are left "
+    assert note.text.endswith(
+        " A random sample of 405 of the 1,000,000 examples of the eval split; 5 without a label or prediction are left "
         "out."
     )
     with pytest.raises(InputError, match="'label'"):
@@ -215,7 +217,7 @@ def test_kubeflow_gets_curve_and_matrix(save: Any) -> None:
     assert np.sum([one["row"] for one in matrix["rows"]]) == COUNT
 
 
-@pytest.mark.parametrize("damage", ["no label", "another format", "no files", "a broken model"])
+@pytest.mark.parametrize("damage", ["no task", "no label", "another format", "no files", "a broken model"])
 def test_an_analysis_that_is_impossible_says_why(save: Any, tmp_path: pathlib.Path, damage: str) -> None:
     path = tmp_path / "eval.tfrecord"
     with tf.io.TFRecordWriter(str(path)) as writer:
@@ -224,13 +226,19 @@ def test_an_analysis_that_is_impossible_says_why(save: Any, tmp_path: pathlib.Pa
     plan = EvaluationPlan("serving_default", outputs=(OutputPlan("output", BINARY, "label", scores=LOGITS),))
     fn_args, model = FnArgs(eval_files=[str(path)]), save(lambda x: x)
     expected = {
-        "no label": "no output of the model has a known label and task",
+        "no task": "no output of the model has a known task",
+        "no label": "the label is unknown: of the features that the model does not read, several features fit: ",
         "another format": "the eval split is not of tf.Examples, but FORMAT_PROTO",
         "no files": "there is no eval split",
-        "a broken model": "InputError: ",
+        "a broken model": "--model ",
     }[damage]
-    if damage == "no label":
+    if damage == "no task":
         plan = EvaluationPlan("serving_default", outputs=(OutputPlan("output"),))
+    elif damage == "no label":
+        plan = EvaluationPlan("serving_default", outputs=(OutputPlan("output", REGRESSION),))
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            for row in range(COUNT):
+                writer.write(example(row, price=1.5, cost=2.5))
     elif damage == "another format":
         fn_args = FnArgs(eval_files=[str(path)], examples_format=ExamplesFormat("FORMAT_PROTO"))
     elif damage == "no files":
@@ -243,3 +251,33 @@ def test_an_analysis_that_is_impossible_says_why(save: Any, tmp_path: pathlib.Pa
     assert read_error_analysis(str(tmp_path)) == found
     delete_error_analysis(str(tmp_path))
     assert read_error_analysis(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    ("output", "values"),
+    [
+        (OutputPlan("output", BINARY, scores=LOGITS), {"label": 1.0, "price": 0.5}),
+        (OutputPlan("output", REGRESSION), {"cost": 0.5}),
+        (OutputPlan("output", REGRESSION), {"cost": 0.5, "target": 0.5}),  # a usual name
+    ],
+)
+def test_the_label_is_what_the_model_does_not_read(output: OutputPlan, values: dict[str, float]) -> None:
+    plan = EvaluationPlan("serving_default", outputs=(output,))
+    records = [example(row, **values) for row in range(9)]
+    found = with_unread_label(plan, records, {"strong", "weak", "unused"})
+    assert found.outputs[0].label == ("target" if "target" in values else next(iter(values)))
+    with pytest.raises(InputError, match="so are the features that the model reads"):
+        with_unread_label(plan, records, None)
+    with pytest.raises(InputError, match="no unread feature fits"):
+        with_unread_label(plan, records, {"strong", "weak", "unused", *values})
+
+
+def test_a_one_hot_label_is_found() -> None:
+    records = []
+    for row in range(9):
+        found = tf.train.Example.FromString(example(row))
+        found.features.feature["species"].float_list.value.extend(np.eye(3)[row % 3])
+        records.append(found.SerializeToString())
+    plan = EvaluationPlan("serving_default", outputs=(OutputPlan("output", MULTICLASS, classes=3),))
+    [output] = with_unread_label(plan, records, {"strong", "weak", "unused"}).outputs
+    assert (output.label, output.label_is_one_hot) == ("species", True)
