@@ -35,7 +35,7 @@ LINKED := build/linked
 # files with most tests, the quick ones. Crashed workers are not replaced: xdist 3.8 would wait forever for their tests.
 PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
-.PHONY: help setup demo test test-all test-fast test-legacy test-airflow coverage faults bench bench-pipelines bench-gpu fuzz lint audit style types docs lock wheel release stacks image check-image test-containers clean
+.PHONY: help setup demo test test-all test-fast test-legacy test-airflow coverage faults bench bench-pipelines bench-gpu fuzz lint audit style types docs lock wheel release stacks stacks-newest image check-image test-containers clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -125,6 +125,9 @@ image: ## Build the container image (IMAGE=registry/name:tag, VARIANT=gpu or sli
 
 check-image: ## Build and test the image's content without a container engine, as root (KEEP=1 keeps it)
 	@scripts/check-image.sh
+
+stacks-newest: setup ## Resolve the newest versions of everything, and report what fails with them
+	@scripts/stacks-newest.sh
 
 test-containers: setup ## Build the image with podman and test it in containers, on Debian, as root
 	@scripts/containers.sh test $(PYTEST_ARGS)

@@ -80,7 +80,9 @@ case "${1:-}" in
     test)
         shift
         image
-        TEST_IMAGE="$IMAGE" "${VENV:-.venv}/bin/python" -m pytest "${@:-tests/containers}"
+        # Without names of tests, all of them.
+        [[ "$*" == *tests/containers* ]] || set -- "$@" tests/containers
+        TEST_IMAGE="$IMAGE" "${VENV:-.venv}/bin/python" -m pytest "$@"
         ;;
     run) shift && "$@" ;;
     sizes) sizes ;;

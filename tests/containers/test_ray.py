@@ -63,7 +63,9 @@ def cluster(podman: Any, examples: pathlib.Path, out: pathlib.Path) -> Iterator[
         yield Cluster(podman, network, stack, *volumes)
 
 
-@pytest.mark.parametrize("lost", [None, "the worker's container", "the node's network"])
+@pytest.mark.parametrize(
+    "lost", [pytest.param(None, marks=pytest.mark.thorough), "the worker's container", "the node's network"]
+)
 def test_it_trains_and_recovers(podman: Any, cluster: Cluster, out: pathlib.Path, lost: str | None) -> None:
     cluster.wait_for_workers(2)
     data = ("--train-files", "/data/digits/Split-train/*", "--eval-files", "/data/digits/Split-eval/*")

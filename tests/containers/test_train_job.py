@@ -99,7 +99,7 @@ def wait_for(text: str, pods: Pods) -> None:
         time.sleep(0.3)
 
 
-@pytest.mark.parametrize("killed", [None, "worker 1"])
+@pytest.mark.parametrize("killed", [pytest.param(None, marks=pytest.mark.thorough), "worker 1"])
 def test_workers_train_together_and_survive_a_kill(
     podman: Any, examples: pathlib.Path, out: pathlib.Path, tmp_path: pathlib.Path, killed: str | None
 ) -> None:
@@ -121,7 +121,7 @@ def test_workers_train_together_and_survive_a_kill(
     assert record["metrics"]["eval"]["accuracy"] > 0.8
 
 
-@pytest.mark.parametrize("killed", [None, "worker 0"])
+@pytest.mark.parametrize("killed", [pytest.param(None, marks=pytest.mark.thorough), "worker 0"])
 def test_chief_workers_and_parameter_servers(
     podman: Any, examples: pathlib.Path, out: pathlib.Path, tmp_path: pathlib.Path, killed: str | None
 ) -> None:
