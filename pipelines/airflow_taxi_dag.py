@@ -1,6 +1,7 @@
 """An Apache Airflow DAG of the taxi pipeline of `generic-trainer run`, one task per step; a template to copy and adapt.
 
-TFX's AirflowDagRunner builds the DAG, with Airflow 2 or 3 and Python below 3.13. The tasks of a run need a shared file system, and a metadata database if they run on several workers: `metadata="mysql://…"`.
+TFX's AirflowDagRunner builds the DAG, with Airflow 2 or 3 and Python below 3.13. The tasks of a run need a shared file
+system, and a metadata database if they run on several workers: `metadata="mysql://…"`.
 
 Airflow parses a DAG file repeatedly. The environment variables GENERIC_TRAINER_DATA and GENERIC_TRAINER_PIPELINE_ROOT
 set the locations of data and outputs.
