@@ -84,7 +84,8 @@
       Object.assign(this, read(figure.querySelector("table"), this.named));
       this.hidden = new Set();
       this.logarithmic = false;
-      this.later = this.named ? null : rangeOfLater(this.series.map((one) => one.values));
+      const isCurve = !this.named && figure.closest("#curves");
+      this.later = isCurve ? rangeOfLater(this.series.map((one) => one.values)) : null;
       this.full = false;
       if (this.named) this.plot.style.height = `${50 + 19 * this.x.length}px`;
       this.addControls(figure.querySelector(".controls"), "logarithmic" in figure.querySelector("table").dataset);
