@@ -98,6 +98,7 @@ def test_the_locks_contain_no_index_address() -> None:
 _NOT_INSTALLED = {"dlrover", "elasticdl", "generic_trainer", "iris_keras", "recordio"}
 # Distributions that a test lane may lack, by import name.
 _OF_EXTRAS = {
+    "airflow": "apache-airflow",
     "kfp": "kfp",
     "mlflow": "mlflow",
     "odps": "pyodps",

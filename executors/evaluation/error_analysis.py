@@ -15,8 +15,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..runtime.files import file_io
 from ..runtime.files.json_text import parsed_json
 from .permutation_importance import Importance, permutation_importance
@@ -24,6 +22,8 @@ from .plan import BINARY, MULTICLASS, REGRESSION, OutputPlan
 from .plots import OutputPlots, plots_of
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from .eval_sample import Sample
     from .inference import ExampleReader, Features, PlannedModel
 
@@ -179,6 +179,8 @@ class _Compared:
 
 
 def _compare(model: PlannedModel, reader: ExampleReader, records: Sequence[bytes]) -> _Compared:
+    import numpy as np
+
     from .inference import bisected, labels_of, require_all_comparable
 
     skipped: list[Exception] = []
@@ -209,6 +211,8 @@ def _compare(model: PlannedModel, reader: ExampleReader, records: Sequence[bytes
 def _largest_errors(
     compared: _Compared, one: OutputPlan, names: Mapping[str, str], excluded: set[str]
 ) -> LargestErrors:
+    import numpy as np
+
     labels, scores = compared.labels[one.output], compared.scores[one.output]
     if one.task == REGRESSION and scores.shape[1] == 1:
         errors = (scores - labels).ravel()
@@ -268,6 +272,8 @@ def _text(value: bytes | float) -> str:
 def _importance(
     model: PlannedModel, reader: ExampleReader, compared: _Compared, label_sources: Sequence[str], seconds: float
 ) -> Importance | None:
+    import numpy as np
+
     one = next(one for one in model.plan.outputs if one.output in compared.labels)
     metric, is_loss = _metric_of(one, compared.labels[one.output])
     if not metric:
@@ -290,6 +296,8 @@ def _importance(
 
 def _metric_of(one: OutputPlan, labels: np.ndarray) -> tuple[str, bool]:
     """Returns (metric, whether less is better); "" if none applies."""
+    import numpy as np
+
     if one.task == BINARY and len(np.unique(labels)) == 2:
         return "AUC", False
     if one.task in (BINARY, MULTICLASS):
@@ -298,6 +306,7 @@ def _metric_of(one: OutputPlan, labels: np.ndarray) -> tuple[str, bool]:
 
 
 def _measure(metric: str, labels: np.ndarray, scores: np.ndarray) -> float:
+    import numpy as np
     from sklearn.metrics import accuracy_score, mean_absolute_error, roc_auc_score
 
     if metric == "AUC":

@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
     import tensorflow as tf
 
@@ -89,6 +87,8 @@ def permutation_importance(
     Returns:
       The importance; None if fewer than two features could be measured.
     """
+    import numpy as np
+
     deadline = time.monotonic() + seconds
     examples = _parsed(records)
     names = sorted({name for one in examples for name in one.features.feature} - set(excluded))

@@ -12,11 +12,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .plan import BINARY, MULTICLASS, REGRESSION, OutputPlan
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Confusion: TypeAlias = "Mapping[tuple[int, int], float]"  # {(class of the label, predicted class): examples}
 
@@ -98,6 +99,8 @@ def plots_of(labels: np.ndarray, scores: np.ndarray, plan: OutputPlan, name: str
       plan: The output's plan. Other tasks than BINARY, MULTICLASS and REGRESSION have no plots.
       name: Name of the output in the result.
     """
+    import numpy as np
+
     if plan.task == BINARY:
         return OutputPlots(name, _thresholds(labels.ravel(), scores.ravel()), list(_ranges(labels, scores)))
     if plan.task == MULTICLASS:
@@ -160,6 +163,8 @@ def _threshold(
 
 
 def _ranges(labels: np.ndarray, scores: np.ndarray, *, has_errors: bool = False) -> Iterator[Range]:
+    import numpy as np
+
     order = np.argsort(scores.ravel(), kind="stable")
     labels, scores = labels.ravel()[order], scores.ravel()[order]
     count = max(1, min(MAX_RANGES, len(order) // SMALLEST_RANGE))

@@ -66,8 +66,10 @@ def local_copies(fn_args: FnArgs) -> Iterator[FnArgs]:
     """
     key = hashlib.sha256("\n".join(_paths(fn_args)).encode()).hexdigest()[:16]
     # The same folder for the same paths: checkpoints are only resumed with the same arguments.
-    folder = os.path.join(tempfile.gettempdir(), f"generic-trainer-copies-{os.getuid()}", key)
+    folder = os.path.join(tempfile.gettempdir(), f"generic-trainer-copies-{key}")
     os.makedirs(folder, mode=0o700, exist_ok=True)
+    if os.lstat(folder).st_uid != os.getuid():  # the name can be guessed
+        raise InputError(f"{folder} belongs to another user. Set TMPDIR to a folder of your own.")
     local = copy.copy(fn_args)
     inputs = _Downloads(os.path.join(folder, "inputs"))
     for name in _FILES:

@@ -32,6 +32,7 @@ LINES = {
     "run": ["run", "--data", "data.csv", "--module-file", "module.py", "--label", "y", "--pipeline-root", "root"],
     "predict": ["predict", "--model", "model", "--examples", "data.tfrecord", "--output", "out.jsonl"],
     "init": ["init", "project", "--data", "data.csv"],
+    "watch": ["watch", "last"],
     "runs": ["runs"],
     "show": ["show", "last"],
     "report": ["report", "last"],
@@ -56,6 +57,7 @@ VALUES = {
     "/dev/zero": "this is a character device",
     "dangling": "a link to nowhere, which does not exist",
 }
+STORES = ("train", "show", "report")  # commands that work with s3://
 ANYWHERE = ("", " ", "a\nb")  # bad for other machines, too
 
 
@@ -117,6 +119,8 @@ def require_one_line(code: int, errors: str, *said: str) -> None:
 def test_a_value_that_cannot_be_a_path_is_refused_by_every_option_with_one(value: str, run: Run) -> None:
     for command, option in path_options():
         if command == "compile" and value not in ANYWHERE:
+            continue
+        if command in STORES and value.startswith("s3://"):
             continue
         if value == "" and option not in ("--output", "--train-files", "--eval-files", "--examples", "--model"):
             continue  # the default of other options, which is equivalent to omitting it

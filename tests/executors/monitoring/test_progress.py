@@ -68,7 +68,7 @@ def test_keras_reports_steps_examples_and_metrics(iris: Any, tmp_path: pathlib.P
     assert (last.step, last.details["total"]) == (60, 60)
     assert last.examples == 60 * 16  # the module's batches
     assert {"loss", "accuracy", "val_loss"} <= last.details["metrics"].keys()
-    assert seen.phases == ["inputs", "training", "check", "publish"]
+    assert seen.phases == ["inputs", "training", "check", "publish", "analysis"]
 
 
 FITS = """
