@@ -19,14 +19,16 @@ failed=()
 
 # resolve NAME EXTRA ...: installs the newest versions into build/newest/NAME.
 resolve() {
-    local name="$1" extras=()
+    local name="$1" package extras=()
     shift
     local extra
     for extra in "$@"; do extras+=(--extra "$extra"); done
     mkdir -p "$work"
-    # The upper bounds of setup.cfg's extras, lifted; TFX's own bounds stay, as it runs with nothing else.
-    printf '%s\n' 'kfp>=2.14' 'kfp-pipeline-spec>=2.14' 'ray>=2.55' 'mlflow>=3' 'apache-airflow>=3' |
-        cat requirements/overrides.txt - >"$work/$name-overrides.txt"
+    # The newest release of each extra's package, whatever setup.cfg allows; TFX's bounds stay, it runs with nothing else.
+    cp requirements/overrides.txt "$work/$name-overrides.txt"
+    for package in kfp kfp-pipeline-spec ray mlflow apache-airflow; do
+        "$uv" pip compile --quiet --no-config --no-deps --no-annotate --no-header --python-version 3.11 - <<<"$package"
+    done >>"$work/$name-overrides.txt"
     "$uv" pip compile setup.cfg --quiet --no-config --python-version 3.11 --no-annotate --no-header \
         --override "$work/$name-overrides.txt" "${extras[@]}" --output-file "$work/$name.txt" --upgrade
     "$uv" venv --quiet --no-project --clear --python "$python" "$work/$name"

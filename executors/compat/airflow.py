@@ -7,7 +7,8 @@ instance of Airflow 3 has not. Tested with Airflow 3.3 by `make stacks-newest`.
 
 from __future__ import annotations
 
-import importlib.util
+import contextlib
+import importlib
 import sys
 import types
 from collections.abc import Callable
@@ -18,7 +19,8 @@ _OLD_NAME = "airflow.operators.python_operator"
 
 def restore_python_operator() -> None:
     """Makes the old module importable, if it is not."""
-    if importlib.util.find_spec(_OLD_NAME) is not None:
+    with contextlib.suppress(ImportError):
+        importlib.import_module(_OLD_NAME)  # Airflow 2 makes it while it imports `airflow.operators`
         return
     from airflow.providers.standard.operators import python
 
