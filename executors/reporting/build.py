@@ -27,19 +27,19 @@ class PipelineParts:
       facts: Rows for the outcome, such as the pushed model's location and whether it was blessed.
       metrics: Evaluation metrics, which take precedence over those from training.
       evaluation: Sections after the outcome.
-      errors: The evaluation's error analysis, which takes precedence over the training's.
-      search: Sections before the curves, on the search for hyperparameters.
       data: Sections after the model.
       lineage: Sections at the end.
+      search: Sections before the curves, on the search for hyperparameters.
+      errors: The evaluation's error analysis, which takes precedence over the training's.
     """
 
     facts: Sequence[tuple[str, Value]] = ()
     metrics: Metrics = dataclasses.field(default_factory=dict)
     evaluation: Sequence[Section] = ()
-    errors: ErrorAnalysis | None = None
-    search: Sequence[Section] = ()
     data: Sequence[Section] = ()
     lineage: Sequence[Section] = ()
+    search: Sequence[Section] = ()
+    errors: ErrorAnalysis | None = None
 
 
 def report_of(folder: str, record: RunJson, pipeline: PipelineParts | None = None) -> Report:

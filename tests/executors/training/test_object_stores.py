@@ -86,8 +86,10 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
 
 
 @pytest.fixture
-def data(store: Store, iris: Any) -> FnArgs:
-    """Arguments of a training with all paths in the bucket."""
+def data(store: Store, iris: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> FnArgs:
+    """Arguments of a training with all paths in the bucket; local copies are in `tmp_path / "tmp"`."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     for split, pattern in (("train", iris.train), ("eval", iris.eval)):
         for path in file_io.glob(pattern):
             file_io.copy(path, f"s3://bucket/iris/{split}/{os.path.basename(path)}")
@@ -138,7 +140,7 @@ def test_a_training_reads_and_writes_the_bucket(store: Store, data: FnArgs, tmp_
     found = record_of(data.model_run_dir)
     assert found["arguments"]["train_files"] == ["s3://bucket/iris/train/*"]
     assert file_io.exists("s3://bucket/out/model_run/report.html")
-    assert not list(pathlib.Path(tempfile.gettempdir()).glob("generic-trainer-copies-*"))
+    assert not list((tmp_path / "tmp").glob("generic-trainer-copies-*"))
 
 
 def test_the_command_and_show_work_with_the_bucket(data: FnArgs, tmp_path: pathlib.Path) -> None:
