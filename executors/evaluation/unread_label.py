@@ -36,8 +36,10 @@ def with_unread_label(plan: EvaluationPlan, records: Sequence[bytes], read: Coll
     Raises:
       InputError: If there is not exactly one such feature; names the candidates.
     """
-    if any(one.label for one in plan.outputs) or len(plan.outputs) != 1:
+    if any(one.label for one in plan.outputs):
         return plan
+    if len(plan.outputs) != 1:
+        raise InputError("the labels of the model's outputs are unknown")
     if read is None:
         raise InputError("the label is unknown, and so are the features that the model reads")
     [output] = plan.outputs

@@ -25,8 +25,8 @@ URI of the folder with `saved_model.pb`. The metadata also contain `framework`, 
 `module_fingerprint`, `size_bytes` and each metric, such as `eval/auc`.
 
 Data. Kubeflow's launcher copies artifacts to the pod's disk before the step starts. For large data, read the files
-directly instead: `train_files=["gs://bucket/train/*"]`. TensorFlow has no file system for
-minio://, and files on s3:// are copied to the pod's disk.
+directly instead: `train_files=["gs://bucket/train/*"]`. TensorFlow has no file system for minio://,
+and files on s3:// are copied to the pod's disk.
 
 Caching. Kubeflow has a cache hit if a step's inputs are unchanged. The content of `module_text` is an input, but of
 `module` only the name, so editing that file in place does not invalidate the cache. Change the name with the content

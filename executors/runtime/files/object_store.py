@@ -10,7 +10,6 @@ Readers and writers in TensorFlow's C++ code, such as `tf.data` and checkpoints,
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib.util
 import posixpath
@@ -24,10 +23,9 @@ PACKAGES = {"s3": "s3fs"}  # scheme, and the package with fsspec's file system
 
 
 class Status(NamedTuple):
-    """Status of an object: `length` in bytes and `modified` in seconds since 1970, as far as known."""
+    """Status of an object: its `length` in bytes."""
 
     length: int
-    modified: float | None
 
 
 def is_in_store(path: str) -> bool:
@@ -109,7 +107,7 @@ class ObjectStore:
 
     def stat(self, path: str) -> Status:
         """Returns the status of an object."""
-        return status_of(self._files.info(path))
+        return Status(int(self._files.info(path).get("size") or 0))
 
     def walk(
         self, top: str, topdown: bool = True, onerror: object = None
@@ -122,20 +120,8 @@ class ObjectStore:
     def find(self, top: str) -> Iterator[tuple[str, Status]]:
         """Yields (URI, status) of each object below a folder."""
         for path, info in self._files.find(top, detail=True).items():
-            yield self._uri(path), status_of(info)
-
-    def download(self, sources: list[str], targets: list[str]) -> None:
-        """Copies objects to local files, several at the same time."""
-        self._files.get(sources, targets)
+            yield self._uri(path), Status(int(info.get("size") or 0))
 
     def _uri(self, path: str) -> str:
         uri: str = self._files.unstrip_protocol(path)
         return uri
-
-
-def status_of(info: dict[str, Any]) -> Status:
-    """Returns the status in fsspec's description of an object."""
-    modified = None
-    with contextlib.suppress(AttributeError):
-        modified = info.get("LastModified", info.get("mtime")).timestamp()  # type: ignore[union-attr]
-    return Status(int(info.get("size") or 0), modified)

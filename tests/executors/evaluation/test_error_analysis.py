@@ -272,6 +272,12 @@ def test_the_label_is_what_the_model_does_not_read(output: OutputPlan, values: d
         with_unread_label(plan, records, {"strong", "weak", "unused", *values})
 
 
+def test_labels_of_several_outputs_are_not_guessed() -> None:
+    plan = EvaluationPlan("serving_default", outputs=(OutputPlan("a", REGRESSION), OutputPlan("b", REGRESSION)))
+    with pytest.raises(InputError, match="labels of the model's outputs are unknown"):
+        with_unread_label(plan, [example(0, cost=0.5)], {"strong"})
+
+
 def test_a_one_hot_label_is_found() -> None:
     records = []
     for row in range(9):
