@@ -31,6 +31,9 @@ from .child_main import die_with_parent, work
 from .deferred_imports import deferred
 
 IDLE_SECONDS = 300.0  # idle time without a worker before it ends, to free its memory
+# Imported while the first worker runs, so that later workers find them: Keras 3 imports pandas in `fit`, and the error
+# analysis imports scikit-learn. Each is started after this many seconds without a message.
+_LATER_MODULES, _LATER_AFTER_SECONDS = ("pandas", "sklearn.metrics"), 0.5
 _MESSAGE_BYTES = 1 << 16
 _FILES = 4
 _SENDER = struct.Struct("iII")  # process, user, group: <linux/socket.h>, struct ucred
@@ -77,9 +80,21 @@ def _import_all(modules: list[str], libraries: list[str]) -> None:
             importlib.import_module(name)
     for name in libraries:
         importlib.import_module(name)
+    _freeze()
+
+
+def _import_later(name: str) -> None:
+    gc.disable()
+    with contextlib.suppress(Exception):  # a worker that needs it reports the error
+        importlib.import_module(name)
+    _freeze()
+
+
+def _freeze() -> None:
+    """Keeps garbage collection in a worker from copying the shared memory pages."""
     gc.enable()
     gc.collect()
-    gc.freeze()  # garbage collection in a worker would otherwise copy the shared memory pages
+    gc.freeze()
 
 
 class _Signals:
@@ -103,6 +118,7 @@ class _Server:
         self._control, self._signals, self._set_by_imports = control, signals, set_by_imports
         self._connections: dict[int, socket.socket] = {}
         self._marks: dict[int, str] = {}
+        self._later = list(_LATER_MODULES)
         self._wake, wake_end = socket.socketpair()
         for end in (self._wake, wake_end):
             end.setblocking(False)
@@ -115,9 +131,13 @@ class _Server:
         last = time.monotonic()
         while wanted or self._connections:
             left = None if self._connections else max(0.0, last + IDLE_SECONDS - time.monotonic())
+            if self._connections and self._later:
+                left = _LATER_AFTER_SECONDS
             ready = select.select([self._wake, self._control], [], [], left)[0]
             if not ready and not self._connections:
                 return None
+            if not ready:
+                _import_later(self._later.pop(0))
             if self._wake in ready:
                 self._report_exits()
                 last = time.monotonic()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,9 @@ from ..saved_models.prediction.predict import answers_of
 from ..saved_models.prediction.signature import load_signature
 from .plan import TRANSFORMED, VALUES, EvaluationPlan, OutputPlan
 from .scores import corrected_by_values, labels_in, require_comparable, scores_in
-from .transforming import TransformGraph
+
+if TYPE_CHECKING:
+    from .transforming import TransformGraph
 
 T = TypeVar("T")
 _SERIALIZED = ExampleFile("the eval split", TF_RECORD, False)
@@ -68,7 +70,7 @@ class ExampleReader:
     """
 
     def __init__(self, transform_graph: str | None) -> None:
-        self._graph = TransformGraph(transform_graph) if transform_graph else None
+        self._graph = _transform_graph(transform_graph) if transform_graph else None
 
     @property
     def transforms(self) -> bool:
@@ -97,6 +99,12 @@ class ExampleReader:
         if self._graph is None:
             raise InputError("the model takes transformed examples, but there is no Transform graph to compute them.")
         return self._graph.encoded(features.transformed)
+
+
+def _transform_graph(folder: str) -> TransformGraph:
+    from .transforming import TransformGraph  # imports tensorflow_transform, which takes half a second
+
+    return TransformGraph(folder)
 
 
 class PlannedModel:
