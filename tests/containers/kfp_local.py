@@ -1,9 +1,10 @@
-"""Repairs of `kfp.local` (2.16), which cannot run components with optional inputs or TFX's artifact types.
+"""Repairs of `kfp.local` (2.16 and 2.17), which cannot run components with optional inputs or TFX's artifact types.
 
 Importing this module applies them, for this process only. Each one names what fails without it:
 
-- `construct_executor_input` fails with KeyError for optional artifacts that are not given, and with `int(None)` for
-  optional parameters; and it makes each input artifact a `system.Artifact`, so that TFX cannot import its type.
+- `construct_executor_input` fails with KeyError for optional artifacts that are not given (until 2.16), and with
+  `int(None)` for optional parameters; and it makes each input artifact a `system.Artifact`, so that TFX cannot import
+  its type.
 - `run_docker_container` starts containers with `auto_remove`, which on podman removes them before `wait` returns; kfp
   then reports failed steps as successful.
 - `get_local_task_resource_name` removes five letters of names that do not begin with `comp-`.
