@@ -78,6 +78,7 @@ def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mappi
     values = found["best"].get("values", {})
     best.set_string_custom_property("values", json.dumps(values))
     results.set_int_custom_property("trials", len(found["trials"]))
+    results.set_string_custom_property("objective", found["objective"])
     if found["bad_records"]:
         results.set_int_custom_property("bad_records", found["bad_records"]["count"])
     if found["trials"]:

@@ -7,6 +7,7 @@ write_report(run.model_run, pipeline=make_pipeline_parts(run))
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from absl import logging
 
@@ -25,6 +26,9 @@ from ..history.past_runs import CACHED, Run
 from .evaluation import evaluation_sections, prediction_sections
 from .statistics import data_sections
 from .trials import trials_section
+
+if TYPE_CHECKING:
+    from ml_metadata.proto import metadata_store_pb2
 
 _SPLIT = "Split-"
 _SEARCHED_RUNS = 20  # newest runs in a store; other pipelines in it may have started runs since
@@ -58,16 +62,15 @@ def make_pipeline_parts(run: Run) -> PipelineParts:
     artifacts = _artifacts_of(run)
     has_results = bool(run.evaluation) and file_io.isdir(str(run.evaluation))
     evaluation = read_evaluation(str(run.evaluation)) if has_results else Evaluation({})
-    statistics = [uri for uri in artifacts.get("ExampleStatistics", ()) if _has_splits(uri)]
-    anomalies = [uri for uri in artifacts.get("ExampleAnomalies", ()) if _has_splits(uri)]
-    searches = artifacts.get("TunerResults")
+    statistics = [one.uri for one in artifacts.get("ExampleStatistics", ()) if _has_splits(one.uri)]
+    anomalies = [one.uri for one in artifacts.get("ExampleAnomalies", ()) if _has_splits(one.uri)]
     return PipelineParts(
         facts=list(_facts(run)),
         metrics=evaluation.metrics,
         evaluation=[*evaluation_sections(evaluation, run.blessed), *prediction_sections(evaluation)],
         errors=read_error_analysis(str(run.evaluation)) if has_results else None,
         data=data_sections(statistics[-1] if statistics else None, anomalies[-1] if anomalies else None),
-        search=[trials_section(searches[-1] if searches else None)],
+        search=[_search_section(artifact) for artifact in artifacts.get("TunerResults", ())[-1:]],
         lineage=[graph],
     )
 
@@ -84,8 +87,12 @@ def _facts(run: Run) -> Iterator[tuple[str, Value]]:
     yield "Metadata", code(display_url(run.metadata))
 
 
-def _artifacts_of(run: Run) -> dict[str, list[str]]:
-    """Returns the URIs of a pipeline run's output artifacts (new or cached) by type, newest last."""
+def _search_section(results: metadata_store_pb2.Artifact) -> Section:
+    return trials_section(results.uri, results.custom_properties["objective"].string_value)
+
+
+def _artifacts_of(run: Run) -> dict[str, list[metadata_store_pb2.Artifact]]:
+    """Returns a pipeline run's output artifacts (new or cached) by type, newest last."""
     from ml_metadata.proto import metadata_store_pb2
 
     outputs = (metadata_store_pb2.Event.OUTPUT, metadata_store_pb2.Event.DECLARED_OUTPUT)
@@ -95,9 +102,9 @@ def _artifacts_of(run: Run) -> dict[str, list[str]]:
         executions = store.get_executions_by_context(context.id) if context is not None else []
         events = store.get_events_by_execution_ids([one.id for one in executions]) if executions else []
         ids = sorted({event.artifact_id for event in events if event.type in outputs})
-        found: dict[str, list[str]] = {}
+        found: dict[str, list[metadata_store_pb2.Artifact]] = {}
         for artifact in sorted(store.get_artifacts_by_id(ids), key=lambda artifact: artifact.id):
-            found.setdefault(artifact.type, []).append(artifact.uri)
+            found.setdefault(artifact.type, []).append(artifact)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -12,20 +13,26 @@ from ...executors.runtime.files.json_text import parsed_json
 
 _FILE = "tuner_results.json"  # as in tfx.components.tuner.executor
 _NUMBER, _SCORE = "trial_id", "score"
+_BEST = "best so far"
 _SHOWN = 20  # trials in the table that is not folded
 
 
-def trials_section(folder: str | None) -> Section:
-    """Returns the section on the trials in a TunerResults artifact; empty without one."""
-    trials = _read(folder) if folder else []
-    names = list(dict.fromkeys(name for trial in trials for name in trial if name not in (_NUMBER, _SCORE)))
+def trials_section(folder: str, objective: str = "") -> Section:
+    """Returns the section on the trials in a TunerResults artifact; empty without trials.
+
+    Args:
+      folder: The artifact's folder.
+      objective: Name of the score; "" if unknown.
+    """
+    trials, name = _read(folder), objective or _SCORE
+    values = list(dict.fromkeys(one for trial in trials for one in trial if one not in (_NUMBER, _SCORE)))
     rows: list[Sequence[Value]] = []
     for place, trial in enumerate(trials):
-        first = Cell(str(trial.get(_NUMBER, "")), tone=GOOD if not place else "")
-        rows.append((first, as_cell(trial.get(_SCORE)), *(as_cell(trial.get(name)) for name in names)))
-    columns = ("trial", _SCORE, *names)
+        first = Cell(_number_of(trial), is_number=True, tone=GOOD if not place else "")
+        rows.append((first, as_cell(trial.get(_SCORE)), *(as_cell(trial.get(one)) for one in values)))
+    columns = ("trial", name, *values)
     blocks: list[Block] = [
-        _chart(trials),
+        _chart(trials, name),
         Table("Trials, the best first", columns, rows[:_SHOWN]),
         Table("Further trials", columns, rows[_SHOWN:], folded=True),
     ]
@@ -42,15 +49,23 @@ def _read(folder: str) -> list[Mapping[str, object]]:
     return [trial for trial in trials if isinstance(trial, dict)] if isinstance(trials, list) else []
 
 
-def _chart(trials: Sequence[Mapping[str, object]]) -> Chart:
-    """Returns the scores in the order of the trials."""
-    numbered = {
-        int(str(trial[_NUMBER])): float(str(trial[_SCORE]))
+def _number_of(trial: Mapping[str, object]) -> str:
+    """Returns a trial's number from 1, as in the log; KerasTuner's ids are numbers from 0, or other texts."""
+    text = str(trial.get(_NUMBER, ""))
+    return str(int(text) + 1) if text.isdigit() else text
+
+
+def _chart(trials: Sequence[Mapping[str, object]], name: str) -> Chart:
+    """Returns the scores in the order of the trials, and the best one so far."""
+    scores = {
+        int(_number_of(trial)): float(str(trial[_SCORE]))
         for trial in trials
-        if str(trial.get(_NUMBER, "")).isdigit() and isinstance(trial.get(_SCORE), (int, float))
+        if _number_of(trial).isdigit() and isinstance(trial.get(_SCORE), (int, float))
     }
-    order = sorted(numbered)
-    best = int(str(trials[0][_NUMBER])) if trials and str(trials[0].get(_NUMBER, "")).isdigit() else None
-    series = {_SCORE: [numbered[number] for number in order]}
-    x = [number + 1 for number in order] if len(order) > 1 else []
-    return Chart("Score by trial", "trial", x, series, mark=None if best is None else best + 1, mark_label="best")
+    ordered = [scores[number] for number in sorted(scores)]
+    if len(ordered) < 2:
+        return Chart("", "", [], {})
+    best_first = list(scores.values())
+    better = min if best_first[0] <= best_first[-1] else max
+    series = {name: ordered, _BEST: list(itertools.accumulate(ordered, better))}
+    return Chart(f"{name} by trial", "trial", sorted(scores), series, dashed=(_BEST,))

@@ -114,6 +114,27 @@ def test_check_passes_as_written(shop: tuple[pathlib.Path, str], command: Comman
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.thorough
+@pytest.mark.slow
+def test_tune_searches_before_the_training(
+    shop: tuple[pathlib.Path, str], command: Command, tmp_path: pathlib.Path
+) -> None:
+    folder, _ = shop
+    steps = ("--tune-steps", 4, "--train-steps", 4)
+    root = ("--pipeline-root", tmp_path, "--no-check", "--no-push")
+    done = command("run", "--config", "pipeline.yaml", "--tune", *steps, *root, cwd=folder / "shop")
+    assert done.returncode == 0, done.stderr[-3000:]
+    search = done.stderr.partition("node Trainer is running")[0]
+    assert [line.split()[1:4] for line in search.splitlines() if " Trial " in line] == [
+        ["Trial", str(number), "of"] for number in range(1, 11)
+    ]
+    assert "Epoch" not in search  # one line for each trial
+    chosen = done.stdout.partition("Hyperparameters:\n")[2].split()[:8:2]
+    assert chosen == ["units", "layers", "dropout", "learning_rate"]
+    [report] = tmp_path.glob("Trainer/model_run/*/report.html")
+    assert "val_loss by trial" in report.read_text()
+
+
 def test_a_second_init_needs_force_and_keeps_other_files(
     shop: tuple[pathlib.Path, str], command: Command, tmp_path: pathlib.Path
 ) -> None:

@@ -55,6 +55,8 @@ def test_the_best_hyperparameters_reach_the_trainer_then_the_cache_then_given_on
     wanted = json.loads(best.read_text())
     assert wanted["values"] == {name: trials[0][name] for name in ("learning_rate", "units")}
     assert given_to_newest(root) == wanted
+    [report] = root.glob("Trainer/model_run/*/report.html")
+    assert "val_accuracy by trial" in report.read_text()
     assert shown(first.stdout) == [
         f"  learning_rate  {wanted['values']['learning_rate']:.5g}",
         f"  units          {wanted['values']['units']}",

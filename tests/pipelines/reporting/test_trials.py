@@ -20,13 +20,20 @@ TRIALS = [
 @pytest.mark.parametrize("text", [json.dumps(TRIALS), json.dumps(json.dumps(TRIALS))])
 def test_trials_have_a_table_and_a_chart(tmp_path: pathlib.Path, text: str) -> None:
     (tmp_path / "tuner_results.json").write_text(text)  # as this project's Tuner writes it, and as TFX's
-    section = trials_section(str(tmp_path))
+    section = trials_section(str(tmp_path), "val_loss")
     [chart] = [block for block in section.blocks if isinstance(block, Chart) and block]
-    assert (list(chart.x), list(chart.series["score"]), chart.mark) == ([1, 2, 3], [0.5, 0.75, 0.25], 3)
+    assert (chart.title, list(chart.x)) == ("val_loss by trial", [1, 2, 3])
+    assert chart.series == {"val_loss": [0.5, 0.75, 0.25], "best so far": [0.5, 0.5, 0.25]}
     [table] = [block for block in section.blocks if isinstance(block, Table) and block]
-    assert table.columns == ("trial", "score", "units", "learning_rate")
-    assert table.rows[0][0] == Cell("2", tone=GOOD)
+    assert table.columns == ("trial", "val_loss", "units", "learning_rate")
+    assert table.rows[0][0] == Cell("3", is_number=True, tone=GOOD)  # as in the log
     assert len(table.rows) == 3
+
+
+def test_the_best_of_a_maximized_score_is_the_highest(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "tuner_results.json").write_text(json.dumps([*reversed(TRIALS)]))
+    [chart] = [block for block in trials_section(str(tmp_path)).blocks if isinstance(block, Chart) and block]
+    assert chart.series == {"score": [0.5, 0.75, 0.25], "best so far": [0.5, 0.75, 0.75]}
 
 
 def test_many_trials_are_folded(tmp_path: pathlib.Path) -> None:
@@ -37,7 +44,6 @@ def test_many_trials_are_folded(tmp_path: pathlib.Path) -> None:
 
 
 def test_without_a_search_there_is_no_section(tmp_path: pathlib.Path) -> None:
-    assert not trials_section(None)
     assert not trials_section(str(tmp_path))
     (tmp_path / "tuner_results.json").write_text("[]")
     assert not trials_section(str(tmp_path))
