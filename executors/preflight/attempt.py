@@ -20,7 +20,7 @@ from .adaptation import Outcome, Settings
 from .events import EventReader
 from .raw_process import RawData
 from .request import CheckRequest
-from .verdicts import FAILED, WARNING, Report, Verdict
+from .verdicts import ALWAYS, FAILED, WARNING, Report, Verdict
 
 if TYPE_CHECKING:
     from .raw_data import Prepared
@@ -184,6 +184,8 @@ class Attempt:
         item = _item_of(events.stage) if events.stage != "trial" else progress.get("phase", "model")
         if item == "data" and self._report.get("data") is not None:
             item = "transform"
+        if self._report.get(item) is not None:  # it had ended, and the next item had not begun
+            item = next((one for one in ALWAYS if self._report.get(one) is None), item)
         limit = f"stopped after {self._request.limit:g} s (--limit)"
         if events.stage != "trial":
             return Verdict(item, WARNING, f"{limit}, before it was complete")

@@ -33,6 +33,7 @@ STATIC = (
 EVALUATION_PLAN = "evaluation plan"  # only with a label
 _PHASES = ("model", "training", "evaluation", "export", "SavedModel")
 TRIAL = ("adaptation", "transform", *_PHASES, EVALUATION_PLAN, "estimate")
+_REQUIRED = ("item", "status", "text")  # of a Verdict
 ALWAYS = ("module", "load", "dialect", "signatures", "examples", *_PHASES, "estimate")
 
 
@@ -81,8 +82,9 @@ class Verdict:
     details: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
-        """Returns the verdict as JSON values, without empty fields."""
-        return {name: value for name, value in dataclasses.asdict(self).items() if value not in (None, "", {}, 0)}
+        """Returns the verdict as JSON values, without empty optional fields."""
+        state = dataclasses.asdict(self)
+        return {name: value for name, value in state.items() if name in _REQUIRED or value not in (None, "", {}, 0)}
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> Verdict:

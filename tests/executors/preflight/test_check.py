@@ -14,11 +14,15 @@ from typing import Any
 import pytest
 
 from generic_trainer import FnArgs, InputError, TrainingOptions
+from generic_trainer.executors.engines.forwarding import LastText
 from generic_trainer.executors.preflight import raw_csv, sample, stamp, synthetic_examples
+from generic_trainer.executors.preflight.adaptation import Settings
+from generic_trainer.executors.preflight.attempt import Attempt
 from generic_trainer.executors.preflight.check import check
+from generic_trainer.executors.preflight.events import EventReader
 from generic_trainer.executors.preflight.example_facts import contradictions, facts_of
 from generic_trainer.executors.preflight.request import CheckRequest
-from generic_trainer.executors.preflight.verdicts import NOT_REACHED, WARNING, Report
+from generic_trainer.executors.preflight.verdicts import NOT_REACHED, PASSED, WARNING, Report, Verdict
 from generic_trainer.executors.runtime.files.schema import read_schema
 
 MODULES = pathlib.Path(__file__).resolve().parents[3] / "module_files"
@@ -207,6 +211,18 @@ def test_a_long_training_is_ended_and_its_observations_are_reported(iris: Any, m
     assert verdict.status == WARNING
     assert "stopped after 2 s (--limit): no training step was observed" in verdict.text
     assert [report.get(item).status for item in ("export", "SavedModel", "estimate")] == [NOT_REACHED] * 3
+
+
+def test_a_stop_between_two_items_is_reported_for_the_second_one(tmp_path: pathlib.Path) -> None:
+    ended = [Verdict(item, PASSED, "") for item in ("module", "load", "dialect", "signatures", "data", "transform")]
+    report = Report("a.py", ended)
+    assert Report.from_json(report.to_json()) == report
+    request = CheckRequest("a.py", FnArgs(**NO_FILES), limit=2)
+    attempt = Attempt(request, Settings(), str(tmp_path), report, report.verdicts.append, LastText())
+    events = EventReader(str(tmp_path / "events"), "", report.verdicts.append, 2)
+    events.stage = "data"  # it reads the prepared data
+    verdict = attempt._timeout_verdict(events)
+    assert (verdict.item, verdict.status) == ("examples", WARNING)
 
 
 def test_a_killed_process_is_reported_with_the_items_that_passed(iris: Any, module: Callable[..., str]) -> None:
