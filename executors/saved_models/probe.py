@@ -328,8 +328,10 @@ def _shortened(value: np.ndarray | Sequence[Value]) -> list[str | float]:
 
 
 def _text(value: bytes | str) -> str:
-    """Returns a text, cut after 200 characters: it may be an image's bytes."""
+    """Returns a text, cut after 200 characters; of an image's bytes the number."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    if not all(one.isprintable() or one.isspace() for one in text[:_CHARACTERS_SHOWN]):
+        return f"{len(value):,} bytes"
     return text if len(text) <= _CHARACTERS_SHOWN else f"{text[:_CHARACTERS_SHOWN]}…"
 
 

@@ -111,6 +111,19 @@ def test_uncompressed_records_and_parquet_rows_are_read_too(
     assert report.answer == {"y": [10.0]}
 
 
+def test_of_an_image_only_the_number_of_bytes_is_shown(save: Callable[..., str], tmp_path: pathlib.Path) -> None:
+    values = {"png": tf.io.encode_png(tf.zeros([8, 8, 1], tf.uint8)).numpy(), "text": "Größe:\n5 cm".encode()}
+    features = {name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value])) for name, value in values.items()}
+    features["sepal_length"] = tf.train.Feature(float_list=tf.train.FloatList(value=[5.0]))
+    features["variety"] = tf.train.Feature(int64_list=tf.train.Int64List(value=[1]))
+    with tf.io.TFRecordWriter(str(tmp_path / "images")) as writer:
+        writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+    report = check_saved_model(save(), [str(tmp_path / "images")])
+    assert report.answer == {"y": [10.0]}
+    assert report.inputs["png"] == [f"{len(values['png'])} bytes"]
+    assert report.inputs["text"] == ["Größe:\n5 cm"]
+
+
 def test_a_model_without_usable_examples_passes(save: Callable[..., str], tmp_path: pathlib.Path) -> None:
     (tmp_path / "not_records").write_text("a,b\n1,2\n")
     folder = save()
