@@ -13,7 +13,7 @@ from ..executors.dialects.loading import choose_keras_for
 from ..executors.errors import NotPushedError
 from ..executors.modules.pipeline_modules import find_modules
 from ..executors.monitoring import display, run_record
-from ..executors.reporting.writing import path_in
+from ..executors.monitoring.report_file import path_in
 from ..executors.runtime.files import file_io
 from ..executors.runtime.files.raw_data_files import raw_data_files
 from ..executors.runtime.logs.exceptions import add_note

@@ -11,7 +11,7 @@ from ..executors.dialects.script import ARGUMENTS, NAME, NEEDS_MODEL
 from ..executors.distributed.tf_config import task_from_environment
 from ..executors.fn_args import FnArgs
 from ..executors.monitoring import run_record
-from ..executors.reporting.writing import path_in
+from ..executors.monitoring.report_file import path_in
 from ..executors.runtime.files import file_io
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..executors.training.run import train as train_module

@@ -13,7 +13,7 @@ from ..executors.errors import InputError
 from ..executors.fn_args import FnArgs
 from ..executors.inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
 from ..executors.monitoring import run_record
-from ..executors.reporting.writing import path_in
+from ..executors.monitoring.report_file import path_in
 from ..executors.runtime.files import file_io
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS, latest, read_hyperparameters
 from ..executors.saved_models.locations import base_model_path

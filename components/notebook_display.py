@@ -1,7 +1,7 @@
 """Notebook visualizations of the Trainer's outputs for TFX's InteractiveContext.
 
 context.run(trainer)
-context.show(trainer.outputs["model_run"])    # the run: status, module, times, metrics
+context.show(trainer.outputs["model_run"])    # the run: status, module, times, metrics, loss
 context.show(trainer.outputs["model"])        # the model: metrics, signatures, results of the SavedModel check
 """
 
@@ -14,7 +14,7 @@ from tfx.types import standard_artifacts
 from tfx.types.artifact import Artifact
 
 from ..executors.monitoring import run_record
-from ..executors.monitoring.notebook_html import record_table, small_table
+from ..executors.monitoring.notebook_html import record_view, small_table
 
 _MODEL_PROPERTIES = ("dialect", "keras", "signatures", "checks", "answer", "size_bytes", "module_fingerprint")
 
@@ -25,9 +25,9 @@ class ModelRunVisualization(visualizations.ArtifactVisualization):  # type: igno
     ARTIFACT_TYPE: ClassVar[type[Artifact]] = standard_artifacts.ModelRun
 
     def display(self, artifact: Artifact) -> None:
-        """Displays the run's table in the notebook."""
+        """Displays the run in the notebook."""
         if record := run_record.read(artifact.uri):
-            _display(record_table(record))
+            _display(record_view(record, artifact.uri))
 
 
 class ModelVisualization(visualizations.ArtifactVisualization):  # type: ignore[misc]

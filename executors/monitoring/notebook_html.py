@@ -1,15 +1,24 @@
-"""Small HTML tables that notebooks display for a result, with all text escaped.
+"""What notebooks display for a result: a small HTML table, the curve of the loss, and a link to the report.
 
 class Outcome:
     def _repr_html_(self) -> str:
-        return small_table("Pipeline run", {"Pushed model": self.pushed_model}, self.metrics)
+        return run_view("Pipeline run", {"Pushed model": self.pushed_model}, self.metrics, self.model_run)
+
+There are no scripts, and all text is escaped.
 """
 
 from __future__ import annotations
 
 import html
+import os
+import pathlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from ..runtime.files import file_io
+from .loss_curve import loss_of, svg_of
+from .report_file import path_in
 
 if TYPE_CHECKING:
     from .run_json import RunJson
@@ -35,11 +44,39 @@ def small_table(title: str, rows: Mapping[str, str | None], metrics: Mapping[str
     return "\n".join([*lines, "</table>"])
 
 
-def record_table(record: RunJson) -> str:
-    """Returns the HTML table of a run record.
+def run_view(
+    title: str, rows: Mapping[str, str | None], metrics: Mapping[str, Mapping[str, float]], folder: str | None
+) -> str:
+    """Returns the table of a run, with the curve of its loss and a link to its report if there are any.
+
+    Args:
+      title: See `small_table`.
+      rows: See `small_table`.
+      metrics: See `small_table`.
+      folder: The model run; None if there is none.
+    """
+    parts = [small_table(title, rows, metrics)]
+    if folder and (loss := loss_of(folder)):
+        parts.append(f"<div>{svg_of(loss)}</div>")
+    if path := path_in(folder):
+        parts.append(f'<div><a href="{_safe(_link(path))}" target="_blank">Report</a></div>')
+    return "\n".join(parts)
+
+
+def _link(path: str) -> str:
+    """Returns a path as notebooks open it: relative to the current folder if it is below it, else as a URL."""
+    if file_io.is_remote(path):
+        return path
+    below = os.path.relpath(path)
+    return pathlib.Path(path).absolute().as_uri() if below.startswith(os.pardir) else quote(below)
+
+
+def record_view(record: RunJson, folder: str) -> str:
+    """Returns the view of a run record, see `run_view`.
 
     Args:
       record: The content of `run.json`.
+      folder: The model run with `run.json`; "" if it was not written.
     """
     error, check = record.get("error") or {}, record.get("check") or {}
     phases = {name: took for name, took in (record.get("phases") or {}).items() if "/" not in name}
@@ -55,7 +92,7 @@ def record_table(record: RunJson) -> str:
         "model": (record.get("arguments") or {}).get("serving_model_dir"),
         "logs": (record.get("arguments") or {}).get("model_run_dir"),
     }
-    return small_table(f"Run {record.get('id', '')[:8]}", rows, record.get("metrics") or {})
+    return run_view(f"Run {record.get('id', '')[:8]}", rows, record.get("metrics") or {}, folder)
 
 
 def _row(label: str, text: str, span: int) -> str:

@@ -29,7 +29,7 @@ from ..runtime.logs.redaction import masked_text
 from ..runtime.process.identity import ProcessIdentity
 from ..runtime.process.preemption import Preempted, Terminated
 from . import display
-from .notebook_html import record_table
+from .notebook_html import record_view
 
 if TYPE_CHECKING:
     from .run_json import RunJson
@@ -216,7 +216,7 @@ class RunRecord:
         return _NUMBERS.sub(lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n"
 
     def _repr_html_(self) -> str:
-        return record_table(to_run_json(self))
+        return record_view(to_run_json(self), os.path.dirname(self.path))
 
 
 def to_run_json(record: RunRecord) -> RunJson:

@@ -12,7 +12,7 @@ from . import model_sections, outcome_sections, training_sections
 from .document import Report, Section, Value
 from .prediction_sections import PREDICTIONS, analysis_sections
 from .quantities import seconds
-from .series import read_metrics
+from ..monitoring.series import read_metrics
 from .values import module_name
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from .document import (
 )
 from .outcome_sections import median_of
 from .quantities import difference, seconds, size
-from .series import Curve, Metric, read_metrics
+from ..monitoring.series import Curve, Metric, read_metrics
 from .source import sources_of
 from .training_sections import phase_title, sorted_phases
 from .values import code, flattened, module_name

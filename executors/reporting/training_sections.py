@@ -12,7 +12,7 @@ from ..monitoring.metrics import Metrics
 from ..monitoring.metrics_origin import mark_of
 from .document import WARN, Block, Chart, Facts, Note, Section, Table, Value
 from .quantities import seconds, share, size
-from .series import Metric, step_rates
+from ..monitoring.series import Metric, step_rates
 from .values import plain, without_empty
 
 if TYPE_CHECKING:

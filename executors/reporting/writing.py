@@ -12,6 +12,7 @@ from absl import logging
 from ..modules import snapshot
 from ..monitoring import run_record
 from ..monitoring.metrics import event_files_below
+from ..monitoring.report_file import FILE_NAME, path_in
 from ..monitoring.run_record import RunRecord
 from ..runtime.files import file_io
 from ..runtime.process.preemption import deferred_signals
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from ..monitoring.run_json import RunJson
     from .build import PipelineParts
 
-FILE_NAME = "report.html"
 FAILED_FOLDER = ".failed"
 _FAILED_KEPT = 10
 
@@ -131,9 +131,3 @@ def _keep(folder: str, place: str) -> None:
 
 def _as_number(name: str) -> int:
     return int(name) if name.isdigit() else 0
-
-
-def path_in(folder: str | None) -> str | None:
-    """Returns the path of a model run's report; None if there is none."""
-    path = os.path.join(folder, FILE_NAME) if folder else ""
-    return path if path and file_io.exists(path) else None

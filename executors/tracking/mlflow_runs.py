@@ -26,8 +26,8 @@ from absl import logging
 
 from ..errors import InputError
 from ..monitoring.run_record import FAILED, FILE_NAME, INTERRUPTED, RUN_SPECIFIC_ARGUMENTS, SUCCEEDED, RunRecord
-from ..reporting.series import EPOCH, read_metrics
-from ..reporting.writing import FILE_NAME as REPORT
+from ..monitoring.series import EPOCH, read_metrics
+from ..monitoring.report_file import FILE_NAME as REPORT
 from ..runtime.files import file_io
 from ..runtime.logs.redaction import masked_text
 from ..saved_models.locations import find_saved_model

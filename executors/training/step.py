@@ -16,7 +16,8 @@ from ..errors import ModuleError
 from ..monitoring import run_record
 from ..monitoring.run_record import RunRecord
 from ..options import TrainingOptions
-from ..reporting.writing import keep_failed_run, path_in, report_on_exit
+from ..monitoring.report_file import path_in
+from ..reporting.writing import keep_failed_run, report_on_exit
 from ..runtime.logs.sanitize import printable
 from ..runtime.logs.setup import announce
 from .artifacts import Artifact, Artifacts, fn_args_from_artifacts, raw_eval_files

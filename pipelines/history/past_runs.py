@@ -7,7 +7,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from ...executors.monitoring import run_record
-from ...executors.monitoring.notebook_html import small_table
+from ...executors.monitoring.notebook_html import run_view
 from .metadata_store import display_url
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Run:
             "pushed model": self.pushed_model,
             "logs": self.model_run,
         }
-        return small_table(f"Run {self.id[:8]}", rows, self.metrics)
+        return run_view(f"Run {self.id[:8]}", rows, self.metrics, self.model_run)
 
     def to_json(self) -> dict[str, object]:
         """Returns the fields as JSON values, without the database's password."""

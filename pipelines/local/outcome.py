@@ -10,7 +10,7 @@ from ml_metadata.proto import metadata_store_pb2
 
 from ...components.pusher import ALREADY_PUSHED
 from ...executors.evaluation.metrics import EXAMPLE_COUNT
-from ...executors.monitoring.notebook_html import small_table
+from ...executors.monitoring.notebook_html import run_view
 from ..definition.options import BASELINE
 from ..history.evaluation_results import ALL, Evaluation, read_evaluation
 
@@ -55,7 +55,7 @@ class Outcome:
             "metadata": self.metadata,
             "from the cache": ", ".join(self.cached),
         }
-        return small_table("Pipeline run", rows, self.metrics)
+        return run_view("Pipeline run", rows, self.metrics, self.model_run)
 
 
 def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, displayed_metadata: str) -> Outcome:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import pathlib
+import shutil
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 
@@ -13,24 +15,32 @@ from tfx.types import standard_artifacts
 
 from generic_trainer import Trainer
 from generic_trainer.executors.monitoring.run_record import RunRecord
+from generic_trainer.executors.reporting.writing import write_report
+from generic_trainer.pipelines.history.runs import find_runs
 from generic_trainer.pipelines.local.outcome import Outcome
 
 NASTY = "<script>alert('&')</script>"
 
 
 class Cells(HTMLParser):
-    """The text of a table, cell by cell, and whether every opened element is closed."""
+    """The text of a table, cell by cell, links and lines, and whether every opened element is closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.open: list[str] = []
         self.cells: list[str] = []
+        self.links: list[str] = []
+        self.lines: list[str] = []
         self.feed(text)
         assert self.open == []
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        assert tag in ("table", "caption", "tr", "th", "td")
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in ("table", "caption", "tr", "th", "td", "div", "a", "svg", "title", "path", "text")
         self.open.append(tag)
+        values = {name: value or "" for name, value in attrs}
+        assert not any(name.startswith("on") for name in values)
+        self.links += [values["href"]] if tag == "a" else []
+        self.lines += [values["d"]] if tag == "path" else []
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -76,6 +86,37 @@ def test_a_run_has_a_display(tmp_path: pathlib.Path) -> None:
     assert (pairs["status"], pairs["module"], pairs["seconds"]) == ("failed", NASTY, "training 8")
     assert pairs["error"] == "ValueError: no such column: <b>"
     assert cells[-8:] == ["metric", "train", "eval", "auc", "0.95", "0.925", "loss", "0.25"]
+
+
+def write_losses(folder: pathlib.Path, values: list[float]) -> None:
+    import tensorflow as tf
+
+    writer = tf.summary.create_file_writer(str(folder))
+    with writer.as_default():
+        for epoch, value in enumerate(values):
+            tf.summary.scalar("epoch_loss", value, step=epoch)
+    writer.close()
+
+
+def test_a_run_shows_its_loss_and_links_its_report(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "a run"
+    record = recorded(folder)
+    write_losses(folder / "train", [1.0, 0.5, 0.25])
+    write_losses(folder / "validation", [0.75, math.nan, 0.5])
+    write_report(str(folder))
+    view = Cells(record._repr_html_())
+    assert view.cells[-9:] == ["loss by epoch", "1", "0.25", "loss", "0", "epoch 2", "train", "eval", "Report"]
+    assert "M58.0,24.0 L194.0,85.3 L330.0,116.0" in view.lines
+    assert "M58.0,54.7 M330.0,85.3" in view.lines  # interrupted at NaN
+    assert view.links == [(folder / "report.html").as_uri()]
+    monkeypatch.chdir(tmp_path)
+    assert Cells(record._repr_html_()).links == ["a%20run/report.html"]
+    outcome = Outcome(None, str(folder), None, None, "metadata.sqlite", {}, ())
+    assert Cells(outcome._repr_html_()).links == ["a%20run/report.html"]
+    [run] = find_runs([str(tmp_path)])
+    assert "loss by epoch" in Cells(run._repr_html_()).cells
+    shutil.rmtree(folder)
+    assert Cells(run._repr_html_()).links == []
 
 
 def test_an_outcome_has_a_display() -> None:

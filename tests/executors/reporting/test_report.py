@@ -30,7 +30,8 @@ from generic_trainer.executors.reporting.failure import failure_location
 from generic_trainer.executors.reporting.outcome_sections import headline_metrics
 from generic_trainer.executors.reporting.page import html_of
 from generic_trainer.executors.reporting.quantities import difference, seconds, size
-from generic_trainer.executors.reporting.writing import FILE_NAME, keep_failed_run, write_report
+from generic_trainer.executors.monitoring.report_file import FILE_NAME
+from generic_trainer.executors.reporting.writing import keep_failed_run, write_report
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 NASTY = "</script><script>alert('x')</script><img src=x onerror=alert(1)>\"'&"

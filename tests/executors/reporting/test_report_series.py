@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from generic_trainer.executors.reporting.series import POINTS, Curve, read_metrics, step_rates
+from generic_trainer.executors.monitoring.series import POINTS, Curve, read_metrics, step_rates
 from generic_trainer.executors.reporting.writing import write_report
 
 

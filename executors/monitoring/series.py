@@ -12,8 +12,8 @@ import itertools
 import math
 import os
 
-from ..monitoring.event_files import scalars
-from ..monitoring.metrics import event_files_below, split_of
+from .event_files import scalars
+from .metrics import event_files_below, split_of
 
 POINTS = 500  # maximum number of points of a curve, enough for a wide screen
 EPOCH, STEP = "epoch", "step"
