@@ -12,6 +12,7 @@ from ..executors.runtime.logs.sanitize import printable
 from ..pipelines.history.diff import MetricDifference, RunDifference, compare
 from ..pipelines.history.runs import Run, find_run
 from .history_flags import LocationFlags, location_flags, pop_locations
+from .run_name import RunName
 from .tables import Column, format_number, format_time, print_json, print_table
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @click.command()
-@click.argument("first")
-@click.argument("second")
+@click.argument("first", type=RunName())
+@click.argument("second", type=RunName())
 @location_flags
 @click.option("--source/--no-source", default=True, show_default=True, help="Show the diff of the module's files.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: the fields of RunDifference.")

@@ -17,6 +17,7 @@ from ..executors.runtime.logs.setup import keep_logs
 from ..pipelines.history.metric_comparison import is_higher_better
 from ..pipelines.history.runs import Run, find_run
 from .history_flags import LocationFlags, location_flags, pop_locations
+from .run_name import RunName
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -25,8 +26,8 @@ _COMPARISON = "comparison.html"
 
 
 @click.command()
-@click.argument("run")
-@click.option("--compare", "others", multiple=True, metavar="RUN", help="Run to compare with; may be repeated.")
+@click.argument("run", type=RunName())
+@click.option("--compare", "others", type=RunName(), multiple=True, metavar="RUN", help="Run to compare with; may be repeated.")
 @click.option(
     "--output",
     metavar="FILE",

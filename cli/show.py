@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..executors.options import TrainingOptions
-from ..executors.reporting.writing import path_in
+from ..executors.monitoring.report_file import path_in
 from ..executors.runtime.logs.sanitize import printable
 from ..executors.runtime.quantities import duration_text
 from ..pipelines.history.runs import Run, find_run
 from .history_flags import LocationFlags, location_flags, pop_locations
+from .run_name import RunName
 from .summary import summary_lines
 from .tables import (
     Column,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", type=RunName())
 @location_flags
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: the fields of Run, and its run.json as `record`.")
 def show(run: str, as_json: bool, **flags: Unpack[LocationFlags]) -> None:

@@ -14,6 +14,7 @@ from ..executors.reporting.live import RUNNING, live_report
 from ..executors.reporting.page import html_of
 from ..pipelines.history.runs import find_run
 from .history_flags import LocationFlags, location_flags, pop_locations
+from .run_name import RunName
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -23,7 +24,7 @@ _SECONDS = 3  # between two updates of the page
 
 
 @click.command()
-@click.argument("run", default="last")
+@click.argument("run", type=RunName(), default="last")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port (default: any free one).")
 @click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
 @location_flags

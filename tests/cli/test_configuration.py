@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,25 @@ def test_options_and_paths_are_completed(command: Any) -> None:
     assert command(env=env).stdout.startswith("file,")
     env |= {"COMP_WORDS": "generic-trainer run --pipeline-root "}
     assert command(env=env).stdout.startswith("dir,")
+
+
+def test_run_ids_are_completed(command: Any, tmp_path: Path) -> None:
+    for identifier, status in (("4f0c1a2b77", "succeeded"), ("9e55aa0133", "failed")):
+        record = {"id": identifier, "status": status, "started": "2026-11-01T12:00:00+00:00"}
+        (tmp_path / "lab" / identifier).mkdir(parents=True)
+        (tmp_path / "lab" / identifier / "run.json").write_text(json.dumps(record))
+
+    def offered(words: str) -> list[str]:
+        env = {"_GENERIC_TRAINER_COMPLETE": "bash_complete", "COMP_CWORD": str(words.count(" "))}
+        done = command(env={**os.environ, **env, "COMP_WORDS": words}, cwd=tmp_path)
+        assert done.stderr == ""
+        return done.stdout.splitlines()
+
+    assert sorted(offered("generic-trainer show ")) == ["dir,", "plain,4f0c1a2b", "plain,9e55aa01", "plain,last"]
+    assert offered("generic-trainer diff last 4f0c1a2b7") == ["dir,4f0c1a2b7", "plain,4f0c1a2b7"]
+    assert offered("generic-trainer report --in nowhere 4") == ["dir,4"]
+    assert offered("generic-trainer report --in lab last --compare 9") == ["dir,9", "plain,9e55aa01"]
+    assert offered("generic-trainer watch lab/") == ["dir,lab/"]
 
 
 def test_version_shows_the_stack(command: Any) -> None:
