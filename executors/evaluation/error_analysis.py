@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..runtime.files import file_io
 from ..runtime.files.json_text import parsed_json
+from .feature_text import feature_texts
 from .permutation_importance import Importance, permutation_importance
 from .plan import BINARY, MULTICLASS, REGRESSION, OutputPlan
 from .plots import OutputPlots, plots_of
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 FILE_NAME = "error_analysis.json"
 _BATCH = 512
 _ERRORS = 20  # listed examples with the largest errors
-_COLUMNS, _VALUES, _CHARACTERS = 12, 8, 60  # features of them, values of a feature, characters of a value
+_COLUMNS = 12  # features of them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,7 +233,7 @@ def _largest_errors(
         return float(f"{value:.5g}") if one.task == REGRESSION else names.get(str(int(value)), str(int(value)))
 
     chosen = [int(row) for row in order[:_ERRORS]]
-    features = [_shown_features(compared.records[row], excluded) for row in chosen]
+    features = [feature_texts(compared.records[row], excluded) for row in chosen]
     columns = list(dict.fromkeys(name for found in features for name in found))[:_COLUMNS]
     rows = [
         (
@@ -244,29 +245,6 @@ def _largest_errors(
         for row, found in zip(chosen, features, strict=True)
     ]
     return LargestErrors((*head, *columns), rows) if rows else LargestErrors()
-
-
-def _shown_features(record: bytes, excluded: set[str]) -> dict[str, str]:
-    import tensorflow as tf
-
-    features = tf.train.Example.FromString(record).features.feature
-    return {name: _shown(features[name]) for name in sorted(features) if name not in excluded}
-
-
-def _shown(feature: Any) -> str:
-    kind = feature.WhichOneof("kind")
-    values = getattr(feature, kind).value if kind else ()
-    texts = [_text(value) for value in values[:_VALUES]]
-    return ", ".join(texts) + (f", … ({len(values)} values)" if len(values) > _VALUES else "")
-
-
-def _text(value: bytes | float) -> str:
-    if not isinstance(value, bytes):
-        return f"{value:.5g}" if isinstance(value, float) else str(value)
-    text = value.decode("utf-8", "replace")
-    if not text.isprintable():
-        return f"{len(value):,} bytes"
-    return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…"
 
 
 def _importance(

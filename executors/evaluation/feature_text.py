@@ -1,0 +1,32 @@
+"""Shows the features of an example as short texts, for tables of examples."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+_VALUES, _CHARACTERS = 8, 60  # values of a feature, characters of a value
+
+
+def feature_texts(record: bytes, excluded: Collection[str]) -> dict[str, str]:
+    """Returns {feature: text} of a serialized tf.Example, sorted by name, without the excluded features."""
+    import tensorflow as tf
+
+    features = tf.train.Example.FromString(record).features.feature
+    return {name: _shown(features[name]) for name in sorted(features) if name not in excluded}
+
+
+def _shown(feature: Any) -> str:
+    kind = feature.WhichOneof("kind")
+    values = getattr(feature, kind).value if kind else ()
+    texts = [_text(value) for value in values[:_VALUES]]
+    return ", ".join(texts) + (f", … ({len(values)} values)" if len(values) > _VALUES else "")
+
+
+def _text(value: bytes | float) -> str:
+    if not isinstance(value, bytes):
+        return f"{value:.5g}" if isinstance(value, float) else str(value)
+    text = value.decode("utf-8", "replace")
+    if not text.isprintable():
+        return f"{len(value):,} bytes"
+    return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…"
