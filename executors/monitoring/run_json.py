@@ -22,6 +22,12 @@ class Hyperparameters(TypedDict, total=False):
     values: dict[str, object]
 
 
+class ExamplesFormatJson(TypedDict, total=False):
+    """The format of the examples, as `inputs.data_accessor.ExamplesFormat`."""
+
+    payload: str
+
+
 class Arguments(TypedDict, total=False):
     """The `fn_args` and options of a run. Lists the keys that are read; every attribute of `FnArgs` is present."""
 
@@ -30,6 +36,8 @@ class Arguments(TypedDict, total=False):
     base_model: str | None
     train_files: list[str]
     eval_files: list[str]
+    transform_graph_path: str | None
+    examples_format: ExamplesFormatJson
     options: dict[str, object]
     hyperparameters: Hyperparameters | None
 

@@ -21,8 +21,9 @@ from ..history import lineage
 from ..history.evaluation_results import Evaluation, read_evaluation
 from ..history.lineage import Lineage, lineage_of_run
 from ..history.metadata_runs import runs_in_store
-from ..history.metadata_store import display_url, open_store, translated_errors
+from ..history.metadata_store import display_url
 from ..history.past_runs import CACHED, Run
+from ..history.run_artifacts import artifacts_of, has_splits
 from .evaluation import evaluation_sections, prediction_sections
 from .statistics import data_sections
 from .trials import trials_section
@@ -30,7 +31,6 @@ from .trials import trials_section
 if TYPE_CHECKING:
     from ml_metadata.proto import metadata_store_pb2
 
-_SPLIT = "Split-"
 _SEARCHED_RUNS = 20  # newest runs in a store; other pipelines in it may have started runs since
 
 
@@ -59,11 +59,11 @@ def make_pipeline_parts(run: Run) -> PipelineParts:
     graph = _lineage_section(lineage_of_run(run))
     if run.execution is None:
         return PipelineParts(lineage=[graph])
-    artifacts = _artifacts_of(run)
+    artifacts = artifacts_of(run)
     has_results = bool(run.evaluation) and file_io.isdir(str(run.evaluation))
     evaluation = read_evaluation(str(run.evaluation)) if has_results else Evaluation({})
-    statistics = [one.uri for one in artifacts.get("ExampleStatistics", ()) if _has_splits(one.uri)]
-    anomalies = [one.uri for one in artifacts.get("ExampleAnomalies", ()) if _has_splits(one.uri)]
+    statistics = [one.uri for one in artifacts.get("ExampleStatistics", ()) if has_splits(one.uri)]
+    anomalies = [one.uri for one in artifacts.get("ExampleAnomalies", ()) if has_splits(one.uri)]
     return PipelineParts(
         facts=list(_facts(run)),
         metrics=evaluation.metrics,
@@ -89,28 +89,6 @@ def _facts(run: Run) -> Iterator[tuple[str, Value]]:
 
 def _search_section(results: metadata_store_pb2.Artifact) -> Section:
     return trials_section(results.uri, results.custom_properties["objective"].string_value)
-
-
-def _artifacts_of(run: Run) -> dict[str, list[metadata_store_pb2.Artifact]]:
-    """Returns a pipeline run's output artifacts (new or cached) by type, newest last."""
-    from ml_metadata.proto import metadata_store_pb2
-
-    outputs = (metadata_store_pb2.Event.OUTPUT, metadata_store_pb2.Event.DECLARED_OUTPUT)
-    with translated_errors(run.metadata):
-        store = open_store(run.metadata)
-        context = store.get_context_by_type_and_name("pipeline_run", run.pipeline_run)
-        executions = store.get_executions_by_context(context.id) if context is not None else []
-        events = store.get_events_by_execution_ids([one.id for one in executions]) if executions else []
-        ids = sorted({event.artifact_id for event in events if event.type in outputs})
-        found: dict[str, list[metadata_store_pb2.Artifact]] = {}
-        for artifact in sorted(store.get_artifacts_by_id(ids), key=lambda artifact: artifact.id):
-            found.setdefault(artifact.type, []).append(artifact)
-    return found
-
-
-def _has_splits(uri: str) -> bool:
-    """Whether an artifact has splits, as those of StatisticsGen do; Transform's of the same type do not."""
-    return file_io.isdir(uri) and any(name.startswith(_SPLIT) for name in file_io.listdir(uri))
 
 
 def _lineage_section(graph: Lineage) -> Section:

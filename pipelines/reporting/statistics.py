@@ -24,7 +24,7 @@ from ...executors.reporting.document import (
 from ...executors.reporting.quantities import share
 from ...executors.reporting.values import code
 from ...executors.runtime.files import file_io
-from .distributions import distance, make_bars
+from ..history.distributions import distance, make_bars
 
 _STATISTICS_FILE, _ANOMALIES_FILE = "FeatureStats.pb", "SchemaDiff.pb"
 _SPLIT = "Split-"

@@ -181,6 +181,12 @@ def _set(properties: Any, values: dict[str, Any]) -> None:
         setattr(properties[name], kind, value)
 
 
+@pytest.fixture
+def new_metadata(tmp_path: pathlib.Path) -> Metadata:
+    """An empty store."""
+    return Metadata(tmp_path / "root")
+
+
 @pytest.fixture(scope="session")
 def metadata(tmp_path_factory: pytest.TempPathFactory) -> Metadata:
     """Five runs of a pipeline: a pushed model; the same model from the cache, not blessed; a failure; a model trained

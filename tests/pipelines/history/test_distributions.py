@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from generic_trainer.pipelines.reporting.distributions import BARS, distance, make_bars
+from generic_trainer.pipelines.history.distributions import BARS, distance, make_bars
 
 
 def statistics_of(values: Any) -> statistics_pb2.NumericStatistics:

@@ -1,0 +1,93 @@
+"""Finds the artifacts of a pipeline run in ML Metadata, and the files of a run's examples."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from ...executors.inputs.data_accessor import TF_EXAMPLE
+from ...executors.monitoring.run_json import Arguments
+from ...executors.runtime.files import file_io
+from .lineage import lineage_of_run
+from .metadata_store import open_store, translated_errors
+from .past_runs import Run
+
+if TYPE_CHECKING:
+    from ml_metadata.proto import metadata_store_pb2
+
+_SPLIT = "Split-"
+_EXAMPLES = "Examples"
+
+
+def artifacts_of(run: Run) -> dict[str, list[metadata_store_pb2.Artifact]]:
+    """Returns a pipeline run's output artifacts (new or cached) by type, newest last.
+
+    Raises:
+      InputError: When the store cannot be read.
+    """
+    from ml_metadata.proto import metadata_store_pb2
+
+    outputs = (metadata_store_pb2.Event.OUTPUT, metadata_store_pb2.Event.DECLARED_OUTPUT)
+    with translated_errors(run.metadata):
+        store = open_store(run.metadata)
+        context = store.get_context_by_type_and_name("pipeline_run", run.pipeline_run)
+        executions = store.get_executions_by_context(context.id) if context is not None else []
+        events = store.get_events_by_execution_ids([one.id for one in executions]) if executions else []
+        ids = sorted({event.artifact_id for event in events if event.type in outputs})
+        found: dict[str, list[metadata_store_pb2.Artifact]] = {}
+        for artifact in sorted(store.get_artifacts_by_id(ids), key=lambda artifact: artifact.id):
+            found.setdefault(artifact.type, []).append(artifact)
+    return found
+
+
+def has_splits(uri: str) -> bool:
+    """Whether an artifact has splits, as those of StatisticsGen do; Transform's of the same type do not."""
+    return file_io.isdir(uri) and any(name.startswith(_SPLIT) for name in file_io.listdir(uri))
+
+
+def raw_patterns(run: Run, split: str) -> list[str]:
+    """Returns patterns of a run's examples before Transform; those of its record if there is no Transform.
+
+    Args:
+      run: The run.
+      split: "train" or "eval".
+
+    Raises:
+      InputError: When the run's store cannot be read.
+    """
+    arguments = run.record.get("arguments", Arguments())
+    patterns = arguments.get("train_files", []) if split == "train" else arguments.get("eval_files", [])
+    if run.execution is None or not arguments.get("transform_graph_path"):
+        return patterns
+    below = dict.fromkeys(os.path.join(*pattern.split("/")[-2:]) for pattern in patterns)  # Split-eval/*
+    return [os.path.join(uri, name) for uri in _raw_examples(run) for name in below]
+
+
+def example_files(run: Run, split: str) -> list[str]:
+    """Returns the existing files of `raw_patterns`.
+
+    Raises:
+      InputError: When the run's store cannot be read.
+    """
+    found = (path for pattern in raw_patterns(run, split) for path in file_io.glob(pattern))
+    return sorted(path for path in found if not file_io.isdir(path))
+
+
+def payload_of(run: Run) -> str:
+    """Returns the format of a run's examples, such as "FORMAT_TF_EXAMPLE"."""
+    return run.record.get("arguments", Arguments()).get("examples_format", {}).get("payload", TF_EXAMPLE)
+
+
+def _raw_examples(run: Run) -> list[str]:
+    """Returns the URIs of the Examples that are not computed from other Examples, upstream of a run's model."""
+    graph = lineage_of_run(run)
+    return [
+        node.uri
+        for node in graph.nodes
+        if node.type == _EXAMPLES
+        and not any(
+            source.type == _EXAMPLES
+            for _, step in graph.predecessors(node.id)
+            for _, source in graph.predecessors(step.id)
+        )
+    ]
