@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
 
+from ..executors.evaluation.model_comparison import ModelComparison
 from ..executors.runtime.logs.sanitize import printable
+from ..executors.runtime.logs.setup import keep_logs
 from ..pipelines.history.diff import MetricDifference, RunDifference, compare
+from ..pipelines.history.drift import DataDrift, compare_data
+from ..pipelines.history.prediction_changes import compare_predictions
 from ..pipelines.history.runs import Run, find_run
+from .diff_tables import print_drift, print_predictions
 from .history_flags import LocationFlags, location_flags, pop_locations
 from .run_name import RunName
 from .tables import Column, format_number, format_time, print_json, print_table
 
 if TYPE_CHECKING:
+    from rich.status import Status
     from typing_extensions import Unpack
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+class DiffFlags(LocationFlags):
+    """The command's flags."""
+
+    source: bool
+    drift: bool
+    predictions: bool
 
 
 @click.command()
@@ -26,25 +41,63 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @click.argument("second", type=RunName())
 @location_flags
 @click.option("--source/--no-source", default=True, show_default=True, help="Show the diff of the module's files.")
+@click.option("--drift/--no-drift", default=True, show_default=True, help="Compare the statistics of the data.")
+@click.option(
+    "--predictions/--no-predictions",
+    default=True,
+    show_default=True,
+    help="Compare both models on the second run's eval split.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: the fields of RunDifference.")
-def diff(first: str, second: str, source: bool, as_json: bool, **flags: Unpack[LocationFlags]) -> None:
-    """Compares the arguments, code, data and metrics of two runs.
+def diff(first: str, second: str, as_json: bool, **flags: Unpack[DiffFlags]) -> None:
+    """Compares the arguments, code, data, metrics and predictions of two runs.
 
     Versions and times are compared too. FIRST and SECOND are given as RUN in `show`. A metric is marked better or worse
-    if its name implies a direction.
+    if its name implies a direction. Data drift and predictions need TensorFlow, which takes seconds to load; --no-drift
+    and --no-predictions leave them out.
 
     \b
     Example:
       generic-trainer diff 4f0c1a2b last
 
     With --json: runs (ids), arguments, same_code, files, source, data, metrics (before, after, difference, is_better),
-    versions and phases. Pairs are [first, second]; equal values are omitted, except in metrics and phases.
+    versions and phases; drift (the fields of DataDrift) and predictions (of ModelComparison), null if left out. Pairs
+    are [first, second]; equal values are omitted, except in metrics and phases.
     """  # noqa: D301 (click's mark of lines to keep)
     places = pop_locations(flags)
-    found = compare(find_run(first, **places), find_run(second, **places))
+    runs = find_run(first, **places), find_run(second, **places)
+    found = compare(*runs)
     if as_json:
-        print_json(found.to_json())
+        drift = _drift(runs).to_json() if flags["drift"] else None
+        predictions = _predictions(runs).to_json() if flags["predictions"] else None
+        print_json({**found.to_json(), "drift": drift, "predictions": predictions})
         return
+    _print_difference(found, flags["source"])
+    if flags["drift"]:
+        print_drift(_drift(runs))
+    if flags["predictions"]:
+        print_predictions(_predictions(runs), is_same_data=not found.data)
+
+
+def _drift(runs: tuple[Run, Run]) -> DataDrift:
+    keep_logs(os.devnull, native=True)  # importing TFDV and TensorFlow
+    with _status("Comparing the data"):
+        return compare_data(*runs)
+
+
+def _predictions(runs: tuple[Run, Run]) -> ModelComparison:
+    with _status("Comparing the predictions"):
+        return compare_predictions(*runs)
+
+
+def _status(text: str) -> Status:
+    """Returns a spinner with a text, for a terminal; elsewhere nothing is shown."""
+    from rich.console import Console
+
+    return Console(stderr=True).status(text)
+
+
+def _print_difference(found: RunDifference, source: bool) -> None:
     heads = [_heading(run) for run in found.runs]
     click.echo(f"First:  {heads[0]}\nSecond: {heads[1]}")
     _print_pairs("Arguments", found.arguments)
