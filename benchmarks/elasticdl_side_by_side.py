@@ -8,8 +8,6 @@ file (that of ElasticDL's guide: four numbers, one dense layer) and the same 150
 check of the SavedModel, the error analysis and the report.
 """
 
-# ruff: noqa: T201 (prints an error)
-
 from __future__ import annotations
 
 import csv
@@ -38,7 +36,7 @@ _FLAGS = [
 ]
 _EPOCHS, _FEW_EPOCHS = 100, 2
 
-_MODEL = '''
+_MODEL = """
 import tensorflow as tf
 
 
@@ -75,7 +73,7 @@ def feed(dataset, mode, metadata):
 
 
 dataset_fn = feed  # the name before ElasticDL 0.2
-'''
+"""
 
 
 def main() -> None:

@@ -27,7 +27,9 @@ _COMPARISON = "comparison.html"
 
 @click.command()
 @click.argument("run", type=RunName())
-@click.option("--compare", "others", type=RunName(), multiple=True, metavar="RUN", help="Run to compare with; may be repeated.")
+@click.option(
+    "--compare", "others", type=RunName(), multiple=True, metavar="RUN", help="Run to compare with; may be repeated."
+)
 @click.option(
     "--output",
     metavar="FILE",

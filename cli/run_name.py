@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 
 from ..executors.errors import InputError
 from ..pipelines.history.runs import LAST, Run, find_runs
-from .history_flags import pop_locations
+from .history_flags import LocationFlags, pop_locations
 
 _ID_LENGTH = 8  # characters of an id, as in `runs`
 
@@ -21,7 +21,9 @@ class RunName(click.types.StringParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Returns the runs in the places of the command line whose name begins with the text, and directories."""
-        names = [CompletionItem(name, help=text) for name, text in _names(ctx, incomplete) if name.startswith(incomplete)]
+        names = [
+            CompletionItem(name, help=text) for name, text in _names(ctx, incomplete) if name.startswith(incomplete)
+        ]
         return [CompletionItem(incomplete, type="dir"), *names]
 
 
@@ -30,9 +32,14 @@ def _names(context: click.Context, incomplete: str) -> Iterator[tuple[str, str]]
     yield LAST, "the newest run"
     if os.sep in incomplete:
         return
-    flags = {name: context.params.get(name) or () for name in ("places", "pipeline_root")}
+    given = context.params
+    flags: LocationFlags = {
+        "places": given.get("places") or (),
+        "pipeline_root": given.get("pipeline_root") or (),
+        "metadata": given.get("metadata") or "",
+    }
     try:
-        found = find_runs(**pop_locations({**flags, "metadata": context.params.get("metadata") or ""}))
+        found = find_runs(**pop_locations(flags))
     except InputError:
         return
     length = max(_ID_LENGTH, len(incomplete))

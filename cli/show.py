@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..executors.options import TrainingOptions
 from ..executors.monitoring.report_file import path_in
+from ..executors.options import TrainingOptions
 from ..executors.runtime.logs.sanitize import printable
 from ..executors.runtime.quantities import duration_text
 from ..pipelines.history.runs import Run, find_run

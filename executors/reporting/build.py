@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from ..evaluation.error_analysis import ErrorAnalysis, read_error_analysis
 from ..monitoring.metrics import Metrics
+from ..monitoring.series import read_metrics
 from . import model_sections, outcome_sections, training_sections
 from .document import Report, Section, Value
 from .prediction_sections import PREDICTIONS, analysis_sections
 from .quantities import seconds
-from ..monitoring.series import read_metrics
 from .values import module_name
 
 if TYPE_CHECKING:

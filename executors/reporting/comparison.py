@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from ..monitoring.run_record import RUN_SPECIFIC_ARGUMENTS
+from ..monitoring.series import Curve, Metric, read_metrics
 from .document import (
     BAD,
     GOOD,
@@ -22,7 +23,6 @@ from .document import (
 )
 from .outcome_sections import median_of
 from .quantities import difference, seconds, size
-from ..monitoring.series import Curve, Metric, read_metrics
 from .source import sources_of
 from .training_sections import phase_title, sorted_phases
 from .values import code, flattened, module_name

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from ..monitoring.metrics import Metrics
 from ..monitoring.metrics_origin import mark_of
+from ..monitoring.series import Metric, step_rates
 from .document import WARN, Block, Chart, Facts, Note, Section, Table, Value
 from .quantities import seconds, share, size
-from ..monitoring.series import Metric, step_rates
 from .values import plain, without_empty
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 from absl import logging
 
 from ..errors import InputError
+from ..monitoring.report_file import FILE_NAME as REPORT
 from ..monitoring.run_record import FAILED, FILE_NAME, INTERRUPTED, RUN_SPECIFIC_ARGUMENTS, SUCCEEDED, RunRecord
 from ..monitoring.series import EPOCH, read_metrics
-from ..monitoring.report_file import FILE_NAME as REPORT
 from ..runtime.files import file_io
 from ..runtime.logs.redaction import masked_text
 from ..saved_models.locations import find_saved_model

@@ -14,9 +14,9 @@ from absl import logging
 from ..checkpoints.directory import step_checkpoint_root
 from ..errors import ModuleError
 from ..monitoring import run_record
+from ..monitoring.report_file import path_in
 from ..monitoring.run_record import RunRecord
 from ..options import TrainingOptions
-from ..monitoring.report_file import path_in
 from ..reporting.writing import keep_failed_run, report_on_exit
 from ..runtime.logs.sanitize import printable
 from ..runtime.logs.setup import announce

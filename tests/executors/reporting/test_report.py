@@ -14,6 +14,7 @@ import pytest
 
 from generic_trainer import FnArgs, TrainingOptions, train
 from generic_trainer.executors.monitoring import run_record
+from generic_trainer.executors.monitoring.report_file import FILE_NAME
 from generic_trainer.executors.reporting.comparison import comparison
 from generic_trainer.executors.reporting.document import (
     Chart,
@@ -30,7 +31,6 @@ from generic_trainer.executors.reporting.failure import failure_location
 from generic_trainer.executors.reporting.outcome_sections import headline_metrics
 from generic_trainer.executors.reporting.page import html_of
 from generic_trainer.executors.reporting.quantities import difference, seconds, size
-from generic_trainer.executors.monitoring.report_file import FILE_NAME
 from generic_trainer.executors.reporting.writing import keep_failed_run, write_report
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
