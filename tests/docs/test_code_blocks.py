@@ -306,6 +306,7 @@ def require_printed(expected: list[str], code: int, output: str) -> None:
 
 
 @pytest.mark.thorough_cases(
+    "docs/gallery/tabular.md",
     "docs/howto/check.md",
     "docs/howto/goals.md",
     "docs/reference/run_json.md",
