@@ -69,9 +69,8 @@ image() {
 }
 
 sizes() {
-    podman history --human=false --format '{{.Size}} {{.CreatedBy}}' "$IMAGE" |
-        awk '$1 > 1000000 { size = $1; $1 = ""; printf "%6d MB %.100s\n", size / 1000000, $0 }'
-    podman image inspect --format '{{.Size}}' "$IMAGE" | awk '{ printf "%6d MB in all\n", $1 / 1000000 }'
+    podman history --no-trunc --format '{{.Size}} {{.CreatedBy}}' "$IMAGE" | sed -nE 's/^([0-9.]+ [MG]B) (.{0,90}).*/\1  \2/p'
+    podman image inspect --format '{{.Size}}' "$IMAGE" | awk '{ printf "%d MB in all\n", $1 / 1000000 }'
 }
 
 configure

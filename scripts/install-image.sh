@@ -60,14 +60,17 @@ dependencies() {
     sed -nE 's/^([A-Za-z0-9._-]+)(\[[^]]*\])?(==[^ ;]+).*/\1\3/p' "${locks[@]}" >"$ENVIRONMENT/constraints.txt"
 }
 
-# Removes what only building on TensorFlow or debugging it needs: 0.4 GB of headers (for custom ops, reinstall tensorflow
-# with pip), 0.3 GB of symbol tables, and the tests of packages.
+# Removes what only building on the packages or debugging them needs: 0.4 GB of TensorFlow's headers (for custom ops,
+# reinstall tensorflow with pip), 0.4 GB of symbol tables, libclang, Ray's Java workers, and the tests of packages.
+# Libraries that auditwheel patched (numpy, scipy) are not stripped, because that can break them.
 shrink() {
-    local packages=("$ENVIRONMENT"/lib/python3*/site-packages)
-    rm -rf "${packages[0]}/tensorflow/include"
-    strip --strip-unneeded "${packages[0]}"/tensorflow/libtensorflow_{cc,framework}.so.2 \
-        "${packages[0]}/tensorflow/python/profiler/internal/_pywrap_profiler_plugin.so"
-    (cd "${packages[0]}" && find numpy pandas pyarrow scipy sklearn -type d -name tests -prune -exec rm -rf {} +)
+    cd "$ENVIRONMENT"/lib/python3*/site-packages
+    rm -rf tensorflow/include clang/native ray/jars
+    find . -regextype egrep -size +1M \
+        -regex '\./(tensorflow|pyarrow|apache_beam|zstandard|ray|tfx_bsl|ml_metadata|tensorflow_data_validation)/.*\.so[.0-9]*' \
+        -exec strip --strip-unneeded {} +
+    find numpy pandas pyarrow scipy sklearn -type d -name tests -prune -exec rm -rf {} +
+    cd - >/dev/null
 }
 
 project() {

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import docker
 import pytest
 from kfp import components, dsl, local
 
@@ -49,8 +50,6 @@ def docker_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture
 def root(out: pathlib.Path, examples: pathlib.Path) -> pathlib.Path:
     """A pipeline root; containers see it at the same path, and the data at /data."""
-    import docker
-
     mounts = [docker.types.Mount("/data", str(examples), type="bind", read_only=True)]
     for name in ("root", "workspace"):
         (out / name).mkdir()
@@ -103,6 +102,13 @@ def test_the_modules_exception_fails_the_step_and_leaves_no_model(
     assert "OSError: the disk is on fire" in capfd.readouterr().out
 
 
+def test_an_image_that_cannot_be_pulled_fails_the_step_before_it_writes(podman: Any, root: pathlib.Path) -> None:
+    image = "localhost:1/team/generic-trainer:9"
+    with pytest.raises(docker.errors.APIError, match=image):
+        iris_pipeline(image, module_text=MODULE, train_steps=20)(examples_uri="/data/iris")
+    assert not artifacts_below(root)
+
+
 def test_the_next_attempt_resumes_from_the_killed_ones_checkpoint(
     podman: Any, root: pathlib.Path, out: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -129,8 +135,6 @@ def test_the_next_attempt_resumes_from_the_killed_ones_checkpoint(
 def test_a_compiled_pipeline_runs_from_csv_to_a_pushed_model(
     podman: Any, root: pathlib.Path, out: pathlib.Path, taxi_csv: pathlib.Path
 ) -> None:
-    import docker
-
     shutil.copytree(taxi_csv, out / "taxi")
     for path in (out / "taxi", *(out / "taxi").iterdir()):
         os.chown(path, 1000, 1000)
