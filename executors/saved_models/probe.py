@@ -88,7 +88,7 @@ def execute(request: ProbeRequest) -> ProbeReport:
         if example.is_certain:
             raise _failed("finite", shown, what)
         checks["finite"] = f"is inconclusive: {what}"
-    report["answer"] = {name: _shortened(value) for name, value in answer.items()}
+    report["answer"] = {name: _shortened(answer[name]) for name in sorted(answer)}  # TensorFlow's order is random
     report["inputs"] = {name: _shortened(values) for name, values in sorted(example.features.items())}
     return {**report, "asked": name, "latency": _latency(run.repeat)}
 
