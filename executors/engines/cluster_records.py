@@ -7,14 +7,13 @@ servers never exit by themselves; here they end when all tasks that they serve h
 Usage, in each task:
 
     name = record_name(task)
-    over = make_stop_condition(task, model_run_dir)    # for a parameter server: over() is True when it may exit
+    over = StopCondition(task, model_run_dir)    # for a parameter server: over() is True when it may exit
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from absl import logging
@@ -59,39 +58,46 @@ def is_trained(model_run_dir: str) -> bool:
     return "training" in run_record.read(model_run_dir).get("phases", {})
 
 
-def make_stop_condition(task: ClusterTask, model_run_dir: str) -> Callable[[], bool]:
-    """Returns a function that returns whether a task other than the chief may end.
+class StopCondition:
+    """Whether a task other than the chief may end: `over()`.
 
     An evaluator ends when the chief's run has ended, and every task when that run was unsuccessful. A parameter server
     also waits for the workers, for at most `_WORKERS_TIMEOUT` seconds; a worker otherwise trains to its own end. A run
-    that had already ended before this call is an earlier run and is ignored.
-    """
-    earlier = _finished_chief_record(model_run_dir)
-    since = None
+    that had already ended before is an earlier run and is ignored.
 
-    def over() -> bool:
-        nonlocal since
-        chief = _finished_chief_record(model_run_dir)
-        if not chief or chief == earlier:
+    Args:
+      task: The task.
+      model_run_dir: The model run folder, with the chief's record.
+    """
+
+    def __init__(self, task: ClusterTask, model_run_dir: str) -> None:
+        self._task, self._folder = task, model_run_dir
+        self._earlier = _finished_chief_record(model_run_dir)
+        self._chief: RunJson = {}
+        self._since: float | None = None
+
+    def __call__(self) -> bool:
+        """Returns whether the task may end now."""
+        chief = _finished_chief_record(self._folder)
+        if not chief or chief == self._earlier:
             return False
-        if chief.get("status") in run_record.UNSUCCESSFUL or task.type == EVALUATOR:
+        self._chief = chief
+        if chief.get("status") in run_record.UNSUCCESSFUL or self._task.type == EVALUATOR:
             return True
-        since = since or time.monotonic()
-        waited = time.monotonic() - since
-        return task.type == PS and (waited > _WORKERS_TIMEOUT or _all_workers_finished(task, model_run_dir))
+        self._since = self._since or time.monotonic()
+        waited = time.monotonic() - self._since
+        return self._task.type == PS and (waited > _WORKERS_TIMEOUT or _all_workers_finished(self._task, self._folder))
 
-    return over
+    def require_success(self) -> None:
+        """Checks that the chief has not failed; called by a task that ended because the run was over.
 
+        The record that ended the task counts: a chief that was started again meanwhile has replaced it by its own.
 
-def require_success(model_run_dir: str) -> None:
-    """Checks that the chief has not failed; called by a task that ended because the run was over.
-
-    Raises:
-      TrainingProcessError: When the chief failed or was interrupted; contains the chief's error.
-    """
-    record = run_record.read(model_run_dir)
-    if record.get("status") in run_record.UNSUCCESSFUL:
-        raise _task_error("chief", record)
+        Raises:
+          TrainingProcessError: When the chief failed or was interrupted; contains the chief's error.
+        """
+        if self._chief.get("status") in run_record.UNSUCCESSFUL:
+            raise _task_error("chief", self._chief)
 
 
 def _task_error(task: str, record: RunJson) -> TrainingProcessError:
@@ -128,7 +134,7 @@ def _task_record(kind: str, index: int) -> str:
     return os.path.join(run_record.TASKS_DIR, f"{kind}-{index}.json")
 
 
-def _finished_chief_record(model_run_dir: str) -> Mapping[str, object]:
+def _finished_chief_record(model_run_dir: str) -> RunJson:
     """Returns the chief's record if its run has ended, {} otherwise."""
     record = run_record.read(model_run_dir)
     return record if record.get("status") in _ENDED else {}

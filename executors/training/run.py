@@ -149,9 +149,7 @@ def _train(
         require_outputs(fn_args)
         if task and task.is_chief:
             cluster_records.delete_finished_tasks(fn_args.model_run_dir)
-        is_over = (
-            cluster_records.make_stop_condition(task, fn_args.model_run_dir) if task and not task.is_chief else None
-        )
+        is_over = cluster_records.StopCondition(task, fn_args.model_run_dir) if task and not task.is_chief else None
         is_chief = task is None or task.is_chief
         with (
             hold_run_lock(fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
@@ -319,7 +317,7 @@ class _Run:
             self._check(checked_args, fn_args.serving_model_dir, result)
         return outputs, names
 
-    def run_auxiliary_task(self, fn_args: FnArgs, is_over: Callable[[], bool]) -> None:
+    def run_auxiliary_task(self, fn_args: FnArgs, is_over: cluster_records.StopCondition) -> None:
         """Runs a task that publishes nothing: a worker, a parameter server or an evaluator."""
         shared = self._shared_name()
         parent = file_io.parent(fn_args.serving_model_dir)
@@ -328,7 +326,7 @@ class _Run:
             with self.record.phase("training"):
                 result = self.run_module(self._with_staged_folders(fn_args, staging.written), is_over)
             if not result:
-                cluster_records.require_success(fn_args.model_run_dir)
+                is_over.require_success()
 
     def _is_distributed(self) -> bool:
         return self.task is not None or self.options.engine == RAY

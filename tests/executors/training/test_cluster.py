@@ -142,7 +142,7 @@ def task(kind: str, index: int = 0) -> ClusterTask:
 
 def test_a_parameter_server_stays_until_chief_and_workers_have_ended(tmp_path: pathlib.Path) -> None:
     write(tmp_path, "run.json", status=SUCCEEDED, started="before")  # an earlier run's
-    over = cluster_records.make_stop_condition(task("ps"), str(tmp_path))
+    over = cluster_records.StopCondition(task("ps"), str(tmp_path))
     assert not over()
     write(tmp_path, "run.json", status=RUNNING)
     write(tmp_path, "tasks/worker-0.json", status=RUNNING)
@@ -155,13 +155,16 @@ def test_a_parameter_server_stays_until_chief_and_workers_have_ended(tmp_path: p
 
 
 def test_every_task_ends_with_the_reason_when_the_chief_fails(tmp_path: pathlib.Path) -> None:
-    overs = [cluster_records.make_stop_condition(task(kind), str(tmp_path)) for kind in ("worker", "ps", "evaluator")]
+    overs = [cluster_records.StopCondition(task(kind), str(tmp_path)) for kind in ("worker", "ps", "evaluator")]
     assert not any(over() for over in overs)
-    cluster_records.require_success(str(tmp_path))
+    for over in overs:
+        over.require_success()
     write(tmp_path, "run.json", status=FAILED, error={"type": "ValueError", "message": "no such column"})
     assert all(over() for over in overs)
-    with pytest.raises(TrainingProcessError, match="The chief failed: ValueError: no such column"):
-        cluster_records.require_success(str(tmp_path))
+    write(tmp_path, "run.json", status=RUNNING)  # the platform has started the chief again
+    for over in overs:
+        with pytest.raises(TrainingProcessError, match="The chief failed: ValueError: no such column"):
+            over.require_success()
 
 
 def test_the_chief_waits_for_an_evaluator_with_heartbeats(
