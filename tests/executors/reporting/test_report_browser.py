@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,7 +10,10 @@ from typing import Any
 import pytest
 
 from generic_trainer import FnArgs, train
-from generic_trainer.executors.monitoring import run_record
+from generic_trainer.executors.evaluation.error_analysis import ErrorAnalysis, LargestErrors, OutputAnalysis
+from generic_trainer.executors.evaluation.permutation_importance import FeatureImportance, Importance
+from generic_trainer.executors.evaluation.plots import OutputPlots, Range, Threshold
+from generic_trainer.executors.monitoring import live_state, run_record
 from generic_trainer.executors.reporting.comparison import comparison
 from generic_trainer.executors.reporting.document import (
     Chart,
@@ -22,10 +26,15 @@ from generic_trainer.executors.reporting.document import (
     Section,
     Table,
 )
+from generic_trainer.executors.reporting.live import live_report
 from generic_trainer.executors.reporting.page import html_of
+from generic_trainer.executors.reporting.prediction_sections import analysis_sections
+from generic_trainer.executors.runtime.logs.setup import LOG_NAME
+from generic_trainer.pipelines.reporting.trials import trials_section
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 NASTY = "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
+PAGES = ("report", "compared", "everything", "analyzed", "live")
 # The charts that are declared, and those that are drawn: each line or point is a path.
 DRAWN = """() => {
     const charts = [...document.querySelectorAll("figure.chart")];
@@ -81,6 +90,50 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def analyzed(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A page with all that is known of predictions: of a classifier, and of a regression; and with a search."""
+    folder = tmp_path_factory.mktemp("analyzed")
+    rates = [(0.0, 0.4, 1.0, 1.0), (0.5, 0.8, 0.75, 0.2), (1.0, 1.0, 0.1, 0.0)]
+    counts = {(0, 0): 50.0, (0, 1): 10.0, (1, 0): 10.0, (1, 1): 30.0}
+    thresholds = [Threshold(at, precision, recall, false, 0.6, counts) for at, precision, recall, false in rates]
+    ranges = [Range(0.1 * step, 0.1 * step + 0.1, 20.0, 0.1 * step, 0.09 * step, 0.05) for step in range(10)]
+    residuals = [(0.5 * step, 20.0 - step * step) for step in range(-4, 5)]
+    errors = LargestErrors(("label", "prediction", "error", NASTY), [["1", "0", 0.9, NASTY]] * 3)
+    features = [FeatureImportance(NASTY, 0.3, 0.01, 5), FeatureImportance("fare", -0.001, None, 1)]
+    analysis = ErrorAnalysis(
+        examples=100,
+        sampled=100,
+        total=1000,
+        plan_line=NASTY,
+        outputs=[
+            OutputAnalysis("binary", OutputPlots("click", thresholds, ranges), errors),
+            OutputAnalysis("regression", OutputPlots("price", (), ranges, {}, residuals), errors),
+        ],
+        importance=Importance("roc_auc", 0.9, 100, features, ["tip"]),
+    )
+    trials = [{"trial_id": str(number), "score": 1 / (1 + number), NASTY: number} for number in range(25)]
+    (folder / "tuner_results.json").write_text(json.dumps(trials[::-1]))
+    sections = [*analysis_sections(analysis, has_plots=False), trials_section(str(folder), "val_loss")]
+    (folder / "page.html").write_text(html_of(Report("Predictions", "succeeded", [], sections)))
+    return folder / "page.html"
+
+
+@pytest.fixture(scope="module")
+def live(report: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The page of `watch` while that run is training."""
+    folder = tmp_path_factory.mktemp("live")
+    record = run_record.read(str(report.parent))
+    (folder / "run.json").write_text(json.dumps({**record, "status": "running"}))
+    curves = {"loss": [1.0, None, 0.5], NASTY: [0.5, 0.75, 0.8]}
+    usage = {"seconds": [0.0, 1.0, 2.0], "cpu": [0.5, 1.5, 2.0], "memory_bytes": [1e9, 2e9, 2e9]}
+    state = {"time": 0, "line": NASTY, "share": 0.5, "steps": [1, 2, 3], "curves": curves, "resources": usage}
+    (folder / live_state.FILE_NAME).write_text(json.dumps(state))
+    (folder / LOG_NAME).write_text(f"{NASTY}\n" * 50)
+    (folder / "page.html").write_text(html_of(live_report(str(folder))))
+    return folder / "page.html"
+
+
 @pytest.fixture
 def opened(browser: Any) -> Iterator[Callable[..., Any]]:
     """Opens a page, and asks at the end of the test for what its console has said."""
@@ -102,9 +155,9 @@ def opened(browser: Any) -> Iterator[Callable[..., Any]]:
     assert said == []
 
 
-@pytest.mark.thorough_but("report-light", "everything-dark")
+@pytest.mark.thorough_but("report-light", "everything-dark", "analyzed-light", "live-dark")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("which", ["report", "compared", "everything"])
+@pytest.mark.parametrize("which", PAGES)
 def test_every_chart_is_drawn_and_axe_finds_no_violation(
     which: str, scheme: str, opened: Any, request: pytest.FixtureRequest
 ) -> None:
@@ -119,7 +172,7 @@ def test_every_chart_is_drawn_and_axe_finds_no_violation(
     assert [(one["impact"], one["id"], one["nodes"][0]["html"][:200]) for one in found] == []
 
 
-@pytest.mark.parametrize("which", ["report", "compared", "everything"])
+@pytest.mark.parametrize("which", PAGES)
 def test_a_phone_has_nothing_to_scroll_sideways(which: str, opened: Any, request: pytest.FixtureRequest) -> None:
     page = opened(request.getfixturevalue(which), width=390)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
