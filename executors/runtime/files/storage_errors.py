@@ -114,10 +114,11 @@ def hint(error: BaseException, folder: str = "") -> str:
       error: An exception of Python or TensorFlow.
       folder: The folder that the module writes to, for errors without a path; without it, those get no hint.
     """
-    number = errno_of(error)
+    number, found = errno_of(error), _PATTERN.search(str(error))
     if number is None or number not in KNOWN:
         return ""
-    found = _PATTERN.search(str(error))
+    if not isinstance(error, OSError) and not found:  # a code alone, such as UNAVAILABLE, can be a lost worker's
+        return ""
     named = getattr(error, "filename", None) or (found[1] if found else "")
     path = named if isinstance(named, str) and named.startswith("/") else folder
     return f"{os.strerror(number)}: {path}. {advice(number, path)}" if path else ""

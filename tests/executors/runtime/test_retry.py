@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from generic_trainer.executors.errors import StorageError
+from generic_trainer.executors.runtime.files import storage_errors
 from generic_trainer.executors.runtime.files.retry import TRIES, retry_call
 
 
@@ -133,3 +134,10 @@ def test_no_thread_is_left_running_after_the_calls() -> None:
     while any(thread.name == "file watch" for thread in threading.enumerate()):
         assert time.monotonic() < end
         time.sleep(0.1)
+
+
+def test_a_disk_error_of_a_module_has_a_hint_and_a_lost_worker_has_none() -> None:
+    full = tf.errors.ResourceExhaustedError(None, None, "/out/model; No space left on device")
+    assert "Free disk space" in storage_errors.hint(full, "/out")
+    lost = tf.errors.UnavailableError(None, None, "The following tasks are unhealthy (stopped sending heartbeats)")
+    assert storage_errors.hint(lost, "/out") == ""
