@@ -31,6 +31,17 @@ IRIS_FEATURES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
 _KERAS = os.environ.get("TF_USE_LEGACY_KERAS")  # of the whole session
 
 
+@pytest.fixture(autouse=True)
+def log_display() -> Iterator[None]:
+    """Restores the variables by which a command shows and keeps logs; tests call entry points in their own process."""
+    names = ("GENERIC_TRAINER_LOGS", "GENERIC_TRAINER_LOG_FILE")
+    before = {name: os.environ.pop(name, None) for name in names}
+    yield
+    for name in names:
+        os.environ.pop(name, None)
+    os.environ.update({name: value for name, value in before.items() if value is not None})
+
+
 @dataclasses.dataclass(frozen=True)
 class Examples:
     """Files of tf.Examples: patterns of both splits, the schema file, and the number of records."""
