@@ -25,7 +25,7 @@ def print_drift(drift: DataDrift) -> None:
         return
     drifted = [one for one in drift.distances if one.is_drift]
     counts = "; ".join(f"{split} {first:,} and {second:,}" for split, (first, second) in drift.examples.items())
-    click.echo(f"Data drift: {_summary(drift, drifted)} Examples: {counts}.")
+    click.echo(printable(f"Data drift: {_summary(drift, drifted)} Examples: {counts}."))
     if drifted:
         right = [Column(name, right=True) for name in ("distance", "threshold")]
         heads = [Column("Drift"), Column("split"), *right, Column("measure")]

@@ -67,7 +67,7 @@ class ErrorAnalysis:
       total: Number of examples in the split; those that were read in time if not `is_complete`.
       is_complete: Whether the sample was drawn from the whole split.
       split: The split, "eval" or "test".
-      plan_line: What was compared with what, as one line of text.
+      plan_line: The outputs and the labels that were compared, as one line of text.
       outputs: One entry for each output that has a label.
       importance: Importance of the features for the first output; None if it was not measured.
       problem: Why there is no analysis; "" if there is one.

@@ -102,7 +102,7 @@ class ExampleReader:
 
 
 def _transform_graph(folder: str) -> TransformGraph:
-    from .transforming import TransformGraph  # imports tensorflow_transform, which takes half a second
+    from .transforming import TransformGraph  # imports tensorflow_transform: half a second
 
     return TransformGraph(folder)
 

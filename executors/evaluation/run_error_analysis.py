@@ -47,7 +47,7 @@ def run_error_analysis(
     environment: Mapping[str, str] | None = None,
     seconds: float,
 ) -> ErrorAnalysis:
-    """Returns the analysis of a model; never raises: its `problem` says why there is none.
+    """Returns the analysis of a model; never raises: without an analysis, `problem` is the reason.
 
     Args:
       plan: The model's evaluation plan.

@@ -30,7 +30,7 @@ class ModelComparisonRequest(TypedDict):
 
 
 def run_model_comparison(models: Sequence[ComparedModel], files: Sequence[str], *, seconds: float) -> ModelComparison:
-    """Returns the comparison of two models; does not raise: its `problem` says why there is none.
+    """Returns the comparison of two models; never raises: without a comparison, `problem` is the reason.
 
     Args:
       models: The two models.

@@ -87,7 +87,7 @@ class DataDrift:
 
 
 def compare_data(first: Run, second: Run) -> DataDrift:
-    """Compares the statistics of two runs' data; `problem` says why if there are none.
+    """Compares the statistics of two runs' data; if there are none, `problem` is the reason.
 
     TFDV is imported, which takes seconds, only if the runs' data differs and exists.
     """

@@ -22,7 +22,7 @@ _SECONDS = 10.0  # time limit for reading examples
 
 
 def compare_predictions(first: Run, second: Run) -> ModelComparison:
-    """Runs both models on a sample of the second run's eval split; `problem` says why if that is impossible.
+    """Runs both models on a sample of the second run's eval split; if that is impossible, `problem` is the reason.
 
     TensorFlow is imported in a subprocess, and only if both models and the examples exist.
     """

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from generic_trainer import FnArgs, TrainingOptions, train
+from generic_trainer.cli.diff_tables import print_drift
+from generic_trainer.pipelines.history.drift import VALUES, DataDrift, Distance
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -130,3 +132,8 @@ def test_what_does_not_exist_is_not_compared_and_tensorflow_not_imported(
     )
     found = json.loads(done.stdout)
     assert (found["drift"], found["predictions"]) == (None, None)
+
+
+def test_control_characters_of_a_feature_name_are_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    print_drift(DataDrift({"train": (9, 9)}, [Distance("a\x1b[2J", "train", VALUES, 0.05, 0.1)]))
+    assert "\x1b" not in capsys.readouterr().out
