@@ -6,6 +6,7 @@ not pass the check, 4 a pipeline did not push its model, 130 Ctrl-C, 128 + N ter
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import signal
@@ -38,6 +39,9 @@ from .command_names import COMMANDS
 from .configuration import with_config
 from .variables import check_variables
 
+# Python's default of 700 new objects per garbage collection makes importing TFX and building Transform's graph collect
+# thousands of times, for 2.4 s of a run of 33 s.
+_OBJECTS_PER_COLLECTION = 10_000
 _NO_THREAD = "can't start new thread"
 _NO_MEMORY = "Out of memory: the machine's memory or a limit (container or ulimit) is exhausted."
 
@@ -91,6 +95,7 @@ _signals_raised: list[BaseException] = []  # exceptions raised by the signal han
 
 def main() -> None:
     """Runs the command and exits with its exit code."""
+    gc.set_threshold(_OBJECTS_PER_COLLECTION)
     standard_streams.make_reliable()
     _install_signal_handlers()
     code = _exit_code()

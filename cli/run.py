@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from typing import TYPE_CHECKING
@@ -86,6 +87,7 @@ def _run_pipeline(options: PipelineKeywords, check: bool) -> Outcome:
         known = checking.known_findings if checking else run_check.recorded_findings(options, modules, tunes)
         with display.current().phase("Starting"):
             from ..pipelines.local.pipeline import LocalPipeline, run_with_modules  # imports TFX: seconds
+        gc.freeze()  # no garbage collection scans the objects of the imported libraries again
         try:
             found = with_findings(LocalPipeline(**options), known or {})
             return run_with_modules(found, modules, checking if known is None else None)
