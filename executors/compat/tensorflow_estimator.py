@@ -68,6 +68,16 @@ def call_model_fn(
     return getattr(owner, name)(features, labels, mode, config)
 
 
+def call_input_fn(estimator: tf.estimator.Estimator, input_fn: Callable[..., object], mode: str) -> object:
+    """Calls an input function in the current graph with those of `mode`, `params` and `config` that it takes.
+
+    The Estimator has no public method that calls an input function without a model function.
+    """
+    import tensorflow as tf
+
+    return estimator._call_input_fn(input_fn, mode, tf.distribute.InputContext())
+
+
 def export_call(estimator_class: type[tf.estimator.Estimator]) -> tuple[type[tf.estimator.Estimator], str]:
     """Returns the hook point of all public export methods; its first argument is the folder."""
     return estimator_class, "_export_all_saved_models"

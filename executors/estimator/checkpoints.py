@@ -177,7 +177,11 @@ def save_objects(estimator: tf.estimator.Estimator) -> None:
 
 def _has_name_based_checkpoint(model_dir: str) -> bool:
     latest = tf.train.latest_checkpoint(model_dir)
-    return latest is not None and not tf.train.load_checkpoint(latest).has_tensor(trackable.OBJECT_GRAPH_PROTO_KEY)
+    return latest is not None and _is_name_based(latest)
+
+
+def _is_name_based(checkpoint: str) -> bool:
+    return not tf.train.load_checkpoint(checkpoint).has_tensor(trackable.OBJECT_GRAPH_PROTO_KEY)
 
 
 class _ExportSaver(tf.train.Saver):  # type: ignore[misc]
@@ -188,8 +192,11 @@ class _ExportSaver(tf.train.Saver):  # type: ignore[misc]
         self._objects = _object_saver()
 
     def restore(self, sess: tf.Session, save_path: str) -> None:
-        """Restores a checkpoint by object graph."""
-        self._objects.restore(sess, save_path)
+        """Restores a checkpoint by object graph, or the variables of a SavedModel by name."""
+        if _is_name_based(save_path):
+            super().restore(sess, save_path)
+        else:
+            self._objects.restore(sess, save_path)
 
 
 def _object_saver() -> tf.train.Saver:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from ..compat.tensorflow_estimator import call_input_fn
+
 
 def find_endless(
     estimator: tf.estimator.Estimator, train_spec: tf.estimator.TrainSpec, eval_spec: tf.estimator.EvalSpec
@@ -41,7 +43,7 @@ def find_endless(
 def _is_endless(estimator: tf.estimator.Estimator, input_fn: Callable[..., object], mode: str) -> bool:
     """Builds the input in a separate graph, as the Estimator does, and checks its cardinality; reads no data."""
     with tf.Graph().as_default(), tf.device("/cpu:0"):
-        data = estimator._call_input_fn(input_fn, mode, tf.distribute.InputContext())
+        data = call_input_fn(estimator, input_fn, mode)
         if not isinstance(data, (tf.data.Dataset, tf.compat.v1.data.Dataset)):
             return False
         with tf.compat.v1.Session() as session:

@@ -12,20 +12,23 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..errors import InputError
+from ..inputs.message_text import join_names
 from ..runtime.files import file_io
 from ..runtime.files.json_text import parsed_json
-from .feature_text import feature_texts
+from .feature_text import feature_texts, text_of
 from .permutation_importance import Importance, permutation_importance
-from .plan import BINARY, MULTICLASS, REGRESSION, OutputPlan
+from .plan import BINARY, MULTICLASS, REGRESSION, EvaluationPlan, OutputPlan
 from .plots import OutputPlots, plots_of
 
 if TYPE_CHECKING:
     import numpy as np
 
     from .eval_sample import Sample
+    from .evaluated_examples import EvaluatedExamples
     from .inference import ExampleReader, Features, PlannedModel
 
 FILE_NAME = "error_analysis.json"
@@ -145,41 +148,87 @@ def analyze_errors(
     Raises:
       InputError: If no example has a label and a prediction; the reason is that of the first example.
     """
-    compared = _compare(model, reader, sample.records)
-    several = len(model.plan.outputs) > 1
-    outputs = tuple(
-        OutputAnalysis(
-            one.task,
-            plots_of(compared.labels[one.output], compared.scores[one.output], one, one.output if several else ""),
-            _largest_errors(compared, one, (names or {}).get(one.output, {}), excluded={one.label, *label_sources}),
-            dict((names or {}).get(one.output, {})),
-        )
-        for one in model.plan.outputs
-        if one.output in compared.labels
-    )
-    importance = _importance(model, reader, compared, label_sources, seconds) if seconds > 0 else None
+    records, compared = _compare(model, reader, sample.records, label_sources)
+    importance = _importance(model, reader, records, compared, label_sources, seconds) if seconds > 0 else None
     return ErrorAnalysis(
-        len(compared.records),
+        len(records),
         len(sample.records),
         sample.total,
         sample.is_complete,
         split,
         model.plan.line(),
-        outputs,
+        _output_analyses(compared, model.plan, names or {}),
         importance,
     )
 
 
+def analyze_evaluated(plan: EvaluationPlan, examples: EvaluatedExamples) -> ErrorAnalysis:
+    """Analyzes the errors of a model on examples that the training process has evaluated; without importance.
+
+    Args:
+      plan: The model's plan, whose first output is compared with the labels.
+      examples: The examples.
+
+    Raises:
+      InputError: If the plan's output is not among the examples' outputs, or does not match the labels.
+      ScoresError: If the outputs are no scores of the plan's kind.
+    """
+    from .scores import corrected_by_values, labels_in, require_comparable, scores_in
+
+    planned = plan.outputs[0]
+    if planned.output not in examples.outputs:
+        known = join_names(sorted(examples.outputs))
+        raise InputError(f"the training process evaluated no output {planned.output!r}, but {known}")
+    plan = dataclasses.replace(plan, outputs=(dataclasses.replace(planned, label=planned.label or "label"),))
+    plan = corrected_by_values(plan, examples.outputs)
+    [one] = plan.outputs
+    labels, scores = labels_in(examples.labels, one), scores_in(examples.outputs[one.output], one)
+    require_comparable(labels, scores, one)
+
+    def texts(row: int, label: str) -> dict[str, str]:
+        del label  # the examples' features do not contain it
+        return {name: text_of(values[row].ravel().tolist()) for name, values in examples.features.items()}
+
+    compared = _Compared({one.output: labels}, {one.output: scores}, texts)
+    count = len(labels)
+    outputs = _output_analyses(compared, plan, {})
+    return ErrorAnalysis(count, count, count, examples.is_complete, "eval", plan.line(), outputs)
+
+
 @dataclasses.dataclass(frozen=True)
 class _Compared:
-    """Examples with their labels and scores: {output: array [examples, numbers]}."""
+    """Examples with their labels and scores.
 
-    records: Sequence[bytes]
+    Attributes:
+      labels, scores: {output: array [examples, numbers]}.
+      texts: Returns {feature: text} of an example, by its number and the name of the label, which is left out.
+    """
+
     labels: Mapping[str, np.ndarray]
     scores: Mapping[str, np.ndarray]
+    texts: Callable[[int, str], Mapping[str, str]]
 
 
-def _compare(model: PlannedModel, reader: ExampleReader, records: Sequence[bytes]) -> _Compared:
+def _output_analyses(
+    compared: _Compared, plan: EvaluationPlan, names: Mapping[str, Mapping[str, str]]
+) -> tuple[OutputAnalysis, ...]:
+    several = len(plan.outputs) > 1
+    return tuple(
+        OutputAnalysis(
+            one.task,
+            plots_of(compared.labels[one.output], compared.scores[one.output], one, one.output if several else ""),
+            _largest_errors(compared, one, names.get(one.output, {})),
+            dict(names.get(one.output, {})),
+        )
+        for one in plan.outputs
+        if one.output in compared.labels
+    )
+
+
+def _compare(
+    model: PlannedModel, reader: ExampleReader, records: Sequence[bytes], label_sources: Sequence[str]
+) -> tuple[list[bytes], _Compared]:
+    """Returns the records that have a label and a prediction, and their comparison."""
     import numpy as np
 
     from .inference import bisected, labels_of, require_all_comparable
@@ -202,16 +251,15 @@ def _compare(model: PlannedModel, reader: ExampleReader, records: Sequence[bytes
     if not kept:
         raise skipped[0]
     labeled = parts[0][1]
-    return _Compared(
-        kept,
+    compared = _Compared(
         {name: np.concatenate([labels[name] for _, labels, _ in parts]) for name in labeled},
         {name: np.concatenate([scores[name] for _, _, scores in parts]) for name in labeled},
+        lambda row, label: feature_texts(kept[row], excluded={label, *label_sources}),
     )
+    return kept, compared
 
 
-def _largest_errors(
-    compared: _Compared, one: OutputPlan, names: Mapping[str, str], excluded: set[str]
-) -> LargestErrors:
+def _largest_errors(compared: _Compared, one: OutputPlan, names: Mapping[str, str]) -> LargestErrors:
     import numpy as np
 
     labels, scores = compared.labels[one.output], compared.scores[one.output]
@@ -233,7 +281,7 @@ def _largest_errors(
         return float(f"{value:.5g}") if one.task == REGRESSION else names.get(str(int(value)), str(int(value)))
 
     chosen = [int(row) for row in order[:_ERRORS]]
-    features = [feature_texts(compared.records[row], excluded) for row in chosen]
+    features = [compared.texts(row, one.label) for row in chosen]
     columns = list(dict.fromkeys(name for found in features for name in found))[:_COLUMNS]
     rows = [
         (
@@ -248,7 +296,12 @@ def _largest_errors(
 
 
 def _importance(
-    model: PlannedModel, reader: ExampleReader, compared: _Compared, label_sources: Sequence[str], seconds: float
+    model: PlannedModel,
+    reader: ExampleReader,
+    records: Sequence[bytes],
+    compared: _Compared,
+    label_sources: Sequence[str],
+    seconds: float,
 ) -> Importance | None:
     import numpy as np
 
@@ -257,17 +310,17 @@ def _importance(
     if not metric:
         return None
 
-    def score(records: Sequence[bytes], rows: Sequence[int]) -> float:
+    def score(shuffled: Sequence[bytes], rows: Sequence[int]) -> float:
         parts = [
-            model.scores(reader.features(records[first : first + _BATCH]), reader)[one.output]
-            for first in range(0, len(records), _BATCH)
+            model.scores(reader.features(shuffled[first : first + _BATCH]), reader)[one.output]
+            for first in range(0, len(shuffled), _BATCH)
         ]
         return _measure(metric, compared.labels[one.output][list(rows)], np.concatenate(parts))
 
     labels = {other.label for other in model.plan.outputs if not other.label_is_transformed}
     parsed = model.parsed_features if not reader.transforms else None
     return permutation_importance(
-        score, compared.records, metric=metric, is_loss=is_loss, features=parsed,
+        score, records, metric=metric, is_loss=is_loss, features=parsed,
         excluded={*labels, *label_sources}, seconds=seconds,
     )  # fmt: skip
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from . import evaluated_examples
 from .class_names import class_names
-from .error_analysis import analyze_errors
+from .error_analysis import analyze_errors, analyze_evaluated
 from .eval_sample import sample_of
 from .feature_origins import label_sources
 from .inference import ExampleReader, PlannedModel
@@ -22,6 +23,8 @@ _NAMED_EXAMPLES = 512  # for the names of classes
 def execute(request: ErrorAnalysisRequest) -> Mapping[str, Any]:
     """Entry point of the subprocess: returns an `ErrorAnalysis` as JSON values."""
     plan, graph = EvaluationPlan.from_json(request["plan"]), request["transform_graph"]
+    if request["evaluated"]:
+        return analyze_evaluated(plan, evaluated_examples.read(request["evaluated"])).to_json()
     reader = ExampleReader(graph)
     model = PlannedModel(plan, request["model"], request["op_packages"])
     sample = sample_of(request["files"], request["seconds"])

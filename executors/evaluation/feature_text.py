@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 _VALUES, _CHARACTERS = 8, 60  # values of a feature, characters of a value
@@ -18,7 +18,11 @@ def feature_texts(record: bytes, excluded: Collection[str]) -> dict[str, str]:
 
 def _shown(feature: Any) -> str:
     kind = feature.WhichOneof("kind")
-    values = getattr(feature, kind).value if kind else ()
+    return text_of(getattr(feature, kind).value if kind else ())
+
+
+def text_of(values: Sequence[bytes | float]) -> str:
+    """Returns the values of a feature as text: the first 8 of them, long strings cut."""
     texts = [_text(value) for value in values[:_VALUES]]
     return ", ".join(texts) + (f", … ({len(values)} values)" if len(values) > _VALUES else "")
 

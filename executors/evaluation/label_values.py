@@ -41,7 +41,7 @@ def label_values(
     for one in itertools.islice(_label_batches(data, y, validation), batches):
         for key, values in one.items():
             found.setdefault(key, []).append(np.asarray(values)[:_ROWS])
-    return {key: _facts(np.concatenate(arrays)) for key, arrays in found.items()}
+    return {key: facts_of_labels(np.concatenate(arrays)) for key, arrays in found.items()}
 
 
 def _label_batches(
@@ -77,7 +77,8 @@ def _array(value: object) -> object:
     return value.numpy() if hasattr(value, "numpy") else value
 
 
-def _facts(array: np.ndarray) -> LabelFacts:
+def facts_of_labels(array: np.ndarray) -> LabelFacts:
+    """Returns statistics of labels, an array [examples, …]; {} unless they are numbers."""
     import numpy as np
 
     if array.dtype.kind not in "biuf" or not array.size:

@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..inputs.data_accessor import TF_EXAMPLE
 from ..runtime.files import file_io
 from ..runtime.logs.exceptions import one_line_message
+from . import evaluated_examples
 from .error_analysis import ErrorAnalysis
 from .plan import RAW, TRANSFORMED, UNKNOWN, EvaluationPlan
 
@@ -27,7 +28,10 @@ _LONGEST_FACTOR, _LONGEST_LOAD = 10, 60.0  # of the time limit, and seconds more
 
 
 class ErrorAnalysisRequest(TypedDict):
-    """Request to the process, as JSON values; see `run_error_analysis`."""
+    """Request to the process, as JSON values; see `run_error_analysis`.
+
+    `evaluated` is the folder with the examples that the training process has evaluated; None to read `files`.
+    """
 
     model: str
     plan: dict[str, Any]
@@ -35,6 +39,7 @@ class ErrorAnalysisRequest(TypedDict):
     transform_graph: str | None
     op_packages: list[str]
     seconds: float
+    evaluated: str | None
 
 
 def run_error_analysis(
@@ -60,6 +65,8 @@ def run_error_analysis(
     """
     if plan.problem or all(one.task == UNKNOWN for one in plan.outputs):
         return ErrorAnalysis(problem=plan.problem or "no output of the model has a known task")
+    if fn_args.model_run_dir and evaluated_examples.are_in(fn_args.model_run_dir):
+        return _analysis(plan, model, evaluated=fn_args.model_run_dir, environment=environment, seconds=seconds)
     if not plan.compares and fn_args.transform_graph_path and plan.examples != TRANSFORMED:
         return ErrorAnalysis(problem="the label is unknown")
     if fn_args.examples_format.payload != TF_EXAMPLE:
@@ -75,13 +82,36 @@ def run_error_analysis(
     files = sorted(path for pattern in patterns for path in file_io.glob(pattern) if not file_io.isdir(path))
     if not files:
         return ErrorAnalysis(problem="there is no eval split")
+    return _analysis(
+        plan,
+        model,
+        files=files,
+        transform_graph=graph,
+        op_packages=op_packages,
+        environment=environment,
+        seconds=seconds,
+    )
+
+
+def _analysis(
+    plan: EvaluationPlan,
+    model: str,
+    *,
+    files: Sequence[str] = (),
+    transform_graph: str | None = None,
+    op_packages: Sequence[str] = (),
+    evaluated: str | None = None,
+    environment: Mapping[str, str] | None,
+    seconds: float,
+) -> ErrorAnalysis:
     request: ErrorAnalysisRequest = {
         "model": model,
         "plan": plan.to_json(),
-        "files": files,
-        "transform_graph": graph,
+        "files": list(files),
+        "transform_graph": transform_graph,
         "op_packages": list(op_packages),
         "seconds": seconds,
+        "evaluated": evaluated,
     }
     try:
         state = child_process.run(

@@ -53,6 +53,8 @@ def _sample_line(analysis: ErrorAnalysis) -> str:
     left = f"; {skipped:,} without a label or prediction are left out" if skipped else ""
     if analysis.sampled == analysis.total and analysis.is_complete:
         return f"All {analysis.total:,} examples of the {analysis.split} split{left}."
+    if analysis.sampled == analysis.total:
+        return f"The first {analysis.total:,} examples of the {analysis.split} split{left}."
     of = "examples" if analysis.is_complete else "first examples"
     return (
         f"A random sample of {analysis.sampled:,} of the {analysis.total:,} {of} of the {analysis.split} split{left}."

@@ -42,6 +42,7 @@ from ..distributed.tf_config import (
 from ..engines import child_process, cluster_records, fork_server, in_process, ray
 from ..engines.training_request import TrainingRequest
 from ..errors import InputError, KerasVersionError
+from ..evaluation import evaluated_examples
 from ..evaluation.error_analysis import delete_error_analysis
 from ..evaluation.model_check import planning_arguments
 from ..evaluation.plan import EvaluationPlan
@@ -251,6 +252,7 @@ class _Run:
         final = fn_args.serving_model_dir
         bad_records.forget(self.checkpoints.model_run_dir)
         delete_error_analysis(fn_args.model_run_dir)
+        evaluated_examples.delete(fn_args.model_run_dir)
         with staging_directory(file_io.parent(final), self._shared_name()) as staging:
             staged_args = self._with_staged_folders(fn_args, staging.written)
             with (
@@ -301,6 +303,7 @@ class _Run:
                 environment=self._keras().environment(),
                 seconds=seconds,
             ).write(fn_args.model_run_dir)
+            evaluated_examples.delete(fn_args.model_run_dir)
 
     def _logs_kept(self, staging: Staging, staged_args: FnArgs) -> contextlib.AbstractContextManager[None]:
         """Moves logs that the module writes next to the model to the model run."""

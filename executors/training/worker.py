@@ -17,15 +17,16 @@ from .. import dialects, run_context
 from ..dialects.loading import loaded
 from ..dialects.signatures import require_has_run
 from ..engines.training_request import TrainingRequest
-from ..errors import TrainerError, TrainingProcessError
+from ..errors import InputError, TrainerError, TrainingProcessError
 from ..estimator.lazy_restoration import EstimatorUse
 from ..estimator.measured_interval import measured_interval_applied
 from ..evaluation import evidence as evaluation_evidence
+from ..evaluation.evaluated_examples import collecting
 from ..fn_args import FnArgs
 from ..inputs import bad_records
-from ..inputs.data_accessor import CacheOptions, DataAccessor
+from ..inputs.data_accessor import TF_EXAMPLE, CacheOptions, DataAccessor
 from ..inputs.parse_errors import locate_bad_records, tracking_parsers
-from ..inputs.tfrecord.framing import describe_damage
+from ..inputs.tfrecord.framing import describe_damage, frames
 from ..keras import completed_fits
 from ..keras.early_stopping import goals_applied
 from ..keras.fit_progress import fit_progress_reported
@@ -112,6 +113,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
                 profiling.profiled(request.fn_args.model_run_dir, request.options.profile) as profile,
                 bad_records.skipping(request.options.bad_records_limit, request.fn_args.model_run_dir),
                 collect_sample_input() as example,
+                collecting(_seconds_for_examples(request)) as evaluated,
                 evaluation_evidence.observed(request.source.files) as fits,
                 metrics_of_record.observed(request.source.files, request.fn_args) as observations,
                 goals_applied(request.options, request.fn_args),
@@ -136,19 +138,40 @@ def execute(state: dict[str, object]) -> TrainingResult:
         raise
     staged_metrics = metrics_in_staging(request.fn_args.serving_model_dir)
     logged = merge_metrics(staged_metrics, from_event_files(request.fn_args.model_run_dir, earlier_logs))
+    seen = fits.evidence()
+    if evaluated.examples:
+        seen = dataclasses.replace(evaluated.examples.evidence(), metrics=seen.metrics if seen else ())
+    evaluated.save(request.fn_args.model_run_dir)
     metrics, origins = observations.metrics(returned, logged)
     return {
         "dialect": name,
         "evidence": evidence,
         "metrics": metrics,
         "metrics_from": origins,
-        "evaluation_evidence": seen.to_json() if (seen := fits.evidence()) else {},
+        "evaluation_evidence": seen.to_json() if seen else {},
         "op_packages": imported_op_packages(),
         "example": example,
         "profile": profile.record,
         "phases": {"load": run_fn_start - start, "run_fn": done - run_fn_start},
         "keras": _changed_keras(request.keras, estimator_use.place if estimator_use else ""),
     }
+
+
+def _seconds_for_examples(request: TrainingRequest) -> float:
+    """Returns the time limit for evaluating examples here; 0 if the eval split is of tf.Examples.
+
+    Those are evaluated after the run, in another process and with the published model.
+    """
+    fn_args = request.fn_args
+    files = [path for pattern in fn_args.eval_files or () for path in file_io.glob(pattern)]
+    if fn_args.examples_format.payload != TF_EXAMPLE or not files:
+        return request.options.analysis_seconds
+    try:
+        return 0.0 if next(frames(files[0]), None) else request.options.analysis_seconds
+    except InputError:  # it is not a TFRecord file
+        return request.options.analysis_seconds
+    except OSError:
+        return 0.0
 
 
 def _changed_keras(chosen: KerasChoice, estimator_used_at: str) -> dict[str, str]:

@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from generic_trainer.executors.evaluation.error_analysis import read_error_analysis
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 # The estimator and the conf from DLRover's documentation, in one file.
@@ -127,6 +129,10 @@ def test_the_seeds_conf_trains_evaluates_and_exports_by_dlrovers_command_line(
     assert signatures["serving_default"] == {"inputs": {"x": "float32 (?)"}, "outputs": {"output": "float32 (?)"}}
     assert signatures["examples:serving_default"]["inputs"] == {"examples": "string (?)"}
     published = tmp_path / "dlrover_output" / "model" / "Format-Serving" / "saved_model.pb"
+    analysis = read_error_analysis(str(tmp_path / "dlrover_output" / "model_run"))
+    assert analysis is not None
+    assert (analysis.problem, analysis.examples, analysis.outputs[0].task) == ("", 10, "regression")
+    assert analysis.outputs[0].errors.columns == ["label", "prediction", "error", "x"]
     assert published.read_bytes() == (exported / "saved_model.pb").read_bytes()
 
 

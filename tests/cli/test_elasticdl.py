@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from generic_trainer.executors.evaluation.error_analysis import read_error_analysis
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Signalled = Callable[[list[str], str, signal.Signals], tuple[str, int]]
 MODULES = pathlib.Path(__file__).resolve().parent.parent.parent / "module_files"
@@ -73,6 +75,13 @@ def test_the_seeds_command_then_evaluate_then_predict(
     assert record["keras"]["version"] == "2"
     assert record["arguments"]["seed"] == 3
     assert sorted(path.name for path in checkpoints.glob("*.index")) == ["version-100.index", "version-180.index"]
+    analysis = read_error_analysis(str(tmp_path / "iris_dnn_model_run"))
+    assert analysis is not None
+    assert (analysis.problem, analysis.examples) == ("", 150)
+    [output] = analysis.outputs
+    right = sum(count for (label, predicted), count in output.plots.confusion.items() if label == predicted)
+    assert right / 150 == pytest.approx(record["metrics"]["eval"]["accuracy"])
+    assert output.errors.columns == ["label", "prediction", "probability of the label", "measures"]
     assert ask(out)["output"].shape == (2, 3)
     assert ask(tmp_path / "iris_dnn_model_run" / "best" / "model")["output"].shape == (2, 3)
 

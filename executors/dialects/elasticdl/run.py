@@ -18,6 +18,7 @@ from ...compat.tensorflow import write_graph
 from ...distributed.tf_config import PS, ClusterTask, task_from_environment
 from ...engines.strategies import strategy
 from ...errors import InputError, ModuleError
+from ...evaluation import evaluated_examples
 from ...fn_args import FnArgs
 from ...inputs.parse_errors import track_feed
 from ...inputs.readers.custom_reader import open_custom
@@ -29,6 +30,7 @@ from ...runtime.logs.exceptions import add_note
 from ...saved_models.export_rehearsal import rehearsal
 from ...saved_models.record_reader import write_record_reader
 from ...saved_models.sample_input import set_sample_input
+from .evaluation_sample import evaluated_batches
 from .export import export, features_of, first_inputs
 from .job import Job, build
 from .loop import Checkpoints, Evaluation, Schedule, fit, load_weights
@@ -146,6 +148,8 @@ def _train(
     source = validation or records
     if inputs := first_inputs(parts, source, takes_records):
         set_sample_input(f"the first record of {source.origin}", inputs)
+    if validation and fn_args.is_chief:
+        evaluated_examples.collect(lambda: evaluated_batches(model, _batches(parts, validation, EVALUATION)))
     if best := evaluation.save_best():
         tf.train.Checkpoint(model=model).restore(best)
         _export(model, parts, records, os.path.join(folder, BEST_DIR))

@@ -26,6 +26,7 @@ from ...distributed import tf_config
 from ...engines import cluster_records
 from ...errors import ModuleError
 from ...estimator import tfma_export
+from ...evaluation import evaluated_examples
 from ...fn_args import FnArgs
 from ...keras import early_stopping
 from ...monitoring import progress
@@ -96,6 +97,7 @@ def train_and_export(make_job: Callable[[], EstimatorJob], fn_args: FnArgs, wher
         trained = EndOfTraining(job, fn_args)
         if (exported := trained.exported()) is not None:
             _publish(job, fn_args, where)
+            _collect_evaluated(job, _require_export(job, where))
             return exported
         if trained.is_over():
             metrics = {}
@@ -126,6 +128,7 @@ def train_and_export(make_job: Callable[[], EstimatorJob], fn_args: FnArgs, wher
     if task is None:
         trained.record_export(metrics)
     _publish(job, fn_args, where)
+    _collect_evaluated(job, export)
     return metrics
 
 
@@ -256,7 +259,7 @@ def _metrics_of(export: str, job: EstimatorJob, last: dict[str, float]) -> dict[
     import tensorflow as tf
 
     step_name = tf.compat.v1.GraphKeys.GLOBAL_STEP
-    variables = tf.train.load_checkpoint(os.path.join(export, "variables", "variables"))
+    variables = tf.train.load_checkpoint(_checkpoint_in(export))
     step = int(variables.get_tensor(step_name)) if variables.has_tensor(step_name) else last.get(step_name)
     if step == last.get(step_name):
         return last
@@ -284,10 +287,21 @@ def _publish(job: EstimatorJob, fn_args: FnArgs, where: str) -> None:
             estimator=job.estimator,
             export_dir_base=eval_models,
             eval_input_receiver_fn=job.eval_input_receiver_fn,
-            checkpoint_path=os.path.join(export, "variables", "variables"),  # with a BestExporter, not the latest
+            checkpoint_path=_checkpoint_in(export),
         )
     if fn_args.eval_model_dir and (found := _newest_export(eval_models)):
         file_io.copytree(found, fn_args.eval_model_dir)
+
+
+def _collect_evaluated(job: EstimatorJob, export: str) -> None:
+    from .evaluation_sample import evaluated_batches  # imports TensorFlow
+
+    evaluated_examples.collect(lambda: evaluated_batches(job.estimator, job.eval_spec, _checkpoint_in(export)))
+
+
+def _checkpoint_in(export: str) -> str:
+    """Returns the path of an export's weights, which with a BestExporter are not those of the latest checkpoint."""
+    return os.path.join(export, "variables", "variables")
 
 
 def _newest_export(folder: str) -> str | None:

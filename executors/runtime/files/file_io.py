@@ -164,10 +164,15 @@ def read_text(path: str) -> str:
 
 def write_text(path: str, text: str) -> None:
     """Writes a file atomically on local disks: readers see all of the text or none of it."""
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))  # UTF-8 cannot encode lone surrogates
+
+
+def write_bytes(path: str, content: bytes) -> None:
+    """Writes a file atomically on local disks: readers see all of the content or none of it."""
 
     def write() -> None:
         with _plain(path).open(part, mode="wb") as file:
-            file.write(text.encode("utf-8", "backslashreplace"))  # UTF-8 cannot encode lone surrogates
+            file.write(content)
 
     with atomic_write(path) as part:
         retry_call(write, "Writing", path)

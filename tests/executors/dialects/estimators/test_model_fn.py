@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from generic_trainer.executors.evaluation import evaluated_examples
+from generic_trainer.executors.evaluation.error_analysis import read_error_analysis
 from generic_trainer.executors.modules.keras_version import choose
 
 pytestmark = pytest.mark.legacy
@@ -102,6 +104,47 @@ def test_a_module_with_all_its_parts(train: Command, module: Callable[..., str],
     work = tmp_path / "out" / "model_run" / "Format-Serving"
     assert {path.name for path in (work / "export").iterdir()} == {"best", "final"}
     assert len(list(work.glob("model.ckpt-*.index"))) == 2
+
+
+CSV_PARTS = """
+    params = {"units": 16, "learning_rate": 0.05, "batch_size": 20}
+
+    def input_fn(file_pattern, batch_size, mode):
+        def parse(lines):
+            *measures, variety = tf.io.decode_csv(lines, [[0.0]] * 4 + [[0]])
+            return dict(zip(NAMES, measures)), variety
+        data = tf.data.TextLineDataset(tf.io.gfile.glob(file_pattern)).batch(batch_size).map(parse)
+        return data.repeat() if mode == tf.estimator.ModeKeys.TRAIN else data
+
+    def serving_input_receiver_fn():
+        features = {name: tf.compat.v1.placeholder(tf.float32, [None], name) for name in NAMES}
+        return tf.estimator.export.ServingInputReceiver(features, features)
+"""
+
+
+@pytest.mark.slow
+def test_the_errors_on_rows_that_only_the_module_reads_are_analyzed(
+    command: Command, module: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
+    from sklearn.datasets import load_iris
+
+    data = load_iris()
+    rows = [",".join(map(str, [*measures, kind])) for measures, kind in zip(data.data, data.target, strict=True)]
+    (tmp_path / "iris.csv").write_text("\n".join(rows) + "\n")
+    path = module(textwrap.dedent(MODEL_FN) + textwrap.dedent(CSV_PARTS))
+    files = ["--train-files", tmp_path / "iris.csv", "--eval-files", tmp_path / "iris.csv"]
+    done = command("train", path, *files, "--train-steps", 300, "--seed", 1, "--output", tmp_path / "out")
+    assert done.returncode == 0, done.stderr[-3000:]
+    run = tmp_path / "out" / "model_run"
+    found = read_error_analysis(str(run))
+    assert found is not None
+    assert (found.problem, found.examples, found.is_complete) == ("", 150, True)
+    [output] = found.outputs
+    assert output.task == "multiclass"
+    right = sum(count for (label, predicted), count in output.plots.confusion.items() if label == predicted)
+    assert right / 150 == pytest.approx(record(tmp_path / "out")["metrics"]["eval"]["accuracy"])
+    assert output.errors.columns[3:] == ["sepal_length", "sepal_width", "petal_length", "petal_width"]
+    assert not evaluated_examples.are_in(str(run))
 
 
 @pytest.mark.slow
