@@ -64,6 +64,9 @@ found["is base"] = [isinstance(estimator, base), base is compat.estimator_class(
 exporter = tf.estimator.FinalExporter("final", receiver_fn)
 best = tf.estimator.BestExporter("best", receiver_fn)
 found["receivers"] = [compat.serving_receiver_fn_of(one) is receiver_fn for one in (exporter, best)]
+with tf.Graph().as_default():
+    given = compat.call_input_fn(estimator, lambda mode, config: (mode, config.model_dir), tf.estimator.ModeKeys.EVAL)
+found["input"] = [given[0], os.path.basename(given[1])]
 found["no receiver"] = compat.serving_receiver_fn_of(object())
 
 with tf.Graph().as_default():
@@ -111,6 +114,10 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_the_class_is_found_once_it_is_imported(found: dict[str, Any]) -> None:
     assert found["before"] == [True, True]
     assert found["is base"] == [True, True]
+
+
+def test_an_input_function_gets_the_arguments_that_it_takes(found: dict[str, Any]) -> None:
+    assert found["input"] == ["eval", "first"]
 
 
 def test_an_exporters_serving_input_function_is_found(found: dict[str, Any]) -> None:
