@@ -35,6 +35,7 @@ FILE_NAME = "error_analysis.json"
 _BATCH = 512
 _ERRORS = 20  # listed examples with the largest errors
 _COLUMNS = 12  # features of them
+_COMPUTED = "computed by the module"  # in place of a label's name, after the word "label"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,7 +180,7 @@ def analyze_evaluated(plan: EvaluationPlan, examples: EvaluatedExamples) -> Erro
     if planned.output not in examples.outputs:
         known = join_names(sorted(examples.outputs))
         raise InputError(f"the training process evaluated no output {planned.output!r}, but {known}")
-    plan = dataclasses.replace(plan, outputs=(dataclasses.replace(planned, label=planned.label or "label"),))
+    plan = dataclasses.replace(plan, outputs=(dataclasses.replace(planned, label=planned.label or _COMPUTED),))
     plan = corrected_by_values(plan, examples.outputs)
     [one] = plan.outputs
     labels, scores = labels_in(examples.labels, one), scores_in(examples.outputs[one.output], one)
