@@ -366,6 +366,34 @@ def test_numbers_alone_are_learned_without_transform(tmp_path: pathlib.Path) -> 
     assert ((answers[:, 0] - labels) ** 2).mean() < 0.7 * labels.var()
 
 
+@pytest.mark.slow
+def test_a_column_that_is_constant_in_the_training_data_does_no_harm(tmp_path: pathlib.Path) -> None:
+    """Pixels at the edge of scanned digits, of which some are set in examples of the eval split only."""
+    import numpy as np
+    from sklearn.datasets import load_digits
+
+    images, digits = load_digits(return_X_y=True)
+    rare = (images > 0).sum(axis=0) < 30
+    in_eval = (images[:, rare] > 0).any(axis=1) | (np.arange(len(images)) % 3 == 0)
+    rows = [
+        {**{f"pixel{place}": float(value) for place, value in enumerate(image)}, "target": int(digit)}
+        for image, digit in zip(images, digits, strict=True)
+    ]
+    write_records(tmp_path / "data", rows)
+    module = scaffold(str(tmp_path / "data"), tmp_path / "rare", "target")
+    for split, chosen in (("train", ~in_eval), ("eval", in_eval)):
+        write_records(
+            tmp_path / f"{module}.{split}", [row for row, is_chosen in zip(rows, chosen, strict=True) if is_chosen]
+        )
+    environment = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}  # Keras 3
+    line = [sys.executable, "-c", TRAIN, str(tmp_path / module)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=600, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])[module]
+    answers, labels = np.array(found["answers"]), np.array(found["labels"])
+    assert (answers.argmax(axis=1) == labels).mean() > 0.9
+
+
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_a_projects_own_test_passes(tmp_path: pathlib.Path) -> None:
