@@ -7,7 +7,7 @@ and labels. After training, the dialect calls:
 
 The worker around it:
 
-    with collecting(seconds=2) as collected:
+    with collecting(lambda: 2.0) as collected:
         run_fn(fn_args)
     collected.examples      # None if there are none
 """
@@ -107,9 +107,14 @@ def delete(folder: str) -> None:
 
 @dataclasses.dataclass
 class Collected:
-    """The part of the run's context that holds the examples, and the time limit for evaluating them."""
+    """The part of the run's context that holds the examples.
 
-    seconds: float
+    Attributes:
+      seconds: Returns the time limit for evaluating them; 0 if they are not wanted.
+      examples: The examples; None if there are none.
+    """
+
+    seconds: Callable[[], float]
     examples: EvaluatedExamples | None = None
 
     def save(self, folder: str) -> None:
@@ -122,8 +127,12 @@ class Collected:
 
 
 @contextlib.contextmanager
-def collecting(seconds: float) -> Iterator[Collected]:
-    """Lets the code in the block collect examples, for this many seconds; yields the object they are in afterwards."""
+def collecting(seconds: Callable[[], float]) -> Iterator[Collected]:
+    """Lets the code in the block collect examples; yields the object that they are in afterwards.
+
+    Args:
+      seconds: Returns the time limit, 0 for none; not called unless a dialect has examples to evaluate.
+    """
     collected = Collected(seconds)
     with run_context.extended(collected):
         yield collected
@@ -139,10 +148,11 @@ def collect(batches: Callable[[], Iterator[Batch]]) -> None:
         they are not one dense tensor; then nothing is collected.
     """
     collected = run_context.part(Collected)
-    if collected is None or not collected.seconds:
+    if collected is None:
         return
     try:
-        collected.examples = _first(batches(), time.monotonic() + collected.seconds)
+        if seconds := collected.seconds():
+            collected.examples = _first(batches(), time.monotonic() + seconds)
     except Exception as error:  # user code; the model is trained, and an analysis must not fail the run
         logging.info("The errors of the model will not be analyzed: %s", one_line_message(error))
 

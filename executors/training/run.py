@@ -287,6 +287,7 @@ class _Run:
                         self.record.status = SUCCEEDED
                         self.checkpoints.delete_finished()
         self._analyze_errors(fn_args, result)
+        evaluated_examples.delete(fn_args.model_run_dir)
 
     def _analyze_errors(self, fn_args: FnArgs, result: TrainingResult) -> None:
         """Compares the published model's predictions with the labels of the eval split, for the report."""
@@ -303,7 +304,6 @@ class _Run:
                 environment=self._keras().environment(),
                 seconds=seconds,
             ).write(fn_args.model_run_dir)
-            evaluated_examples.delete(fn_args.model_run_dir)
 
     def _logs_kept(self, staging: Staging, staged_args: FnArgs) -> contextlib.AbstractContextManager[None]:
         """Moves logs that the module writes next to the model to the model run."""

@@ -113,7 +113,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
                 profiling.profiled(request.fn_args.model_run_dir, request.options.profile) as profile,
                 bad_records.skipping(request.options.bad_records_limit, request.fn_args.model_run_dir),
                 collect_sample_input() as example,
-                collecting(_seconds_for_examples(request)) as evaluated,
+                collecting(lambda: _seconds_for_examples(request)) as evaluated,
                 evaluation_evidence.observed(request.source.files) as fits,
                 metrics_of_record.observed(request.source.files, request.fn_args) as observations,
                 goals_applied(request.options, request.fn_args),
@@ -158,7 +158,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
 
 
 def _seconds_for_examples(request: TrainingRequest) -> float:
-    """Returns the time limit for evaluating examples here; 0 if the eval split is of tf.Examples.
+    """Returns the time limit for evaluating examples here; 0 if the eval split is in TFRecord files.
 
     Those are evaluated after the run, in another process and with the published model.
     """
@@ -166,12 +166,10 @@ def _seconds_for_examples(request: TrainingRequest) -> float:
     files = [path for pattern in fn_args.eval_files or () for path in file_io.glob(pattern)]
     if fn_args.examples_format.payload != TF_EXAMPLE or not files:
         return request.options.analysis_seconds
-    try:
-        return 0.0 if next(frames(files[0]), None) else request.options.analysis_seconds
-    except InputError:  # it is not a TFRecord file
-        return request.options.analysis_seconds
-    except OSError:
-        return 0.0
+    with contextlib.suppress(InputError):  # raised for files of other formats
+        if next(frames(files[0]), None):
+            return 0.0
+    return request.options.analysis_seconds
 
 
 def _changed_keras(chosen: KerasChoice, estimator_used_at: str) -> dict[str, str]:

@@ -89,7 +89,7 @@ def test_labels_are_evidence_of_the_task() -> None:
 
 
 def collected(batches: Callable[[], Iterator[Batch]], seconds: float = 60.0) -> EvaluatedExamples | None:
-    with evaluated_examples.collecting(seconds) as found:
+    with evaluated_examples.collecting(lambda: seconds) as found:
         evaluated_examples.collect(batches)
     return found.examples
 
@@ -140,5 +140,5 @@ def test_batches_are_not_computed_if_they_are_not_wanted() -> None:
 
 def test_a_full_disk_does_not_fail_the_run(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("")
-    evaluated_examples.Collected(1.0, examples()).save(str(tmp_path / "file" / "folder"))
+    evaluated_examples.Collected(lambda: 1.0, examples()).save(str(tmp_path / "file" / "folder"))
     assert "There will be no analysis of the model's errors: " in caplog.text
