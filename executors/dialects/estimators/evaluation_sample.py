@@ -11,7 +11,6 @@ import tensorflow as tf
 from ...compat.tensorflow_estimator import call_input_fn
 from ...evaluation.evaluated_examples import Batch
 
-_LABELS, _FEATURE = "labels", "feature:"
 _EVAL = tf.estimator.ModeKeys.EVAL
 
 
@@ -34,10 +33,8 @@ def evaluated_batches(
 
     predictions = estimator.predict(input_fn, checkpoint_path=variables, hooks=[hook], yield_single_examples=False)
     for outputs in itertools.islice(predictions, eval_spec.steps):
-        features = {
-            name.removeprefix(_FEATURE): value for name, value in hook.values.items() if name.startswith(_FEATURE)
-        }
-        yield hook.values.get(_LABELS), outputs if isinstance(outputs, Mapping) else {"output": outputs}, features
+        named = outputs if isinstance(outputs, Mapping) else {"output": outputs}
+        yield hook.values.get("labels"), named, hook.values["features"]
 
 
 def _tensors(data: Any) -> Any:
@@ -53,7 +50,7 @@ class _InputHook(tf.estimator.SessionRunHook):  # type: ignore[misc]
     """Fetches the batch that each prediction is computed from.
 
     Attributes:
-      values: The values of the last batch: labels and dense features.
+      values: {"labels": array, "features": {name: array}} of the last batch; no labels unless they are one dense tensor.
     """
 
     def __init__(self) -> None:
@@ -64,10 +61,8 @@ class _InputHook(tf.estimator.SessionRunHook):  # type: ignore[misc]
         if isinstance(labels, Mapping) and len(labels) == 1:
             [labels] = labels.values()
         named = features if isinstance(features, Mapping) else {"input": features}
-        fetched = {f"{_FEATURE}{name}": value for name, value in named.items()}
-        self._fetched = {
-            name: value for name, value in {**fetched, _LABELS: labels}.items() if isinstance(value, tf.Tensor)
-        }
+        dense = {str(name): value for name, value in named.items() if isinstance(value, tf.Tensor)}
+        self._fetched = {"features": dense, **({"labels": labels} if isinstance(labels, tf.Tensor) else {})}
 
     def before_run(self, run_context: object) -> tf.estimator.SessionRunArgs:
         del run_context
