@@ -50,7 +50,8 @@ class _InputHook(tf.estimator.SessionRunHook):  # type: ignore[misc]
     """Fetches the batch that each prediction is computed from.
 
     Attributes:
-      values: {"labels": array, "features": {name: array}} of the last batch; no labels unless they are one dense tensor.
+      values: {"labels": array, "features": {name: array}} of the last batch. Labels that are not one dense tensor are
+        left out.
     """
 
     def __init__(self) -> None:
