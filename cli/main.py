@@ -33,7 +33,7 @@ from ..executors.runtime.logs.redaction import masked_text
 from ..executors.runtime.logs.sanitize import printable_lines
 from ..executors.runtime.logs.setup import show_logs
 from ..executors.runtime.process import generated_modules
-from ..executors.runtime.process.preemption import Terminated
+from ..executors.runtime.process.preemption import Terminated, handle_like_sigterm
 from ..executors.spelling import nearest
 from .command_names import COMMANDS
 from .configuration import with_config
@@ -114,6 +114,7 @@ def _install_signal_handlers() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         if number == signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:  # ignored, as by nohup
             signal.signal(number, _raise_for_signal)
+    handle_like_sigterm()
 
 
 def _raise_for_signal(number: int, frame: FrameType | None) -> None:

@@ -39,6 +39,7 @@ def work(worker: str, request_file: str, result_file: str) -> int:
     sys.path[:] = [*dict.fromkeys(request.pop("sys_path"))]
     sys.argv[:] = request.pop("argv")  # modules parse it as if this were the parent process
     preemption.ignore_sigterm_after_training()
+    preemption.handle_like_sigterm()
     process = os.getpid()
     try:
         answer = {"result": importlib.import_module(worker).execute(request)}

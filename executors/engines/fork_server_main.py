@@ -27,6 +27,7 @@ from typing import TypedDict
 
 from ..runtime.logs.setup import LOG_FILE, inherit_log_display, inherit_log_file
 from ..runtime.process import process_tree
+from ..runtime.process.preemption import ENDING
 from .child_main import die_with_parent, work
 from .deferred_imports import deferred
 
@@ -37,9 +38,6 @@ _LATER_MODULES, _LATER_AFTER_SECONDS = ("pandas", "sklearn.metrics"), 0.5
 _MESSAGE_BYTES = 1 << 16
 _FILES = 4
 _SENDER = struct.Struct("iII")  # process, user, group: <linux/socket.h>, struct ucred
-# systemd and Slurm signal all processes of a job at once. The server ignores these signals, because its workers would
-# die with it before they have saved a checkpoint. It ends with the process that started it.
-_IGNORED_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 class ForkRequest(TypedDict):
@@ -102,7 +100,9 @@ class _Signals:
 
     def __init__(self) -> None:
         self._blocked = signal.pthread_sigmask(signal.SIG_SETMASK, [])
-        self._handlers = {number: signal.signal(number, signal.SIG_IGN) for number in _IGNORED_SIGNALS}
+        # systemd and Slurm signal all processes of a job at once. The server ignores these signals, because its workers
+        # would die with it before they have saved a checkpoint. It ends with the process that started it.
+        self._handlers = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}
         self._handlers[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def restore(self) -> None:

@@ -34,6 +34,7 @@ from ..runtime.files.temporary_folder import require_temporary_folder
 from ..runtime.logs.exceptions import RemoteTraceback, message_of, traceback_of
 from ..runtime.logs.redaction import masked_text
 from ..runtime.logs.setup import show_logs
+from ..runtime.process.preemption import Terminated, handle_like_sigterm
 from ..training.step import train_from_artifacts
 
 if TYPE_CHECKING:
@@ -251,6 +252,7 @@ def exit_code_of(step: Callable[[], None]) -> int:
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
     show_logs(verbose=False)
     signal.signal(signal.SIGTERM, _terminate)
+    handle_like_sigterm()
     try:
         require_temporary_folder()
         step()
@@ -268,12 +270,8 @@ def exit_code_of(step: Callable[[], None]) -> int:
     return 0
 
 
-class Ended(SystemExit):
+class Ended(Terminated):
     """The step was terminated by a signal. Unwinding ends the training process and removes staging directories."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(128 + number)
-        self.name = signal.Signals(number).name
 
     def __str__(self) -> str:
         outcome = next(iter(getattr(self, "__notes__", ())), "nothing was published.")

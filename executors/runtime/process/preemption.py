@@ -15,6 +15,8 @@ with 143 (128 + SIGTERM), which orchestrators recognize as preemption and retry.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -24,18 +26,32 @@ from typing import TypeAlias, cast
 from ...errors import TrainerError
 
 _Handler: TypeAlias = "Callable[[int, FrameType | None], object]"
-_received = threading.Event()
 _ignores_sigterm_after_training = threading.Event()
-_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+# Batch systems announce the end of a job, or of its CPU time, by these signals.
+_LIKE_SIGTERM = (signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, *_LIKE_SIGTERM)
+
+
+@dataclasses.dataclass
+class _Received:
+    """The number of the signal that was received in a `deferred_sigterm` block; 0 without one."""
+
+    number: int = 0
+
+
+_received = _Received()
 
 
 class Preempted(TrainerError):
-    """Training was preempted by SIGTERM and has saved a checkpoint, from which the next run resumes."""
+    """Training was preempted by a signal and has saved a checkpoint, from which the next run resumes."""
 
     exit_code = 128 + signal.SIGTERM
 
     def __init__(self, where: str = "") -> None:
-        super().__init__(f"ended by SIGTERM{where and ', saved at '}{where}. The next run resumes from there.")
+        number = _received.number or signal.SIGTERM
+        name = signal.Signals(number).name
+        super().__init__(f"ended by {name}{where and ', saved at '}{where}. The next run resumes from there.")
+        self.exit_code = 128 + number
 
 
 class Terminated(SystemExit):
@@ -55,7 +71,32 @@ class Terminated(SystemExit):
 
 def is_preempted() -> bool:
     """Whether SIGTERM was received inside a `deferred_sigterm` block."""
-    return _received.is_set()
+    return _received.number != 0
+
+
+def handle_like_sigterm() -> None:
+    """Makes SIGQUIT, SIGUSR1, SIGUSR2 and SIGXCPU do what SIGTERM does when they arrive, such as save a checkpoint.
+
+    Signals that are ignored or have a handler are left unchanged, and a handler that is installed later replaces this
+    one: that of a training module, of `faulthandler.register`, or of a profiler.
+    """
+    for number in _LIKE_SIGTERM:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _act_as_sigterm)
+
+
+def _act_as_sigterm(number: int, frame: FrameType | None) -> None:
+    handler = signal.getsignal(signal.SIGTERM)
+    if callable(handler):
+        handler(number, frame)
+    elif handler is signal.SIG_DFL:
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+
+def _note_preemption(number: int, frame: FrameType | None) -> None:
+    del frame
+    _received.number = number
 
 
 def ignore_sigterm_after_training() -> None:
@@ -77,21 +118,23 @@ def deferred_sigterm() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, lambda number, frame: _received.set())
+    before = signal.signal(signal.SIGTERM, _note_preemption)
     try:
         yield
     finally:
         is_over = is_preempted() and _ignores_sigterm_after_training.is_set()
         signal.signal(signal.SIGTERM, signal.SIG_IGN if is_over else before)
-        _received.clear()
+        _received.number = 0
 
 
 @contextlib.contextmanager
-def deferred_signals() -> Iterator[None]:
+def deferred_signals(*, repeated: bool = False) -> Iterator[None]:
     """Defers termination signals to the end of a short block, such as moving a model to its destination.
 
-    A second signal is handled at once. Signal handlers can only be set in the main thread: in another thread this is a
-    no-op.
+    Signal handlers can only be set in the main thread: in another thread this is a no-op.
+
+    Args:
+      repeated: Whether a second signal is deferred, too; otherwise it is handled at once.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -101,10 +144,10 @@ def deferred_signals() -> Iterator[None]:
 
     def note(number: int, frame: FrameType | None) -> None:
         signals.append((number, frame))
-        if len(signals) > 1:
+        if len(signals) > 1 and not repeated:
             before[number](number, frame)
 
-    for number in _ENDING:
+    for number in ENDING:
         if callable(signal.getsignal(number)):  # SIG_IGN and SIG_DFL are left unchanged
             before[number] = cast("_Handler", signal.signal(number, note))
     try:

@@ -22,6 +22,7 @@ VARIABLE = "GENERIC_TRAINER_WORKER"
 _ROUNDS = 10  # scans of the process list; a killed process may have just started another one
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 _DEATH = signal.SIGUSR1
+_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR2, signal.SIGXCPU)
 
 
 def new_mark() -> str:
@@ -75,7 +76,7 @@ def _has_mark(environment: str, mark: str) -> bool:
 def _kill_after(mark: str, parent: int) -> None:
     import ctypes
 
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):  # sent to all processes of a job at once
+    for number in _ENDING:  # sent to all processes of a job at once
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, {_DEATH})
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _DEATH)
