@@ -14,6 +14,7 @@ from ..executors.fn_args import FnArgs
 from ..executors.monitoring import run_record
 from ..executors.options import LOCAL, TrainingOptions
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
+from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.run import train as train_module
 from .removed_flags import removed_flags, without_removed
 from .submitted_command import Submittable
@@ -108,7 +109,8 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
         record = train_module(conf, fn_args, options)
     if task is None or task.is_chief:
         places = {"Model": fn_args.serving_model_dir, "Record": model_run}
-        print_summary({**places, **summary_lines(run_record.to_run_json(record))}, record.metrics)
+        with warned_after_publishing():
+            print_summary({**places, **summary_lines(run_record.to_run_json(record))}, record.metrics)
     else:
         click.echo(f"The {task} has finished.")
 

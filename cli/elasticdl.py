@@ -15,6 +15,7 @@ from ..executors.monitoring import run_record
 from ..executors.options import LOCAL
 from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.setup import LOG_NAME, keep_logs
+from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.run import train as train_module
 from .elasticdl_flags import DEFAULT_OUTPUT, effective_flags, elasticdl_flags, model_file
 from .elasticdl_images import clean, zoo
@@ -69,9 +70,10 @@ def train(**flags: object) -> None:
     keep_logs_in(fn_args.model_run_dir)
     with live_display():
         record = train_module(module, fn_args, options, function=model_name)
-    places = {"Model": fn_args.serving_model_dir, "Checkpoints": _checkpoints(fn_args)}
-    places |= {"TensorBoard": fn_args.model_run_dir, **summary_lines(run_record.to_run_json(record))}
-    print_summary(places, record.metrics)
+    with warned_after_publishing():
+        places = {"Model": fn_args.serving_model_dir, "Checkpoints": _checkpoints(fn_args)}
+        places |= {"TensorBoard": fn_args.model_run_dir, **summary_lines(run_record.to_run_json(record))}
+        print_summary(places, record.metrics)
 
 
 @elasticdl.command()

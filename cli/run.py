@@ -19,6 +19,7 @@ from ..executors.runtime.files import file_io
 from ..executors.runtime.files.raw_data_files import raw_data_files
 from ..executors.runtime.logs.exceptions import add_note
 from ..executors.runtime.logs.sanitize import printable
+from ..executors.training.after_publishing import warned_after_publishing
 from ..pipelines.definition.options import PipelineKeywords, has_tuner_step, with_findings
 from ..pipelines.definition.pipeline_root import convert_data_in_root
 from . import run_check
@@ -64,19 +65,26 @@ def run(check: bool, as_json: bool, **flags: object) -> None:
     options = pipeline_options(flags)
     if not file_io.is_remote(options["data"]):
         raw_data_files(options["data"])  # reports problems before TFX is imported
-    with logs_of_pipeline(options["pipeline_root"]), module_output(as_json), live_display():
+    outcome: Outcome | None = None
+    with (
+        warned_after_publishing(lambda: outcome is not None),
+        logs_of_pipeline(options["pipeline_root"]),
+        module_output(as_json),
+        live_display(),
+    ):
         with display.current().phase("Reading the data"):
             data, changes = convert_data_in_root(options["data"], options["pipeline_root"])
         for change in changes:
             logging.info("%s", change)
         outcome = _run_pipeline({**options, "data": data}, check)
-    _print_outcome(outcome, as_json)
+    with warned_after_publishing():
+        _print_outcome(outcome, as_json)
     if options["push"] and outcome.pushed_model is None:
         raise NotPushedError(_not_pushed_message(outcome))
 
 
 def _run_pipeline(options: PipelineKeywords, check: bool) -> Outcome:
-    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="generic-trainer-", ignore_cleanup_errors=True) as scratch:
         modules = find_modules(options["module_file"], scratch, options["transform_module"], options["tuner_module"])
         # Transform loads its module in this process, so its Keras version must be set before TensorFlow is imported.
         keras = choose_keras_for(modules, modules.transform or modules.trainer, options["training"].keras)

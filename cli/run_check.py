@@ -163,8 +163,11 @@ class BackgroundCheck:
 
     def record(self) -> None:
         """Records in the pipeline's root that the check has passed, with its findings."""
-        if self._report is not None and self._report.passed and file_io.exists(os.path.join(self._root, ROOT_MARKER)):
-            stamp.note(self._root, self._digest, self._report.findings)
+        try:
+            if self._report and self._report.passed and file_io.exists(os.path.join(self._root, ROOT_MARKER)):
+                stamp.note(self._root, self._digest, self._report.findings)
+        except OSError as error:  # must not fail the pipeline, nor hide its error
+            logging.warning("The next run checks again, because the check could not be recorded. %s", error)
 
     def _run(self) -> None:
         try:

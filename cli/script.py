@@ -14,6 +14,7 @@ from ..executors.monitoring import run_record
 from ..executors.monitoring.report_file import path_in
 from ..executors.runtime.files import file_io
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
+from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.run import train as train_module
 from .submitted_command import Submittable
 from .summary import print_summary, summary_lines
@@ -64,7 +65,8 @@ def script(file: str, arguments: tuple[str, ...], output: str, needs_model: bool
         "Report": path_in(model_run),
         "Record": model_run,
     }
-    print_summary({**places, **summary_lines(run_record.to_run_json(record))}, record.metrics)
+    with warned_after_publishing():
+        print_summary({**places, **summary_lines(run_record.to_run_json(record))}, record.metrics)
 
 
 SUBMITTED = {"script": Submittable(script, "file")}

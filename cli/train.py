@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,7 @@ from ..executors.monitoring.report_file import path_in
 from ..executors.runtime.files import file_io
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS, latest, read_hyperparameters
 from ..executors.saved_models.locations import base_model_path
+from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.local_cluster import parse_counts, train_on_cluster
 from ..executors.training.run import train as train_module
 from ..executors.training.run_lock import hold_run_lock
@@ -30,6 +31,9 @@ from .training_flags import (
     parse_custom_config,
     training_flags,
 )
+
+if TYPE_CHECKING:
+    from ..executors.monitoring.run_json import RunJson
 
 
 @click.command()
@@ -111,16 +115,21 @@ def train(
             record = train_on_cluster(counts, module, fn_args, options, function=function)
         else:
             record = run_record.to_run_json(train_module(module, fn_args, options, function=function))
-    if task is None or task.is_chief:
-        report = path_in(fn_args.model_run_dir)
-        summary = run_summary(record, fn_args.serving_model_dir, fn_args.model_run_dir, report)
-        if as_json:
-            print_json(fields_of(summary))
-            return
-        places = {"Model": summary.model, "Report": report, "TensorBoard": summary.model_run}
-        print_summary({**places, **summary_lines(record)}, summary.metrics, summary.hyperparameters)
-    else:
+    if task is not None and not task.is_chief:
         click.echo(f"The {task} has finished.", err=as_json)
+        return
+    with warned_after_publishing():
+        _print_outcome(record, fn_args, as_json)
+
+
+def _print_outcome(record: RunJson, fn_args: FnArgs, as_json: bool) -> None:
+    report = path_in(fn_args.model_run_dir)
+    summary = run_summary(record, fn_args.serving_model_dir, fn_args.model_run_dir, report)
+    if as_json:
+        print_json(fields_of(summary))
+        return
+    places = {"Model": summary.model, "Report": report, "TensorBoard": summary.model_run}
+    print_summary({**places, **summary_lines(record)}, summary.metrics, summary.hyperparameters)
 
 
 def _examples_format(payload: str | None, data_view: str | None, patterns: tuple[str, ...]) -> ExamplesFormat:

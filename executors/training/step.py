@@ -20,6 +20,7 @@ from ..options import TrainingOptions
 from ..reporting.writing import keep_failed_run, report_on_exit
 from ..runtime.logs.sanitize import printable
 from ..runtime.logs.setup import announce
+from .after_publishing import warned_after_publishing
 from .artifacts import Artifact, Artifacts, fn_args_from_artifacts, raw_eval_files
 from .run import train
 
@@ -52,6 +53,11 @@ def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapp
             checkpoint_root=step_checkpoint_root(model_run.uri),
             raw_eval_files=raw_eval_files(inputs, fn_args, properties),
         )
+    with warned_after_publishing():
+        _describe_run(model, model_run, fn_args.serving_model_dir, record)
+
+
+def _describe_run(model: Artifact, model_run: Artifact, serving_model_dir: str, record: RunRecord) -> None:
     model_run.set_string_custom_property("run_record", record.path)
     model_run.set_string_custom_property("run_id", record.id)
     report = path_in(model_run.uri)
@@ -61,7 +67,7 @@ def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapp
         logging.info("This cluster task has finished; the chief publishes the model.")
         return
     _describe(model, record)
-    announce(f"Model published to {fn_args.serving_model_dir}; TensorBoard logs are below {model_run.uri}.")
+    announce(f"Model published to {serving_model_dir}; TensorBoard logs are below {model_run.uri}.")
     announce(_metrics_line(record))
     announce(f"Report: {report}" if report else f"Run record: {record.path}")
 

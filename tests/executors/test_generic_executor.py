@@ -17,6 +17,7 @@ from tfx.types import standard_artifacts
 
 from generic_trainer import GenericExecutor, InputError, ModuleError
 from generic_trainer.executors.runtime.logs.exceptions import pop_remembered_error
+from generic_trainer.executors.training import step
 
 TRAIN_ARGS = {"train_args": '{"num_steps": 5}', "eval_args": '{"num_steps": 2}'}
 
@@ -53,6 +54,15 @@ def test_the_model_artifact_says_what_is_known_of_it(artifacts: Any, module: Cal
     record = json.loads(pathlib.Path(model_run.get_string_custom_property("run_record")).read_text())
     assert record["arguments"]["train_steps"] == 5
     assert record["arguments"]["train_files"] == [f"{inputs['examples'][0].uri}/Split-train/*"]
+
+
+def test_an_artifact_that_takes_no_properties_does_not_fail_a_published_model(
+    artifacts: Any, module: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs, outputs = artifacts
+    monkeypatch.setattr(step, "_describe", lambda model, record: model.set_int_custom_property("auc", "none"))
+    GenericExecutor().Do(inputs, outputs, {**TRAIN_ARGS, "module_file": module(TINY), "isolate": 0})
+    assert os.listdir(outputs["model"][0].uri) == ["Format-Serving"]
 
 
 def test_the_results_are_printed_although_tfx_hides_log_lines(
