@@ -81,7 +81,7 @@ def _run_facts(run: Run) -> dict[str, str | None]:
         "Versions": ", ".join(f"{name} {version}" for name, version in record.get("stack", {}).items()),
         **summary_lines(record),
         "Model": run.model,
-        "Complete model, not published" if check else "Rejected": record.get("rejected"),
+        _rejected_label(record): record.get("rejected"),
         "Signatures": ", ".join(check.get("signatures", {})),
         "Checks": ", ".join(f"{name} {outcome}" for name, outcome in check.get("checks", {}).items()),
         "Blessed": blessed,
@@ -90,6 +90,12 @@ def _run_facts(run: Run) -> dict[str, str | None]:
         "Logs": run.model_run,
         "Report": path_in(run.model_run),
     }
+
+
+def _rejected_label(record: Mapping[str, Any]) -> str:
+    if record.get("check"):
+        return "Complete model, not published"
+    return "Not checked, not published" if record.get("unchecked") else "Rejected"
 
 
 def _with_reason(chosen: Mapping[str, object], key: str) -> str:

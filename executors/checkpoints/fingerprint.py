@@ -47,6 +47,8 @@ _LENGTHS = (
     *("has_trained", "train_data_anew", "use_conf_model_dir"),
 )
 
+_EARLIER_ATTEMPT = ("custom_config.has_trained",)
+
 
 @dataclasses.dataclass(frozen=True)
 class Identity:
@@ -63,6 +65,11 @@ class Identity:
         """Hash of all parts, 16 hexadecimal digits."""
         text = json.dumps(self.parts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def result_key(self) -> str:
+        """Hash of the parts that the result depends on: also equal after an attempt that had finished training."""
+        return Identity({name: part for name, part in self.parts.items() if name not in _EARLIER_ATTEMPT}).key
 
     def differences(self, earlier: Identity) -> list[str]:
         """Returns descriptions of the parts that differ from an earlier training, except for lengths and intervals."""

@@ -84,6 +84,8 @@ class StopCondition:
         self._chief = chief
         if chief.get("status") in run_record.UNSUCCESSFUL or self._task.type == EVALUATOR:
             return True
+        if chief.get("resumed_model"):  # the chief did not train, so the others cannot
+            return True
         self._since = self._since or time.monotonic()
         waited = time.monotonic() - self._since
         return self._task.type == PS and (waited > _WORKERS_TIMEOUT or _all_workers_finished(self._task, self._folder))

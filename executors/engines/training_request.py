@@ -21,6 +21,7 @@ class RequestJson(TypedDict):
     fn_args: dict[str, Any]
     options: dict[str, object]
     keras: dict[str, str]
+    key: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +34,7 @@ class TrainingRequest:
       fn_args: The argument of `run_fn`.
       options: The training options.
       keras: The Keras version that `tf.keras` must be.
+      key: `Identity.result_key` of a training that publishes its model; "" for others.
     """
 
     source: ModuleSource
@@ -40,6 +42,7 @@ class TrainingRequest:
     fn_args: FnArgs
     options: TrainingOptions
     keras: KerasChoice
+    key: str = ""
 
     def to_json(self) -> dict[str, object]:
         """Returns the request as JSON values, for `from_json`."""
@@ -49,6 +52,7 @@ class TrainingRequest:
             "fn_args": self.fn_args.to_json(),
             "options": dataclasses.asdict(self.options),
             "keras": dataclasses.asdict(self.keras),
+            "key": self.key,
         }
 
     @classmethod
@@ -61,4 +65,5 @@ class TrainingRequest:
             FnArgs.from_json(state["fn_args"]),
             TrainingOptions(**with_tuples(state["options"])),
             KerasChoice(**state["keras"]),
+            state["key"],
         )

@@ -169,6 +169,8 @@ class RunJson(TypedDict, total=False):
     cluster: ClusterJson
     check: CheckJson
     rejected: str
+    unchecked: bool
+    resumed_model: str
     resources: UsageJson
     error: ErrorJson | None
     traceback: str

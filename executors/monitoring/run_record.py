@@ -84,6 +84,9 @@ class RunRecord:
       check: The SavedModel check's report.
       rejected: Folder of outputs that were not published because the model failed the check, publishing failed, or the
         module raised after saving its model; otherwise "". With a `check`, the model in it is complete.
+      unchecked: Whether the model in `rejected` was not checked, because a signal or an error ended the run before.
+      resumed_model: Folder with the model of an earlier run that had not checked it, which this run has published
+        without training; otherwise "".
       resources: Resource usage of training over time, as `resources.UsageJson`; empty on a Ray cluster.
       error: Type and message of the exception that ended the run, or None.
       traceback: Traceback of an exception of the module, from its first frame in the module's code.
@@ -110,6 +113,8 @@ class RunRecord:
     cluster: Mapping[str, object] = dataclasses.field(default_factory=dict)
     check: dict[str, Any] = dataclasses.field(default_factory=dict)
     rejected: str = ""
+    unchecked: bool = False
+    resumed_model: str = ""
     resources: Mapping[str, object] = dataclasses.field(default_factory=dict)
     error: dict[str, str] | None = None
     traceback: str = ""
@@ -255,7 +260,12 @@ def status_of(folder: str, name: str = FILE_NAME) -> str | None:
 
 def has_trained(folder: str) -> bool:
     """Whether `run_fn` returned in the run recorded in a folder, even if the run failed afterwards."""
-    return "training/run_fn" in read(folder).get("phases", {})
+    return is_trained(read(folder).get("phases", {}))
+
+
+def is_trained(phases: Mapping[str, float]) -> bool:
+    """Whether the phases of a run show that `run_fn` has returned."""
+    return "training/run_fn" in phases
 
 
 def stack() -> dict[str, str]:

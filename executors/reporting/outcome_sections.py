@@ -48,7 +48,8 @@ def outcome(record: RunJson, metrics: Metrics, facts: Sequence[tuple[str, Value]
     check, arguments = record.get("check") or {}, record.get("arguments") or {}
     rows: list[tuple[str, Value]] = []
     if rejected := record.get("rejected"):
-        rows.append((f"Unpublished {'model (complete)' if check else 'outputs'}", code(rejected)))
+        kind = "model (complete)" if check else "model (not checked)" if record.get("unchecked") else "outputs"
+        rows.append((f"Unpublished {kind}", code(rejected)))
     elif check:
         rows.append(("Model", code(arguments.get("serving_model_dir"))))
     rows += facts

@@ -15,13 +15,14 @@ from ..monitoring.metrics import event_files_below
 from ..monitoring.report_file import FILE_NAME, path_in
 from ..monitoring.run_record import RunRecord
 from ..runtime.files import file_io
+from ..runtime.files.artifact_layout import FAILED_DIR
 from ..runtime.process.preemption import deferred_signals
 
 if TYPE_CHECKING:
     from ..monitoring.run_json import RunJson
     from .build import PipelineParts
 
-FAILED_FOLDER = ".failed"
+FAILED_FOLDER = FAILED_DIR
 _FAILED_KEPT = 10
 
 

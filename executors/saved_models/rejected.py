@@ -1,6 +1,7 @@
 """Keeps a module's outputs that are not published, so that a finished training is never lost.
 
-Keeps models that fail their check or cannot be published, and models that were saved before the module raised:
+Keeps models that fail their check or cannot be published, models that were saved before the module raised, and models
+that were not checked because a signal ended the run. The next run of the same training checks and publishes the latter:
 
     <model run>/rejected/20261123T153000Z-1f0c92ab/Format-Serving
 
@@ -11,6 +12,7 @@ Keeps the last `KEPT` (3). TFX deletes the model run of a failed component; in p
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import os
 import shutil
@@ -19,10 +21,14 @@ from collections.abc import Callable, Iterator
 from absl import logging
 
 from ..errors import ModelCheckError, StorageError, TrainerError
-from ..monitoring.run_record import RunRecord, is_interrupt
+from ..monitoring.run_record import SUCCEEDED, RunRecord, is_interrupt, is_trained
 from ..runtime.files import file_io
-from ..runtime.files.artifact_layout import REJECTED_DIR
+from ..runtime.files.artifact_layout import FAILED_DIR, REJECTED_DIR
 from ..runtime.logs.exceptions import add_note
+from ..runtime.process.own_command import own_command
+from ..runtime.process.preemption import deferred_signals
+from .finished import FinishedTraining, delete_marker
+from .links import replace_links
 from .locations import find_saved_model
 from .staging import Staging
 
@@ -35,90 +41,152 @@ _PATH_DEPENDENCE = (
 )
 
 
-@contextlib.contextmanager
-def keep_if_rejected(staging: Staging, model_run_dir: str, record: RunRecord) -> Iterator[None]:
-    """Moves a run's outputs to `rejected/` if the block raises, and adds the path to the error and the run's record.
+@dataclasses.dataclass(frozen=True)
+class Unpublished:
+    """The outputs of a run that are not published yet.
 
-    Args:
-      staging: The staging directory with the outputs.
+    Attributes:
+      staging: The staging directory that contains them.
+      model: Name of the serving model's folder.
       model_run_dir: The folder that contains `rejected/`.
       record: The run's record.
     """
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, ModelCheckError) and staging.written in str(error):
+
+    staging: Staging
+    model: str
+    model_run_dir: str
+    record: RunRecord
+
+    def is_trained(self) -> bool:
+        """Whether the module has returned."""
+        return is_trained(self.record.phases)
+
+    def has_saved_model(self) -> bool:
+        """Whether the module has saved a SavedModel, complete or not."""
+        try:
+            return find_saved_model(os.path.join(self.staging.outputs, self.model)) is not None
+        except OSError:  # must not hide the original error
+            return False
+
+    def discard_incomplete(self, error: Exception, check: Callable[[], object]) -> None:
+        """Deletes what a module saved before it raised if it does not pass the check."""
+        if is_interrupt(error) or self.is_trained() or not self.has_saved_model():
+            return
+        try:
+            check()
+        except Exception as problem:  # must not hide the original error
+            reason = f"{type(problem).__name__}: {problem}"
+            logging.warning("The module had saved a model before it failed; the model is not kept: %s", reason)
+            with contextlib.suppress(OSError):
+                file_io.rmtree(self.staging.outputs)
+
+    def keep(self, error: BaseException) -> None:
+        """Moves the outputs to `rejected/`, and adds the path to the error and the run's record."""
+        if self.record.status == SUCCEEDED or not (self.is_trained() or self.has_saved_model()):
+            return
+        if isinstance(error, ModelCheckError) and self.staging.written in str(error):
             _add(error, _PATH_DEPENDENCE)
-        path = _kept(staging, os.path.join(model_run_dir, FOLDER), record)
-        if path:
-            record.rejected = path
-            _add(error, f"The module's outputs are kept in {path}.")
-        raise
+        started = datetime.datetime.fromisoformat(self.record.started)
+        path = _kept(self.staging, self.model_run_dir, started, self.record.id[:8])
+        if not path:
+            return
+        self.record.rejected = path
+        if isinstance(error, ModelCheckError):
+            delete_marker(path)  # the next run must not check it again
+        self.record.unchecked = not (self.record.check or isinstance(error, ModelCheckError))
+        self._describe(error, path)
+
+    def _describe(self, error: BaseException, path: str) -> None:
+        advice = ""
+        if FinishedTraining.read(path) is not None:
+            advice = " Run the same command again: it checks and publishes the model without training again."
+        if self.is_trained() and isinstance(error, Exception):
+            _add(error, f"The module's outputs are kept in {path}.{advice}")
+        else:
+            state = "complete model, which passes the check" if self.record.check else "model, which was not checked"
+            add_note(error, f"nothing was published; the module had saved a {state}. It is kept in {path}.{advice}")
+            logging.warning("Nothing was published; the module had saved a %s. It is kept in %s.", state, path)
+        if advice and (command := own_command()):
+            logging.warning("To check and publish the model in %s, run: %s", path, command)
 
 
 @contextlib.contextmanager
-def keep_if_interrupted(
-    staging: Staging, serving_model_dir: str, model_run_dir: str, record: RunRecord, check: Callable[[], object]
-) -> Iterator[None]:
-    """Moves a run's outputs to `rejected/` if the block, which runs the module, raises after a SavedModel was saved.
+def keep_unpublished(outputs: Unpublished, check: Callable[[], object]) -> Iterator[None]:
+    """Moves a run's outputs to `rejected/` if the block, which trains, checks and publishes, raises before publishing.
 
-    After an error, the outputs are kept only if the model passes the check. After Ctrl-C or a signal there is no time
-    for a check: they are kept, and the message notes that the model was not checked. Otherwise they are deleted with
-    the staging directory.
+    After an error of the module, its outputs are kept only if they are a model that passes the check. After Ctrl-C or a
+    signal there is no time for a check: they are kept as soon as they contain a SavedModel. After the module has
+    returned, all outputs are kept, whatever the exception; signals do not interrupt this.
 
     Args:
-      staging: The staging directory with the outputs.
-      serving_model_dir: The folder in the staging directory for the module's serving model.
-      model_run_dir: The folder that contains `rejected/`.
-      record: The run's record.
+      outputs: The outputs of the run.
       check: Checks the model and records the result; raises if the model is incomplete.
     """
     try:
-        yield
-    except BaseException as error:
-        interrupted = is_interrupt(error)
-        if not (interrupted or isinstance(error, Exception)) or not _is_saved(serving_model_dir):
+        try:
+            yield
+        except Exception as error:
+            outputs.discard_incomplete(error, check)
             raise
-        if not interrupted and (problem := _problem(check)):
-            logging.warning("The module had saved a model before it failed; the model is not kept: %s", problem)
-            raise
-        if path := _kept(staging, os.path.join(model_run_dir, FOLDER), record):
-            record.rejected = path
-            found = "a model, which was not checked" if interrupted else "a complete model, which passes the check"
-            add_note(error, f"nothing was published; the module had saved {found}. It is kept in {path}.")
-            logging.warning("Nothing was published; the module had saved %s. It is kept in %s.", found, path)
+    except BaseException as error:  # also one that ended this check
+        with deferred_signals(repeated=True):
+            outputs.keep(error)
         raise
 
 
-def _is_saved(serving_model_dir: str) -> bool:
-    try:
-        return find_saved_model(serving_model_dir) is not None
-    except OSError:  # must not hide the original error
-        return False
+def keep_abandoned(staging: Staging, model_run_dir: str) -> None:
+    """Moves the finished model of a killed run from its staging directory to `rejected/`."""
+    name = os.path.basename(staging.path).rpartition("-")[2]
+    path = _kept(staging, model_run_dir, datetime.datetime.now(datetime.timezone.utc), name)
+    if path:
+        logging.warning("A run was killed before it checked its model, which is kept in %s.", path)
 
 
-def _problem(check: Callable[[], object]) -> str:
-    """Returns the error of a model's check; "" if it passes."""
-    try:
-        check()
-    except Exception as error:  # must not hide the original error
-        return f"{type(error).__name__}: {error}"
-    return ""
+def resume_unchecked(staging: Staging, model_run_dir: str, key: str) -> tuple[str, FinishedTraining] | None:
+    """Moves the newest finished model of the same training from `rejected/` to a staging directory.
+
+    Args:
+      staging: The staging directory.
+      model_run_dir: The folder that contains `rejected/`. Those of all failed attempts of a pipeline step are searched.
+      key: `Identity.result_key` of the training.
+
+    Returns:
+      The folder in which the model was, and the training that wrote it; None without a model.
+    """
+    runs = file_io.parent(model_run_dir)
+    is_step = os.path.basename(runs) == FAILED_DIR
+    places = [os.path.join(runs, name) for name in _names_in(runs)] if is_step else [model_run_dir]
+    kept = [os.path.join(place, FOLDER, name) for place in places for name in _names_in(os.path.join(place, FOLDER))]
+    for path in sorted(kept, key=os.path.basename, reverse=True):
+        finished = FinishedTraining.read(path)
+        if finished is not None and finished.key == key and not path.endswith(_PART):
+            file_io.rmtree(staging.written)
+            _move(path, staging.written)
+            return path, finished
+    return None
 
 
-def _kept(staging: Staging, place: str, record: RunRecord) -> str:
-    """Moves the outputs to `place`; returns their new path, or "" if there are none or the move fails."""
-    started = datetime.datetime.fromisoformat(record.started).strftime("%Y%m%dT%H%M%SZ")
-    path = os.path.join(place, f"{started}-{record.id[:8]}")
+def _names_in(folder: str) -> list[str]:
+    return file_io.listdir(folder) if file_io.isdir(folder) else []
+
+
+def _kept(staging: Staging, model_run_dir: str, started: datetime.datetime, name: str) -> str:
+    """Moves the outputs to `rejected/`; returns their new path, or "" if there are none or the move fails."""
+    place = os.path.join(model_run_dir, FOLDER)
+    path = os.path.join(place, f"{started:%Y%m%dT%H%M%SZ}-{name}")
     try:
         outputs = staging.outputs
         if not _has_files(outputs):
             return ""
+        if staging.holds_finished_model():
+            with contextlib.suppress(ModelCheckError, OSError):
+                replace_links(outputs)  # the targets of absolute links in the outputs move, too
         _move(outputs, path)
-        _delete_older(place, os.path.basename(path))
     except OSError as error:  # must not hide the original error
         logging.error("Could not keep the module's outputs in %s: %s", path, error)
         return ""
+    with contextlib.suppress(OSError):  # the next run deletes them
+        _delete_older(place, os.path.basename(path))
     return path
 
 
@@ -146,6 +214,8 @@ def _move(outputs: str, path: str) -> None:
         part = f"{path}{_PART}"
         shutil.copytree(outputs, part, symlinks=True)
         os.rename(part, path)
+        delete_marker(outputs)
+        shutil.rmtree(outputs, ignore_errors=True)
 
 
 def _delete_older(place: str, newest: str) -> None:

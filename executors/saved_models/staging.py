@@ -6,6 +6,8 @@
         check(outputs)
         publish(staging.path, outputs, final)
 
+A directory with the model of a finished training is never deleted: publishing or `rejected.py` moves the model out.
+
 Each run creates `.staging-1f0c92ab` beside the model, with mode 0700, locks it (`lock.py`) and writes an owner file.
 A later run deletes the directories of runs that have ended: on a local disk, those that are not locked; elsewhere
 (network mounts, object stores), only those whose owner file marks the run as ended or names a process of this boot and
@@ -21,7 +23,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from absl import logging
 
@@ -31,6 +33,7 @@ from ..runtime.files.local_disks import is_on_local_disk
 from ..runtime.files.lock import FileLock
 from ..runtime.files.retry import retry_call
 from ..runtime.process.identity import start_time_of
+from .finished import FinishedTraining
 
 STAGING = ".staging"
 REPLACED = "replaced-"  # prefix of outputs published before, which are moved to the staging directory
@@ -68,6 +71,11 @@ class Staging:
         is_staging = os.path.basename(written) == _WRITTEN and _NAME.fullmatch(os.path.basename(path))
         return cls(path) if is_staging else None
 
+    def holds_finished_model(self) -> bool:
+        """Whether it contains a model that was completely written and is neither published nor kept elsewhere."""
+        finished = FinishedTraining.read(self.outputs)
+        return finished is not None and finished.has_model_in(self.outputs)
+
     def misplaced_files(self) -> list[str]:
         """Returns the names of files that the module wrote to the staging directory instead of `written`."""
         names = file_io.listdir(self.path) if file_io.isdir(self.path) else []
@@ -101,7 +109,9 @@ class Staging:
 
 
 @contextlib.contextmanager
-def staging_directory(parent: str, shared_name: str = "") -> Iterator[Staging]:
+def staging_directory(
+    parent: str, shared_name: str = "", keep: Callable[[Staging], object] = lambda _: None
+) -> Iterator[Staging]:
     """Creates a run's staging directory in `parent` and deletes it at the end of the block.
 
     First deletes the directories of runs that have ended.
@@ -109,15 +119,18 @@ def staging_directory(parent: str, shared_name: str = "") -> Iterator[Staging]:
     Args:
       parent: The directory of the model.
       shared_name: Name of a directory shared by the tasks of a cluster; "" for a unique name.
+      keep: Moves the finished model of a killed run out of its directory.
 
     Raises:
       InputError: If another run has locked the shared directory.
     """
-    _delete_abandoned(parent, shared_name)
+    _delete_abandoned(parent, shared_name, keep)
     path, lock = _shared(parent, shared_name) if shared_name else _created(parent)
     try:
-        _Owner.current().write(path)
         staging = Staging(path)
+        if staging.holds_finished_model():  # of a killed run of the same cluster
+            keep(staging)
+        _Owner.current().write(path)
         file_io.makedirs(staging.written)
         yield staging
     finally:
@@ -125,10 +138,10 @@ def staging_directory(parent: str, shared_name: str = "") -> Iterator[Staging]:
             _delete(path)
         except OSError as error:  # must not hide an earlier error or a published model
             logging.warning("Could not delete %s; the next run deletes it. %s", path, error)
-            if not _has_reliable_locks(path):
+        finally:
+            if file_io.isdir(path) and not _has_reliable_locks(path):
                 with contextlib.suppress(OSError):
                     dataclasses.replace(_Owner.current(), ended=True).write(path)
-        finally:
             if lock is not None:
                 lock.release()
 
@@ -185,15 +198,21 @@ def _shared(parent: str, name: str) -> tuple[str, FileLock | None]:
 
 
 def _delete(staging: str) -> None:
-    """Deletes a staging directory; first moves replaced outputs back if their final paths do not exist."""
+    """Deletes a staging directory; first moves replaced outputs back if their final paths do not exist.
+
+    A directory with a finished model stays.
+    """
     for name in file_io.listdir(staging) if file_io.isdir(staging) else ():
         target = os.path.join(file_io.parent(staging), name.removeprefix(REPLACED))
         if name.startswith(REPLACED) and not file_io.exists(target):
             file_io.move(os.path.join(staging, name), target)
+    if Staging(staging).holds_finished_model():
+        logging.warning("%s stays: it contains a finished model, which the next run checks and publishes.", staging)
+        return
     file_io.rmtree(staging)
 
 
-def _delete_abandoned(parent: str, shared_name: str) -> None:
+def _delete_abandoned(parent: str, shared_name: str, keep: Callable[[Staging], object]) -> None:
     """Deletes staging directories of runs that have ended; in a pipeline, of all executions of the component."""
     for path in _found(parent):
         if os.path.basename(path) == shared_name and file_io.parent(path) == parent.rstrip("/"):
@@ -201,6 +220,8 @@ def _delete_abandoned(parent: str, shared_name: str) -> None:
         try:
             with _claimed(path) as is_abandoned:
                 if is_abandoned:
+                    if Staging(path).holds_finished_model():
+                        keep(Staging(path))
                     logging.info("Deleting %s, left by a run that was killed.", path)
                     _delete(path)
         except OSError as error:  # another run may be deleting it

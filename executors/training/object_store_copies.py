@@ -162,7 +162,7 @@ class _Outputs:
       local: The arguments, whose output folders are replaced by local ones.
 
     Attributes:
-      is_incomplete: Whether the last upload failed.
+      is_incomplete: Whether the last upload failed or was interrupted.
     """
 
     def __init__(self, folder: str, local: FnArgs) -> None:
@@ -181,7 +181,9 @@ class _Outputs:
     @contextlib.contextmanager
     def uploaded(self) -> Iterator[None]:
         """Uploads the model run from time to time, and all folders when the block ends, even if it raises."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self.is_incomplete = True
+        for place in self._targets:  # the finished model of a killed run is beside these, see `saved_models.staging`
+            shutil.rmtree(place, ignore_errors=True)
         for place in self._kept:
             self._download_earlier(place)
         ended = threading.Event()
@@ -194,16 +196,16 @@ class _Outputs:
             thread.join()
             try:
                 self._upload(self._kept)
+                self.is_incomplete = False
             except Exception as other:  # must not hide the original exception
-                self.is_incomplete = True
                 add_note(error, f"the model run could not be uploaded ({one_line_message(other)}): see {self._folder}.")
             raise
         ended.set()
         thread.join()
         try:
             self._upload(self._targets)
+            self.is_incomplete = False
         except BaseException as error:
-            self.is_incomplete = True
             add_note(error, f"the complete outputs of the training are in {self._folder}.")
             raise
 

@@ -65,13 +65,16 @@ from ..runtime.logs import redaction, setup
 from ..runtime.logs.exceptions import add_note
 from ..runtime.process.preemption import deferred_signals
 from ..saved_models.check import check_saved_model, log_report
+from ..saved_models.finished import FILE_NAME as FINISHED
+from ..saved_models.finished import mark_finished
 from ..saved_models.links import replace_links
 from ..saved_models.locations import OTHER_MODELS, find_saved_model, lift_timestamped_model
 from ..saved_models.publishing import publish
-from ..saved_models.rejected import keep_if_interrupted, keep_if_rejected
+from ..saved_models.rejected import Unpublished, keep_abandoned, keep_unpublished, resume_unchecked
 from ..saved_models.staging import STAGING, Staging, staging_directory
 from ..tracking.mlflow_runs import NONE, tracked
 from . import module_logs
+from .after_publishing import warned_after_publishing
 from .object_store_copies import local_copies, needs_copies, require_single_machine
 from .preconditions import require_inputs, require_outputs
 from .run_lock import hold_run_lock
@@ -143,7 +146,12 @@ def _train(
     """Implements `train`; `shown` are the arguments in the record, with the user's paths."""
     record = RunRecord()
     redaction.remember_secrets([fn_args.custom_config, fn_args.hyperparameters])
+
+    def is_published() -> bool:
+        return record.status == SUCCEEDED
+
     with (
+        warned_after_publishing(is_published),
         setup.notebook_log_filter(fn_args.model_run_dir),
         tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch,
     ):
@@ -152,15 +160,19 @@ def _train(
             cluster_records.delete_finished_tasks(fn_args.model_run_dir)
         is_over = cluster_records.StopCondition(task, fn_args.model_run_dir) if task and not task.is_chief else None
         is_chief = task is None or task.is_chief
-        with (
-            hold_run_lock(fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
-            _note_published_model(record, fn_args.serving_model_dir),
-            tracked(record, fn_args.model_run_dir, fn_args.serving_model_dir, options.track if is_chief else NONE),
-            report_on_exit(record, fn_args.model_run_dir, shown.model_run_dir)
-            if is_chief
-            else contextlib.nullcontext(),
-            record.written_to(fn_args.model_run_dir, cluster_records.record_name(task)),
-        ):
+        with contextlib.ExitStack() as contexts:
+            for context in (
+                hold_run_lock(fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
+                _note_published_model(record, fn_args.serving_model_dir),
+                tracked(record, fn_args.model_run_dir, fn_args.serving_model_dir, options.track if is_chief else NONE),
+                report_on_exit(record, fn_args.model_run_dir, shown.model_run_dir)
+                if is_chief
+                else contextlib.nullcontext(),
+                record.written_to(fn_args.model_run_dir, cluster_records.record_name(task)),
+                contextlib.nullcontext(),
+            ):
+                contexts.enter_context(warned_after_publishing(is_published))
+                contexts.enter_context(context)
             record.arguments = redaction.masked({**shown.to_json(), "options": dataclasses.asdict(options)})
             record.code = {"reference": module}
             with record.phase("inputs"):
@@ -180,7 +192,10 @@ def _train(
             record.save()  # so that a killed run leaves a record
             with _checkpoints(fn_args, identity, checkpoint_root, source, task) as checkpoints:
                 unpublished_folder = kept_folder(fn_args.model_run_dir) if checkpoint_root else fn_args.model_run_dir
-                run = _Run(source, function, options, record, task, checkpoints, unpublished_folder, raw_eval_files)
+                key = identity.result_key
+                run = _Run(
+                    source, function, options, record, task, checkpoints, unpublished_folder, raw_eval_files, key
+                )
                 if is_over is not None:
                     run.run_auxiliary_task(fn_args, is_over)
                 else:
@@ -246,48 +261,62 @@ class _Run:
     checkpoints: CheckpointFolder
     unpublished_folder: str  # folder for outputs that are not published
     raw_eval_files: Sequence[str]
+    key: str  # `Identity.result_key`
 
     def produce_model(self, fn_args: FnArgs) -> None:
         """Trains, checks and publishes the model: on one machine, or as the chief of a cluster."""
         final = fn_args.serving_model_dir
-        bad_records.forget(self.checkpoints.model_run_dir)
         delete_error_analysis(fn_args.model_run_dir)
-        evaluated_examples.delete(fn_args.model_run_dir)
-        with staging_directory(file_io.parent(final), self._shared_name()) as staging:
+        with staging_directory(
+            file_io.parent(final), self._shared_name(), lambda staging: keep_abandoned(staging, self.unpublished_folder)
+        ) as staging:
             staged_args = self._with_staged_folders(fn_args, staging.written)
-            with (
-                keep_if_interrupted(
-                    staging,
-                    staged_args.serving_model_dir,
-                    self.unpublished_folder,
-                    self.record,
-                    lambda: self._collect_and_check(staging, fn_args, _NO_RESULT),
-                ),
+            model = os.path.basename(staged_args.serving_model_dir)
+            unpublished = Unpublished(staging, model, self.unpublished_folder, self.record)
+            with keep_unpublished(unpublished, lambda: self._collect_and_check(staging, fn_args, _NO_RESULT)):
                 # With a shared directory, the cluster's evaluator may still be writing to it.
-                contextlib.nullcontext() if self._shared_name() else self._logs_kept(staging, staged_args),
-                self.record.phase("training"),
-            ):
-                result = self.run_module(staged_args)
-            if not file_io.exists(staged_args.serving_model_dir) and not self._needs_model(result, fn_args):
-                self.record.status = SUCCEEDED
-                self.checkpoints.delete_finished()
-                return
-            with keep_if_rejected(staging, self.unpublished_folder, self.record):
+                logs = contextlib.nullcontext() if self._shared_name() else self._logs_kept(staging, staged_args)
+                with logs, self.record.phase("training"):
+                    result = self._resumed(staging) or self._trained(fn_args, staged_args)
+                if not file_io.exists(staged_args.serving_model_dir) and not self._needs_model(result, fn_args):
+                    self.record.status = SUCCEEDED
+                    self.checkpoints.delete_finished()
+                    return
                 self.record.require_folder()
                 self.record.save_if_possible()  # signals to the cluster, or to a later run, that training is over
                 staging.require_exists()
                 if self._is_distributed():
                     with self._logs_kept(staging, staged_args), self.record.phase("evaluator"):
                         self._evaluate(staged_args)
+                    mark_finished(staged_args.serving_model_dir, self.key, result)  # the evaluator may have exported it
                 outputs, names = self._collect_and_check(staging, fn_args, result)
                 with self.record.phase("publish"):
                     self.record.require_folder()
-                    with deferred_signals():
+                    with deferred_signals(repeated=True):
                         publish(staging.path, outputs, names, final)
                         self.record.status = SUCCEEDED
                         self.checkpoints.delete_finished()
-        self._analyze_errors(fn_args, result)
+        with warned_after_publishing():
+            self._analyze_errors(fn_args, result)
+            evaluated_examples.delete(fn_args.model_run_dir)
+
+    def _trained(self, fn_args: FnArgs, staged_args: FnArgs) -> TrainingResult:
+        bad_records.forget(self.checkpoints.model_run_dir)
         evaluated_examples.delete(fn_args.model_run_dir)
+        return self.run_module(staged_args)
+
+    def _resumed(self, staging: Staging) -> TrainingResult | None:
+        """Returns the result of an earlier run of the same training whose model was not checked; None without one."""
+        resumed = resume_unchecked(staging, self.unpublished_folder, self.key)
+        if resumed is None:
+            return None
+        self.record.resumed_model, finished = resumed
+        logging.warning(
+            "An earlier run of the same training ended before it checked its model, which was in %s. It is checked and "
+            "published now, without training again.", self.record.resumed_model,
+        )  # fmt: skip
+        with self._bad_records_recorded(self.checkpoints.model_run_dir):
+            return self._record_result(cast("TrainingResult", finished.result))
 
     def _analyze_errors(self, fn_args: FnArgs, result: TrainingResult) -> None:
         """Compares the published model's predictions with the labels of the eval split, for the report."""
@@ -314,7 +343,7 @@ class _Run:
         with self.record.phase("check"):
             replace_links(staging.written)
             outputs = staging.take_outputs()
-            names = file_io.listdir(outputs) if file_io.isdir(outputs) else []
+            names = [name for name in file_io.listdir(outputs) if name != FINISHED] if file_io.isdir(outputs) else []
             checked_args = self._with_staged_folders(fn_args, outputs)
             lift_timestamped_model(checked_args.serving_model_dir)
             self._check(checked_args, fn_args.serving_model_dir, result)
@@ -330,6 +359,9 @@ class _Run:
                 result = self.run_module(self._with_staged_folders(fn_args, staging.written), is_over)
             if not result:
                 is_over.require_success()
+
+    def _publishes(self) -> bool:
+        return self.task is None or self.task.is_chief
 
     def _is_distributed(self) -> bool:
         return self.task is not None or self.options.engine == RAY
@@ -384,7 +416,8 @@ class _Run:
     def _run_module(self, staged_args: FnArgs, is_over: Callable[[], bool] | None) -> TrainingResult:
         keras = self._keras()
         logging.info("Keras %s: %s.", keras.version, keras.reason)
-        request = TrainingRequest(self.source, self.function, staged_args, self.options, keras).to_json()
+        key = self.key if self._publishes() else ""
+        request = TrainingRequest(self.source, self.function, staged_args, self.options, keras, key).to_json()
         environment = keras.environment() | (self.task.environment() if self.task else {})
         with (
             self._progress_displayed() as progress_variables,

@@ -38,6 +38,7 @@ from ..monitoring.metrics import from_event_files, merge_metrics, sizes_of_event
 from ..runtime.files import file_io, storage_errors
 from ..runtime.logs import exceptions
 from ..saved_models.custom_ops import imported_op_packages
+from ..saved_models.finished import delete_marker, mark_finished
 from ..saved_models.sample_input import collect_sample_input
 from . import metrics_of_record
 from .module_logs import metrics_in_staging
@@ -91,6 +92,8 @@ def execute(state: dict[str, object]) -> TrainingResult:
     """
     request = TrainingRequest.from_json(state)
     request.keras.check_this_process()
+    if request.key:
+        delete_marker(file_io.parent(request.fn_args.serving_model_dir))  # of an attempt that is repeated
     clock = time.perf_counter
     start = clock()
     earlier_logs = sizes_of_event_files(request.fn_args.model_run_dir)
@@ -143,7 +146,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
         seen = dataclasses.replace(evaluated.examples.evidence(), metrics=seen.metrics if seen else ())
     evaluated.save(request.fn_args.model_run_dir)
     metrics, origins = observations.metrics(returned, logged)
-    return {
+    result: TrainingResult = {
         "dialect": name,
         "evidence": evidence,
         "metrics": metrics,
@@ -155,6 +158,9 @@ def execute(state: dict[str, object]) -> TrainingResult:
         "phases": {"load": run_fn_start - start, "run_fn": done - run_fn_start},
         "keras": _changed_keras(request.keras, estimator_use.place if estimator_use else ""),
     }
+    if request.key and request.fn_args.is_chief:
+        mark_finished(request.fn_args.serving_model_dir, request.key, result)
+    return result
 
 
 def _seconds_for_examples(request: TrainingRequest) -> float:

@@ -15,6 +15,8 @@ from fault_job import OF_THE_MODULE, CommandResult, Job
 
 MEMORY = "out of memory"
 CODES = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: 130}
+UNCHECKED = "the module had saved a model, which was not checked. It is kept in"
+RERUN = "Run the same command again: it checks and publishes the model without training again."
 _END_MESSAGES = {
     signal.SIGTERM: "generic-trainer: ended by SIGTERM; ",
     signal.SIGHUP: "generic-trainer: ended by SIGHUP; ",
@@ -98,9 +100,13 @@ def require_end_by_signal(
         assert status == ("succeeded" if is_published else "running")
         return
     assert status == ("succeeded" if is_published else "interrupted")
-    assert ended.last_line == _END_MESSAGES[number] + (
-        f"the model had been published to {job.out}/model/Format-Serving." if is_published else "nothing was published."
-    )
+    outcome = ended.last_line.removeprefix(_END_MESSAGES[number])
+    if is_published:
+        assert outcome == f"the model had been published to {job.out}/model/Format-Serving."
+    elif phase == "check":
+        assert f"nothing was published; {UNCHECKED} {job.record()['rejected']}. {RERUN}" == outcome
+    else:
+        assert outcome == "nothing was published."
     if phase == "first_step":
         assert job.saved() == before.begins_at + 2
         assert f"saved at {job.out}/model_run/checkpoints/ckpt-{job.saved()}. The next run resumes" in ended.errors

@@ -2,6 +2,7 @@
 
 python tests/faults/matrix.py            # about five minutes; the tests in this folder cover a part of it
 python tests/faults/matrix.py publish "export after fit"    # some phases
+python tests/faults/matrix.py interrupts    # every signal in every phase, on one machine, with TF_CONFIG and on Ray
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from typing import Any
 from fault_job import PHASES, FitJob, Job, PipelineJob, compiled
 from fit_guarantees import PHASES_AFTER_FIT, require_recovered_after_fit, run_fit_with_fault
 from guarantees import MEMORY, Fault, require_recovered, run_with_fault
+from interrupts import CASES, SAVED, InterruptedJob, require_nothing_lost, require_resumed
 from pipeline_guarantees import require_pipeline_recovered, run_pipeline_with_fault
 
 KINDS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, MEMORY)
-METADATA = "metadata"
+METADATA, INTERRUPTS = "metadata", "interrupts"
 AFTER_FIT = " after fit"
 _PATH = re.compile(r"(/[\w.-]+)+/")
 
@@ -49,9 +51,35 @@ class Row:
         return cls(Job, lambda job, kind: run_with_fault(job, Fault(phase, kind)), require_recovered)
 
 
+def print_interrupts() -> int:
+    """Sends every signal in every phase, and prints what is kept; returns the exit code."""
+    failed = 0
+    print("| runs | phase | signal | exit code | model | last line | the next run |\n" + "| --- " * 7 + "|")
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        shim = compiled(folder)
+        for case in CASES:
+            job = InterruptedJob(folder / str(case), shim, case.engine)
+            try:
+                ended = require_nothing_lost(job, case)
+                kept = "published" if case.publishes else "kept" if case.phase in SAVED or case.resumes else "none"
+                require_resumed(job, case)
+                after = "publishes it" if case.resumes else "trains"
+                cells = [str(ended.code), kept, _PATH.sub("…/", ended.last_line), after]
+            except Exception:
+                cells = [f"FAILED: {traceback.format_exc()}"]
+                failed += 1
+            finally:
+                job.stop()
+            print(f"| {' | '.join([case.engine, case.phase, case.number.name, *cells])} |", flush=True)
+    return int(failed > 0)
+
+
 def main() -> int:
     """Runs the given or all phases; returns the exit code."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    if sys.argv[1:] == [INTERRUPTS]:
+        return print_interrupts()
     phases = sys.argv[1:] or [*PHASES, METADATA, *(f"{phase}{AFTER_FIT}" for phase in PHASES_AFTER_FIT)]
     failed = 0
     with tempfile.TemporaryDirectory() as name:

@@ -12,6 +12,7 @@ from .json_text import parsed_json
 # From TFX's path_constants, and from releases before 0.29.
 SERVING_DIRS = ("Format-Serving", "serving_model_dir")
 REJECTED_DIR = "rejected"  # in a model run folder: models that were not published
+FAILED_DIR = ".failed"  # beside the numbered model runs of a pipeline step: what is kept of failed executions
 EVAL_DIR = "Format-TFMA"
 LATEST = "latest"
 

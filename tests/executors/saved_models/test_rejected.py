@@ -20,7 +20,7 @@ from generic_trainer import (
 from generic_trainer.executors.monitoring import run_record
 from generic_trainer.executors.monitoring.run_record import RunRecord
 from generic_trainer.executors.saved_models import publishing, rejected
-from generic_trainer.executors.saved_models.rejected import keep_if_rejected
+from generic_trainer.executors.saved_models.rejected import Unpublished, keep_unpublished
 from generic_trainer.executors.saved_models.staging import staging_directory
 
 HERE = TrainingOptions(isolate=False)
@@ -95,7 +95,8 @@ def test_a_model_that_cannot_be_published_is_kept(
     with pytest.raises(StorageError) as caught:
         train(tiny_module, fn_args, HERE)
     [folder] = kept(fn_args)
-    assert caught.value.__notes__ == [f"The module's outputs are kept in {folder}."]
+    [note] = caught.value.__notes__
+    assert note.startswith(f"The module's outputs are kept in {folder}. Run the same command again: ")
     assert tf.saved_model.load(str(folder / "Format-Serving")).signatures
 
 
@@ -110,11 +111,12 @@ def test_the_last_three_rejected_outputs_are_kept(module: Callable[..., str], fn
 @pytest.mark.skipif(not os.path.isdir(MEMORY), reason="there is no second file system")
 def test_it_is_kept_on_another_disk_with_its_links(tmp_path: pathlib.Path) -> None:
     with tempfile.TemporaryDirectory(dir=MEMORY) as other:
-        record = RunRecord(started="2026-11-23T15:30:00.123+00:00")
+        record = RunRecord(started="2026-11-23T15:30:00.123+00:00", phases={"training/run_fn": 1.0})
         with staging_directory(str(tmp_path)) as staging:
             os.makedirs(f"{staging.written}/Format-Serving")
             os.symlink("nowhere", f"{staging.written}/Format-Serving/link")
-            with pytest.raises(ValueError, match="no model") as caught, keep_if_rejected(staging, other, record):
+            outputs = Unpublished(staging, "Format-Serving", other, record)
+            with pytest.raises(ValueError, match="no model") as caught, keep_unpublished(outputs, lambda: None):
                 raise ValueError("no model")
         assert record.rejected == f"{other}/rejected/20261123T153000Z-{record.id[:8]}"
         assert os.readlink(f"{record.rejected}/Format-Serving/link") == "nowhere"

@@ -188,6 +188,14 @@ def test_another_machine_resumes_from_the_uploaded_checkpoint(data: FnArgs, tmp_
     assert record.status == "succeeded"
 
 
+def test_the_staged_model_of_a_killed_run_is_still_there_for_the_next_one(data: FnArgs) -> None:
+    with local_copies(data) as local:
+        staged = pathlib.Path(str(local.serving_model_dir)).parent / ".staging-1f0c92ab" / "written"
+    staged.mkdir(parents=True)  # a run that ends by itself deletes its folder
+    with local_copies(data):
+        assert staged.exists()
+
+
 def test_a_busy_server_is_asked_again(store: Store, data: FnArgs) -> None:
     refused: dict[str, int] = {}
 

@@ -1,0 +1,74 @@
+"""After its model is published, a run succeeds whatever fails: the analysis, report, tracking, record, cleaning up."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from generic_trainer import FnArgs, TrainingOptions, train
+from generic_trainer.executors.monitoring import run_record
+from generic_trainer.executors.monitoring.run_record import RunRecord
+from generic_trainer.executors.runtime.files.lock import FileLock
+from generic_trainer.executors.saved_models import staging
+from generic_trainer.executors.training import run
+
+HERE = TrainingOptions(isolate=False)
+
+
+class Unexpected(Exception):
+    """An exception that no code expects."""
+
+
+@contextlib.contextmanager
+def fails_at_end(*arguments: object) -> Iterator[None]:
+    yield
+    raise Unexpected
+
+
+def fails(*arguments: object, **options: object) -> None:
+    raise Unexpected
+
+
+def fails_after_success(record: RunRecord) -> None:
+    if record.status == run_record.SUCCEEDED:
+        raise Unexpected
+
+
+@pytest.fixture
+def fn_args(iris: Any, tmp_path: pathlib.Path) -> FnArgs:
+    return FnArgs(
+        train_files=[iris.train],
+        eval_files=[iris.eval],
+        serving_model_dir=str(tmp_path / "out" / "model" / "Format-Serving"),
+        model_run_dir=str(tmp_path / "out" / "model_run"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "replacement"),
+    [
+        (staging, "_delete", fails),
+        (run._Run, "_analyze_errors", fails),
+        (run.CheckpointFolder, "delete_finished", fails),
+        (RunRecord, "_write", fails_after_success),
+        (FileLock, "release", fails),
+        *((run, name, fails_at_end) for name in ("report_on_exit", "tracked")),
+        (run.setup, "notebook_log_filter", fails_at_end),
+    ],
+    ids=["staging", "analysis", "checkpoints", "record", "lock", "report", "tracking", "logs"],
+)
+def test_a_published_model_is_a_success_whatever_fails_then(
+    owner: Any, name: str, replacement: Any, tiny_module: str, fn_args: FnArgs, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(owner, name, replacement)
+    record = train(tiny_module, fn_args, HERE)
+    assert record.status == run_record.SUCCEEDED
+    assert pathlib.Path(str(fn_args.serving_model_dir), "saved_model.pb").exists()
+    assert "Unexpected" in caplog.text
+    if owner is not RunRecord:
+        assert run_record.status_of(str(fn_args.model_run_dir)) == run_record.SUCCEEDED
