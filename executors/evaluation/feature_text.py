@@ -28,9 +28,8 @@ def text_of(values: Sequence[bytes | float]) -> str:
 
 
 def _text(value: bytes | float) -> str:
-    if not isinstance(value, bytes):
-        return f"{value:.5g}" if isinstance(value, float) else str(value)
-    text = value.decode("utf-8", "replace")
-    if not text.isprintable():
-        return f"{len(value):,} bytes"
-    return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…"
+    if isinstance(value, bytes):
+        from ..saved_models.tensor_values import text_excerpt
+
+        return text_excerpt(value, _CHARACTERS)
+    return f"{value:.5g}" if isinstance(value, float) else str(value)

@@ -8,7 +8,7 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,7 +28,8 @@ from .input_names import feature_for
 from .missing_files import missing_files
 from .probe_examples import Example
 from .sample_input import features_of
-from .signatures import signatures_of
+from .signatures import dtype_of, signatures_of
+from .tensor_values import UnreadableTensorError, all_finite, excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from .check import ProbeReport, ProbeRequest, SignatureTensors
     from .sample_input import Value
     from .signatures import LoadedModel
+    from .tensor_values import Tensor
 
 _INTERNAL_SIGNATURES = ("__saved_model_init_op", "__saved_model_train_op")
 _NO_MEMORY = (MemoryError, tf.errors.ResourceExhaustedError)  # not a fault of the model
@@ -45,7 +47,6 @@ _UNREGISTERED = "not registered"  # in TensorFlow's message about an unknown op
 _INTERRUPTED = (
     "Writing it was interrupted, for example by a full disk or a killed process, or a file was lost. Save it again."
 )
-_VALUES_SHOWN, _CHARACTERS_SHOWN = 10, 200
 _TIMED_SECONDS, _TIMED_CALLS = 0.25, 200  # limits of the latency measurement; the first one reached ends it
 
 
@@ -72,24 +73,20 @@ def execute(request: ProbeRequest) -> ProbeReport:
         checks["answers"] = checks["finite"] = "skipped"
         return report
     if "finite" not in skip:
-        _require_finite_variables(model, shown)
+        checks["finite"] = _finite_variables(model, shown)
     name = _signature_to_run(model.signatures, request["required_signatures"])
     if "answers" in skip or name is None:
         checks["answers"] = "skipped"
         return report
     run = _run_signature(model.signatures[name], name, request)
-    answer, example = run.answer, run.example
-    report["example"] = example.source
+    report["example"] = run.example.source
     if run.problem:
         checks["answers"] = f"could not be run: {run.problem}"
         return report
-    if "finite" not in skip and (odd := _not_finite(answer)):
-        what = f"{name!r} returns {odd} for {example.source}"
-        if example.is_certain:
-            raise _failed("finite", shown, what)
-        checks["finite"] = f"is inconclusive: {what}"
-    report["answer"] = {name: _shortened(answer[name]) for name in sorted(answer)}  # TensorFlow's order is random
-    report["inputs"] = {name: _shortened(values) for name, values in sorted(example.features.items())}
+    if "finite" not in skip and (outcome := _finite_answer(run, name, shown)) != "passed":
+        checks["finite"] = outcome
+    report["answer"] = {name: excerpt(run.answer[name]) for name in sorted(run.answer)}  # TensorFlow's order is random
+    report["inputs"] = {name: excerpt(values) for name, values in sorted(run.example.features.items())}
     return {**report, "asked": name, "latency": _latency(run.repeat)}
 
 
@@ -145,7 +142,7 @@ def _signatures(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, SignatureT
 def _describe(info: meta_graph_pb2.TensorInfo) -> str:
     sizes = "?" if info.tensor_shape.unknown_rank else [d.size if d.size >= 0 else "?" for d in info.tensor_shape.dim]
     shape = sizes if sizes == "?" else f"({', '.join(map(str, sizes))})"
-    return f"{tf.dtypes.as_dtype(info.dtype).name} {shape}"
+    return f"{dtype_of(info)} {shape}"
 
 
 def _require_signatures(signatures: Mapping[str, object], required: list[str], shown: str) -> None:
@@ -169,11 +166,36 @@ def _load(model: str, meta_graph: meta_graph_pb2.MetaGraphDef, shown: str) -> Lo
         raise _failed("loads", shown, f"a fresh process cannot load it: {said}") from error
 
 
-def _require_finite_variables(model: LoadedModel, shown: str) -> None:
+def _finite_variables(model: LoadedModel, shown: str) -> str:
+    """Returns "passed", or why a variable of the signatures cannot be tested; raises ModelCheckError for NaN."""
     used = {id(variable): variable for signature in model.signatures.values() for variable in signature.variables}
-    for variable in used.values():
-        if variable.dtype.is_floating and not bool(tf.reduce_all(tf.math.is_finite(variable))):
-            raise _failed("finite", shown, f"its variable {variable.name} {variable.shape} contains NaN or infinity")
+    odd, problem = _tested((f"variable {one.name} {one.shape}", one) for one in used.values())
+    if odd:
+        raise _failed("finite", shown, f"its {odd} contains NaN or infinity")
+    return f"is inconclusive: its {problem}" if problem else "passed"
+
+
+def _finite_answer(run: _SignatureRun, name: str, shown: str) -> str:
+    """Returns "passed", or why the answer is inconclusive; raises ModelCheckError for NaN."""
+    odd, problem = _tested(run.answer.items())
+    if not odd:
+        return f"is inconclusive: its output {problem}" if problem else "passed"
+    what = f"{name!r} returns {odd}=[{', '.join(map(str, excerpt(run.answer[odd])))}] for {run.example.source}"
+    if run.example.is_certain:
+        raise _failed("finite", shown, what)
+    return f"is inconclusive: {what}"
+
+
+def _tested(tensors: Iterable[tuple[str, Tensor]]) -> tuple[str, str]:
+    """Returns the name of the first tensor with NaN or infinity, or "", and why one cannot be tested, or ""."""
+    problem = ""
+    for name, tensor in tensors:
+        try:
+            if not all_finite(tensor):
+                return name, ""
+        except UnreadableTensorError as error:
+            problem = problem or f"{name}: {error}"
+    return "", problem
 
 
 def _signature_to_run(signatures: Mapping[str, object], required: list[str]) -> str | None:
@@ -187,13 +209,13 @@ class _SignatureRun:
 
     Attributes:
       example: The example, or the last one that was tried.
-      answer: {output: array}; {} after a problem.
+      answer: {output: tensor}; {} after a problem.
       problem: Why no example could be used, or why the model failed on a synthetic one; "" on success.
       repeat: Repeats the call with the same inputs.
     """
 
     example: Example
-    answer: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    answer: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
     problem: str = ""
     repeat: Callable[[], object] = dict
 
@@ -212,7 +234,7 @@ def _run_signature(function: tf.types.experimental.ConcreteFunction, name: str, 
             problem = inputs
             continue
         try:
-            call = functools.partial(_answer, function, inputs)
+            call = functools.partial(function, **inputs)
             return _SignatureRun(example, call(), repeat=call)
         except _NO_MEMORY:
             raise
@@ -222,10 +244,6 @@ def _run_signature(function: tf.types.experimental.ConcreteFunction, name: str, 
                 text = f"its signature {name!r} fails on {example.source}: {type(error).__name__}: {error}"
                 raise _failed("answers", request["shown_as"], text) from error
     return _SignatureRun(example, problem=problem)
-
-
-def _answer(function: tf.types.experimental.ConcreteFunction, inputs: Mapping[str, tf.Tensor]) -> dict[str, np.ndarray]:
-    return {key: value.numpy() for key, value in function(**inputs).items()}
 
 
 def _latency(call: Callable[[], object]) -> dict[str, float]:
@@ -288,6 +306,8 @@ def _inputs(specs: Mapping[str, tf.TensorSpec], example: Example) -> dict[str, t
             return "the signature takes serialized examples, but none is available"
     inputs = {}
     for name, spec in specs.items():
+        if not isinstance(spec, tf.TensorSpec) or spec.dtype in (tf.variant, tf.resource):
+            return f"there is no example of the input {name!r}, which is a {type(spec).__name__} of {spec.dtype.name}"
         feature = feature_for(name, example.features)
         if example.features and feature is None:
             return f"the example has no feature {name!r}; it has {closest_names(sorted(example.features), near=name)}"
@@ -312,27 +332,6 @@ def _reshaped(values: Sequence[Value], spec: tf.TensorSpec) -> tf.Tensor:
             shape[-1] = max(len(values), 1)
     flat = np.asarray(values, dtype=object if spec.dtype == tf.string else spec.dtype.as_numpy_dtype)
     return tf.constant(np.resize(flat, shape), dtype=spec.dtype)
-
-
-def _not_finite(answer: Mapping[str, np.ndarray]) -> str:
-    """Returns "output=values" of the first output with NaN or infinity, or ""."""
-    for name, value in answer.items():
-        if np.issubdtype(value.dtype, np.floating) and not np.all(np.isfinite(value)):
-            return f"{name}={_shortened(value)}"
-    return ""
-
-
-def _shortened(value: np.ndarray | Sequence[Value]) -> list[str | float]:
-    flat = np.ravel(value)[:_VALUES_SHOWN].tolist()
-    return [_text(item) if isinstance(item, (bytes, str)) else item for item in flat]
-
-
-def _text(value: bytes | str) -> str:
-    """Returns a text, cut after 200 characters; of an image's bytes the number."""
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-    if not all(one.isprintable() or one.isspace() for one in text[:_CHARACTERS_SHOWN]):
-        return f"{len(value):,} bytes"
-    return text if len(text) <= _CHARACTERS_SHOWN else f"{text[:_CHARACTERS_SHOWN]}…"
 
 
 def _failed(check: str, shown: str, what: str) -> ModelCheckError:

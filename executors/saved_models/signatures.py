@@ -158,12 +158,20 @@ def _signature(
 
 
 def _described(info: meta_graph_pb2.TensorInfo) -> tuple[str, Shape | None]:
+    if info.tensor_shape.unknown_rank:
+        return dtype_of(info), None
+    return dtype_of(info), tuple(None if one.size < 0 else one.size for one in info.tensor_shape.dim)[1:]
+
+
+def dtype_of(info: meta_graph_pb2.TensorInfo) -> str:
+    """Returns the name of a tensor's dtype, such as "float32" or "RaggedTensor of float32"."""
     import tensorflow as tf
 
-    dtype = tf.dtypes.as_dtype(info.dtype).name if info.dtype else "variant"
-    if info.tensor_shape.unknown_rank:
-        return dtype, None
-    return dtype, tuple(None if one.size < 0 else one.size for one in info.tensor_shape.dim)[1:]
+    if not info.HasField("composite_tensor"):
+        return str(tf.dtypes.as_dtype(info.dtype).name) if info.dtype else "variant"
+    kind = info.composite_tensor.type_spec.type_spec_class_name.removesuffix("Spec")
+    parts = [dtype_of(part) for part in info.composite_tensor.components[:1]]
+    return " of ".join([kind, *parts])
 
 
 def _parsed(graph: Graph, nodes: Iterable[Node]) -> tuple[ParsedFeature, ...] | None:

@@ -2,7 +2,9 @@
 
 Numbers that JSON cannot represent become the strings "NaN", "Infinity" and "-Infinity", as in protobuf's JSON mapping,
 so that every JSON parser accepts the lines. Bytes that are not UTF-8 become {"b64": "…"}, as in TensorFlow Serving's
-REST API. A float32 is written with the fewest digits that identify it: 0.1, not 0.10000000149011612.
+REST API. A float32 is written with the fewest digits that identify it: 0.1, not 0.10000000149011612. Outputs are arrays
+as by `tensor_values.plain_array`: complex numbers are pairs, and rows of a RaggedTensor lists, which CSV and Parquet
+hold as JSON text.
 
 Usage:
 
@@ -32,6 +34,7 @@ from ...inputs.csv.columns import BYTES, FLOAT, INT, to_tf_examples
 from ...runtime.files import file_io
 from ...runtime.files.file_io import atomic_write
 from ...runtime.logs import standard_streams
+from ..tensor_values import number_word
 from .request import STDOUT
 
 
@@ -80,7 +83,7 @@ class JsonLines:
     def write(self, outputs: Mapping[str, np.ndarray], inputs: Mapping[str, pa.Array]) -> None:
         """See `Predictions`."""
         columns = {name: list(map(_json_value, array.to_pylist())) for name, array in inputs.items()}
-        columns |= {name: _json_values(name, array) for name, array in outputs.items()}
+        columns |= {name: _json_values(array) for name, array in outputs.items()}
         rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
         lines = "".join(f"{json.dumps(row, ensure_ascii=False, allow_nan=False)}\n" for row in rows)
         self._file.write(lines.encode())
@@ -108,7 +111,7 @@ class Csv:
             writer.writerow(header)
         if header != self._header:
             raise _unequal(self._path, self._header, header)
-        tables = [_csv_values(name, array).reshape(len(array), -1) for name, array in outputs.items()]
+        tables = [_csv_values(array).reshape(len(array), -1) for name, array in outputs.items()]
         cells = [map(_cell, array.to_pylist()) for array in inputs.values()]
         writer.writerows(
             (*row, *more) for *row, more in zip(*cells, np.concatenate(tables, axis=1).tolist(), strict=True)
@@ -137,7 +140,7 @@ class Parquet:
     def write(self, outputs: Mapping[str, np.ndarray], inputs: Mapping[str, pa.Array]) -> None:
         """See `Predictions`."""
         columns = {name: _with_text(array) for name, array in inputs.items()}
-        table = pa.table(columns | {name: _arrow_values(name, array) for name, array in outputs.items()})
+        table = pa.table(columns | {name: _arrow_values(array) for name, array in outputs.items()})
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._file, table.schema)
         if table.schema != self._writer.schema:
@@ -202,37 +205,31 @@ def _column_names(name: str, shape: tuple[int, ...]) -> list[str]:
     return ["_".join(map(str, (name, *index))) for index in np.ndindex(*shape)]
 
 
-def _json_values(name: str, array: np.ndarray) -> list[object]:
-    values = _values(name, array)
+def _json_values(array: np.ndarray) -> list[object]:
+    values = _values(array)
     if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
-        words = np.where(np.isnan(values), "NaN", np.where(values > 0, "Infinity", "-Infinity"))
-        values = np.where(finite, values.astype(object), words.astype(object))
+        values = values.astype(object)
+        values[~finite] = [number_word(value) for value in values[~finite]]
     rows: list[object] = values.tolist()
     return rows
 
 
-def _csv_values(name: str, array: np.ndarray) -> np.ndarray:
-    values: np.ndarray = _values(name, array).astype(object)
+def _csv_values(array: np.ndarray) -> np.ndarray:
+    values: np.ndarray = _values(array).astype(object)
     for index in np.ndindex(*values.shape) if array.dtype == object else ():
-        if isinstance(values[index], dict):
-            values[index] = json.dumps(values[index])
+        if isinstance(values[index], (dict, list)):
+            values[index] = json.dumps(values[index], ensure_ascii=False)
     return values
 
 
-def _values(name: str, array: np.ndarray) -> np.ndarray:
+def _values(array: np.ndarray) -> np.ndarray:
     """Returns the array with elements that JSON and CSV can represent."""
-    if array.dtype == object:
-        values: np.ndarray = np.empty(array.size, dtype=object)
-        values[:] = [_text(value) for value in array.ravel()]
-        shaped: np.ndarray = values.reshape(array.shape)
-        return shaped
-    if array.dtype.kind in "biu" or array.dtype == np.float64:
-        return array
-    if array.dtype == np.float32:
-        return _shortest(array)
-    if np.can_cast(array.dtype, np.float32):  # float16, bfloat16
-        return _shortest(array.astype(np.float32))
-    raise _unwritable(name, array)
+    if array.dtype != object:
+        return _shortest(array) if array.dtype == np.float32 else array
+    values: np.ndarray = np.empty(array.size, dtype=object)
+    values[:] = [_json_value(value) for value in array.ravel()]
+    shaped: np.ndarray = values.reshape(array.shape)
+    return shaped
 
 
 def _shortest(array: np.ndarray) -> np.ndarray:
@@ -253,7 +250,7 @@ def _json_value(value: object) -> object:
     if isinstance(value, list):
         return list(map(_json_value, value))
     if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return number_word(value)
     return _text(value) if isinstance(value, bytes) else value
 
 
@@ -270,10 +267,10 @@ def _with_text(array: pa.Array) -> pa.Array:
     return pa.array(list(map(_cell, array.to_pylist())), pa.string()) if array.type == BYTES else array
 
 
-def _arrow_values(name: str, array: np.ndarray) -> pa.Array:
-    plain = _values(name, array)
+def _arrow_values(array: np.ndarray) -> pa.Array:
+    plain = _values(array)
     kind = pa.string() if plain.dtype == object else pa.from_numpy_dtype(plain.dtype)
-    values = pa.array(_csv_values(name, array).ravel(), kind)
+    values = pa.array(_csv_values(array).ravel(), kind)
     shape = () if int(np.prod(array.shape[1:])) == 1 else array.shape[1:]
     for size in reversed(shape):
         count = len(values) // size if size else int(np.prod(array.shape[:-1]))
@@ -289,14 +286,23 @@ def _features(array: pa.Array) -> pa.ListArray:
 
 
 def _lists(name: str, array: np.ndarray) -> pa.ListArray:
+    if array.dtype == object and any(isinstance(row, list) for row in array.ravel()):
+        return _ragged(name, array)
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+        raise _unwritable(name, "an unsigned integer of more than 63 bits")
     kinds = {"O": BYTES, "b": INT, "i": INT, "u": INT}
     kind = kinds.get(array.dtype.kind, FLOAT)
-    if kind == FLOAT and not np.can_cast(array.dtype, np.float64):
-        raise _unwritable(name, array)
     flat = array.ravel() if kind == BYTES else array.ravel().astype(kind.to_pandas_dtype())
     width = int(np.prod(array.shape[1:]))
     return pa.ListArray.from_arrays(pa.array(np.arange(len(array) + 1) * width, pa.int32()), pa.array(flat, kind))
 
 
-def _unwritable(name: str, array: np.ndarray) -> InputError:
-    return InputError(f"The model's output {name!r} has type {array.dtype}, which prediction files do not support.")
+def _ragged(name: str, rows: np.ndarray) -> pa.ListArray:
+    values = pa.array(rows.tolist())
+    if pa.types.is_nested(values.type.value_type):
+        raise _unwritable(name, "rows of nested lists")
+    return _features(values.cast(pa.list_(INT)) if pa.types.is_null(values.type.value_type) else values)
+
+
+def _unwritable(name: str, what: str) -> InputError:
+    return InputError(f"The model's output {name!r} has {what}, which TFRecords cannot represent. Use .jsonl.")

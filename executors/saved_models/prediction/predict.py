@@ -28,6 +28,7 @@ from ...inputs.readers.open_records import open_records
 from ...runtime.files import file_io
 from ...runtime.logs.exceptions import one_line_message
 from ..record_reader import RECORDS, read_record_reader
+from ..tensor_values import UnreadableTensorError
 from . import files
 from .classes import PredictedClasses
 from .feed import Feed, feed_for, named_feed, record_feed, separator_hint
@@ -173,6 +174,8 @@ def _answers(signature: ServingSignature, feed: Feed, batch: Batch) -> dict[str,
     inputs = _padded(feed(batch), signature.batch_size or batch.size)
     try:
         outputs = signature(inputs)
+    except UnreadableTensorError:  # for every example
+        raise
     except Exception as error:  # a traced function may raise any exception
         raise _failed(signature, inputs, batch, error) from error
     size = signature.batch_size or batch.size

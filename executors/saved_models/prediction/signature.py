@@ -25,6 +25,7 @@ from ...errors import InputError, did_you_mean
 from ...inputs.csv.columns import BYTES, FLOAT, INT
 from ..custom_ops import import_packages_for
 from ..parsing_ops import OTHER_PARSERS, PARSERS, ParsedFeature, parsed_by
+from ..tensor_values import UnreadableTensorError, plain_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tensorflow.core.protobuf import meta_graph_pb2
 
     from ..signatures import LoadedModel
+    from ..tensor_values import Tensor
 
 _DEFAULTS = ("serving_default", "predict")
 # Name prefix of a DLRover model's signature over tf.Examples, beside the one that takes each column of the conf as a
@@ -84,16 +86,28 @@ class ServingSignature:
           values: {input: array of `batch_size` examples}.
 
         Returns:
-          {output: array}; a batch dimension is added if no input has one.
+          {output: array, as by `plain_array`}; a batch dimension is added if no input has one.
+
+        Raises:
+          UnreadableTensorError: If an output has a dtype without readable values, such as a variant.
         """
         scalar = [name for name, spec in self.inputs.items() if spec.shape.rank == 0]
         tensors = {
             name: tf.constant(value[0] if name in scalar else value, dtype=self.inputs[name].dtype)
             for name, value in values.items()
         }
-        outputs = {name: tensor.numpy() for name, tensor in self.function(**tensors).items()}
+        outputs = {name: self._array(name, tensor) for name, tensor in self.function(**tensors).items()}
         unbatched = len(scalar) == len(self.inputs)
         return {name: value[np.newaxis] if unbatched else value for name, value in outputs.items()}
+
+    def _array(self, name: str, tensor: Tensor) -> np.ndarray:
+        try:
+            return plain_array(tensor)
+        except UnreadableTensorError as error:
+            raise UnreadableTensorError(
+                f"The output {name!r} of the signature {self.name!r}: {error}. Export a signature without it, and "
+                "select it with --signature."
+            ) from error
 
 
 def load_signature(model: str, name: str | None, op_packages: Sequence[str] = ()) -> ServingSignature:

@@ -220,7 +220,7 @@ def test_nan_in_the_variables_or_in_the_prediction(save: Callable[..., str], iri
     module = Hidden()
     tf.saved_model.save(module, str(tmp_path / "hidden"), signatures=module.serve)
     with pytest.raises(
-        ModelCheckError, match=r"'finite': 'serving_default' returns y=\[nan.* for the first eval example "
+        ModelCheckError, match=r"'finite': 'serving_default' returns y=\[NaN.* for the first eval example "
     ):
         check(str(tmp_path / "hidden"), iris)
 
