@@ -120,7 +120,7 @@ def _data(record: RunJson) -> str:
         known = record.get("data", {}).get(name, {})
         for pattern in patterns or ():
             size = f", {known['bytes']:,} bytes" if "bytes" in known else ""
-            files = f" ({known['files']} file{'s' * (known['files'] != 1)}{size})" if known else ""
+            files = f" ({known['files']} file{'s' * (known['files'] != 1)}{size})" if "files" in known else ""
             lines.append(f"{name.partition('_')[0]} {pattern}{files}")
     return "\n".join(lines)
 

@@ -132,8 +132,8 @@ def left_out_line(bad_records: SkippedRecords) -> str:
     count = bad_records.get("count", 0)
     if not count:
         return ""
-    lines = [f"{count:,} unreadable record{'s' * (count != 1)} (limit: {bad_records['limit']:,})"]
-    listed = bad_records["records"]
+    lines = [f"{count:,} unreadable record{'s' * (count != 1)} (limit: {bad_records.get('limit', 0):,})"]
+    listed = bad_records.get("records", [])
     lines += ["{file}, {place}: {problem}".format_map(record) for record in listed[:_MAX_BAD_RECORDS]]
     lines += [f"and more; all are in {run_record.FILE_NAME}"] if len(listed) > _MAX_BAD_RECORDS else []
     return "\n".join(lines)
@@ -149,10 +149,10 @@ def workers_line(cluster: ClusterJson) -> str:
     Args:
       cluster: `RunRecord.cluster`.
     """
-    first, *later = map(str, cluster.get("workers", [""]))
+    first, *later = map(str, cluster.get("workers") or [""])
     lines = [", ".join([first, *(f"{count} after a failure" for count in later)])]
     if cluster.get("goodput") is not None:
-        restarts, steps = cluster["restarts"], cluster["redone_steps"]
+        restarts, steps = cluster.get("restarts", 0), cluster.get("redone_steps", 0)
         replaced = cluster.get("replaced", 0)
         again = [f"{restarts} restart{'s' * (restarts != 1)}, {steps:,} step{'s' * (steps != 1)} repeated"] * bool(
             restarts
@@ -167,7 +167,7 @@ def workers_line(cluster: ClusterJson) -> str:
 def _speed(speed: Mapping[str, float]) -> str:
     if "examples_per_second" in speed:
         return f"{speed['examples_per_second']:,.0f} examples/s"
-    return f"{speed['steps_per_second']:,.3g} steps/s"
+    return f"{speed.get('steps_per_second', 0.0):,.3g} steps/s"
 
 
 def hyperparameters_of(record: RunJson) -> dict[str, object]:

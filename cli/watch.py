@@ -63,7 +63,7 @@ def _handler(folder: str) -> type[http.server.BaseHTTPRequestHandler]:
                 self.send_error(404)
                 return
             report = live_report(folder)
-            content = html_of(report).encode()
+            content = html_of(report).encode("utf-8", "backslashreplace")  # a lone surrogate in a record
             self.send_response(200)
             self.send_header("Content-Type", "text/html; charset=utf-8")
             self.send_header("Content-Length", str(len(content)))

@@ -120,7 +120,7 @@ def await_evaluator(model_run_dir: str) -> Metrics:
     while time.monotonic() < end:
         record = run_record.read(model_run_dir, name)
         if record.get("status") == run_record.SUCCEEDED:
-            return dict(record["metrics"])
+            return dict(record.get("metrics", {}))
         if record.get("status") in run_record.UNSUCCESSFUL:
             raise _task_error("evaluator", record)
         if (now := _event_file_sizes(model_run_dir)) != last_sizes:

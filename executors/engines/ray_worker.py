@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
     from ..modules.bundle import SourceBundle
-    from ..monitoring.throughput import Account, CombinedProgress
+    from ..monitoring.run_json import Account
+    from ..monitoring.throughput import CombinedProgress
     from ..runtime.logs.exceptions import Described
     from .training_request import RequestJson
 

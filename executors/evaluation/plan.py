@@ -85,8 +85,9 @@ class EvaluationPlan:
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> EvaluationPlan:
-        """Rebuilds a plan from the output of `to_json`."""
-        return cls(**{**state, "outputs": tuple(OutputPlan(**one) for one in state["outputs"])})
+        """Rebuilds a plan from the output of `to_json`, also of another release: fields may be missing or new."""
+        outputs = tuple(OutputPlan(**_known(OutputPlan, one)) for one in state.get("outputs", ()))
+        return cls(**{**_known(cls, state), "outputs": outputs})
 
     def line(self) -> str:
         """Returns the plan as one line of text."""
@@ -122,6 +123,10 @@ class Overrides:
 def reason_key(part: str, output: str, number: int) -> str:
     """Returns the key of a part in `EvaluationPlan.reasons`: "task", and "task of NAME" from the second output on."""
     return f"{part} of {output}" if number else part
+
+
+def _known(kind: type[OutputPlan | EvaluationPlan], state: Mapping[str, Any]) -> dict[str, Any]:
+    return {field.name: state[field.name] for field in dataclasses.fields(kind) if field.name in state}
 
 
 def _described(one: OutputPlan, reasons: Mapping[str, str], number: int) -> str:

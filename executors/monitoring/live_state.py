@@ -17,10 +17,14 @@ import time
 from collections.abc import Iterator
 from typing import TypedDict
 
+from ..runtime.files import file_io
+from ..runtime.files.typed_json import read_checked_json
 from . import progress
 from .display import RecentProgress, line, share_of
+from .metrics import finite
 from .progress import Progress
-from .resources import Usage, UsageJson
+from .resources import Usage
+from .run_json import UsageJson
 
 FILE_NAME = "live.json"
 _SECONDS = 2.0
@@ -35,7 +39,7 @@ class LiveState(TypedDict):
       line: Progress as one line of text; "" before the first report.
       share: The part of the steps that is done; None if unknown.
       steps: The steps at which `curves` have values.
-      curves: {metric: values}, as reported by the training loop, None for a missing value.
+      curves: {metric: values}, as reported by the training loop; None for a missing, NaN or infinite value.
       resources: The training process's use of resources so far.
     """
 
@@ -78,13 +82,14 @@ def written_state(folder: str, progress_file: str | None, usage: Usage) -> Itera
 
 
 def read_state(folder: str) -> LiveState | None:
-    """Reads the state of a running training; None without one."""
-    try:
-        with open(os.path.join(folder, FILE_NAME), encoding="utf-8") as file:
-            state: LiveState = json.load(file)
-    except (OSError, ValueError):
-        return None
-    return state
+    """Reads the state of a running training; None without one.
+
+    Raises:
+      InputError: When the file is not such a state; names the field.
+      OSError: When it cannot be read.
+    """
+    path = os.path.join(folder, FILE_NAME)
+    return read_checked_json(path, LiveState, "The state") if file_io.exists(path) else None
 
 
 def _write(path: str, state: LiveState) -> None:
@@ -106,13 +111,14 @@ class _History:
         if report is not None and report.seconds >= 0:
             self._recent.add(report)
             self._add(report.step, report.details.get("metrics", {}))
-        names = dict.fromkeys(name for _, metrics in self._points for name in metrics)
+        points = [finite(metrics) for _, metrics in self._points]
+        names = dict.fromkeys(name for metrics in points for name in metrics)
         return {
             "time": time.time(),
             "line": line(report, self._recent) if report else "",
             "share": share_of(report) if report else None,
             "steps": [step for step, _ in self._points],
-            "curves": {name: [metrics.get(name) for _, metrics in self._points] for name in names},
+            "curves": {name: [metrics.get(name) for metrics in points] for name in names},
             "resources": resources,
         }
 

@@ -27,8 +27,8 @@ def origin_line(record: RunJson) -> str:
       record: The content of run.json.
     """
     origin = origin_of(record)
-    if "epoch" in origin:
-        fit = f" of fit {origin['fit']} of {origin['fits']}" if origin.get("fits", 1) > 1 else ""
+    if {"epoch", "epochs"} <= origin.keys():
+        fit = f" of fit {origin.get('fit', 1)} of {origin['fits']}" if origin.get("fits", 1) > 1 else ""
         return f"epoch {origin['epoch']} of {origin['epochs']}{fit}, whose weights were published"
     if "step" in origin:
         return f"step {origin['step']:,}, whose weights were published"
@@ -47,6 +47,6 @@ def mark_of(record: RunJson, axis: str) -> int | None:
       axis: "epoch" or "step". The epochs of several fits form one curve; only a position in the last fit is returned.
     """
     origin = origin_of(record)
-    if axis == "epoch" and "epoch" in origin and origin["fit"] == origin.get("fits", 1):
+    if axis == "epoch" and "epoch" in origin and origin.get("fit", 1) == origin.get("fits", 1):
         return int(origin["epoch"]) - 1
     return int(origin["step"]) if axis == "step" and "step" in origin else None

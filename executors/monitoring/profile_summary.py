@@ -22,12 +22,14 @@ import dataclasses
 import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from ..runtime.files import file_io
 
 if TYPE_CHECKING:
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    from .run_json import ProfileJson
 
 PAUSE, WRITE = "checkpoint", "checkpoint/write"  # trace names in `background_writer.py`
 CHECKPOINT, DEVICE, INPUT, HOST, IDLE = "checkpoint", "device", "input", "host", "idle"
@@ -46,24 +48,6 @@ _NO_COMPUTATION = re.compile(
     r"|Iterator.*|.*Dataset.*|Optional.*|(Eager)?PyFunc.*|SaveV2|RestoreV2|MergeV2Checkpoints|NoOp|Const"
 )
 Span = tuple[float, float]
-
-
-class ProfileJson(TypedDict, total=False):
-    """A profile in the run record; {} without a profile.
-
-    Attributes:
-      seconds: Duration of the profile.
-      steps: Number of batches in that time.
-      shares: Fraction of the time by category; they sum up to 1.
-      step_ms: Milliseconds per step by category; only if there are steps.
-      folder: Folder of the profile.
-    """
-
-    seconds: float
-    steps: int
-    shares: dict[str, float]
-    step_ms: dict[str, float]
-    folder: str
 
 
 @dataclasses.dataclass(frozen=True)

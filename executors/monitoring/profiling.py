@@ -26,7 +26,7 @@ from ..runtime.files import file_io
 from .profile_summary import Shares, read_shares
 
 if TYPE_CHECKING:
-    from .profile_summary import ProfileJson
+    from .run_json import ProfileJson
 
 _FOLDER = "plugins/profile"  # TensorBoard's
 _WARM_UP = 1.0  # seconds before the first profile

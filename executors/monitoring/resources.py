@@ -20,9 +20,12 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TypedDict, cast
+from typing import TYPE_CHECKING, cast
 
 import psutil
+
+if TYPE_CHECKING:
+    from .run_json import UsageJson
 
 POINTS = 300
 _FIRST_SECONDS = 1.0
@@ -31,24 +34,6 @@ _CHILDREN_EVERY = 5  # samples; finding a process's children scans all processes
 _GPU_TIMEOUT_SECONDS = 5.0
 _GPU_QUERY = ("--query-gpu=utilization.gpu,memory.used", "--format=csv,noheader,nounits")
 _MIB = 1 << 20
-
-
-class Machine(TypedDict, total=False):
-    """The size of a machine."""
-
-    cpus: int | None
-    memory_bytes: int
-
-
-class UsageJson(TypedDict, total=False):
-    """Resource usage in the run record: the columns of `Usage`, and the machine; {} without samples."""
-
-    seconds: list[float]
-    cpu: list[float]
-    memory_bytes: list[float]
-    gpu_percent: list[float]
-    gpu_memory_bytes: list[float]
-    machine: Machine
 
 
 class Usage:

@@ -1,19 +1,14 @@
-"""The types of the content of `run.json`, for its readers.
+"""The types of the content of `run.json`, against which `run_record.read_checked` checks a file.
 
 `RunRecord` in `run_record.py` writes it and describes the fields. Any field may be missing: a run may be in progress,
-may have failed early, or may have been written by an earlier release.
+may have failed early, or may have been written by an earlier release. Fields of later releases are ignored.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
-from .throughput import Account
-
-if TYPE_CHECKING:
-    from .metrics import Metrics
-    from .profile_summary import ProfileJson
-    from .resources import UsageJson
+from .metrics import Metrics
 
 
 class Hyperparameters(TypedDict, total=False):
@@ -38,6 +33,7 @@ class Arguments(TypedDict, total=False):
     eval_files: list[str]
     transform_graph_path: str | None
     examples_format: ExamplesFormatJson
+    custom_config: dict[str, object] | None
     options: dict[str, object]
     hyperparameters: Hyperparameters | None
 
@@ -47,6 +43,14 @@ class Files(TypedDict, total=False):
 
     files: int
     bytes: int
+
+
+class Process(TypedDict, total=False):
+    """The process of the run, as `runtime.process.identity.ProcessIdentity`."""
+
+    host: str
+    number: int
+    started: str
 
 
 class Code(TypedDict, total=False):
@@ -104,6 +108,65 @@ class Origin(TypedDict, total=False):
     step: int
 
 
+class ProfileJson(TypedDict, total=False):
+    """A profile in the run record; {} without a profile.
+
+    Attributes:
+      seconds: Duration of the profile.
+      steps: Number of batches in that time.
+      shares: Fraction of the time by category; they sum up to 1.
+      step_ms: Milliseconds per step by category; only if there are steps.
+      folder: Folder of the profile.
+    """
+
+    seconds: float
+    steps: int
+    shares: dict[str, float]
+    step_ms: dict[str, float]
+    folder: str
+
+
+class Machine(TypedDict, total=False):
+    """The size of a machine."""
+
+    cpus: int | None
+    memory_bytes: int
+
+
+class UsageJson(TypedDict, total=False):
+    """Resource usage in the run record: the columns of `resources.Usage`, and the machine; {} without samples."""
+
+    seconds: list[float]
+    cpu: list[float]
+    memory_bytes: list[float]
+    gpu_percent: list[float]
+    gpu_memory_bytes: list[float]
+    machine: Machine
+
+
+class TryAccount(TypedDict, total=False):
+    """The account of one start of all workers; see `throughput.ThroughputTracker.summary`."""
+
+    workers: int
+    began: float
+    first_step: int
+    last_step: int
+    lost_steps: int
+    seconds: float
+
+
+class Account(TypedDict, total=False):
+    """The account of a run; see `throughput.ThroughputTracker.summary`."""
+
+    tries: list[TryAccount]
+    restarts: int
+    replaced: int
+    redone_steps: int
+    goodput: float | None
+    speeds: dict[str, dict[str, float]]
+    stragglers: dict[str, str]
+
+
 class ClusterJson(Account, total=False):
     """The workers, failures and throughput of a run on a cluster."""
 
@@ -111,7 +174,7 @@ class ClusterJson(Account, total=False):
     failures: list[str]
 
 
-class Latency(TypedDict, total=False):
+class Latency(TypedDict):
     """Seconds per call, of repeated calls of the model."""
 
     median: float
@@ -139,6 +202,33 @@ class CheckJson(TypedDict, total=False):
     latency: Latency
 
 
+class _OutputJson(TypedDict):
+    output: str
+
+
+class OutputPlanJson(_OutputJson, total=False):
+    """How one output is evaluated, as `evaluation.plan.OutputPlan`."""
+
+    task: str
+    label: str
+    label_is_transformed: bool
+    label_is_one_hot: bool
+    classes: int
+    scores: str
+    loss: str
+
+
+class PlanJson(TypedDict, total=False):
+    """How the model is evaluated, as `evaluation.plan.EvaluationPlan`."""
+
+    signature: str
+    examples: str
+    takes_tensors: bool
+    outputs: list[OutputPlanJson]
+    problem: str
+    reasons: dict[str, str]
+
+
 class ErrorJson(TypedDict, total=False):
     """The exception that ended a run."""
 
@@ -153,7 +243,7 @@ class RunJson(TypedDict, total=False):
     status: str
     started: str
     arguments: Arguments
-    process: dict[str, object]
+    process: Process
     code: Code
     data: dict[str, Files]
     bad_records: SkippedRecords
@@ -165,7 +255,7 @@ class RunJson(TypedDict, total=False):
     metrics: Metrics
     metrics_from: dict[str, Origin]
     evaluation_evidence: dict[str, object]
-    evaluation_plan: dict[str, object]
+    evaluation_plan: PlanJson
     cluster: ClusterJson
     check: CheckJson
     rejected: str

@@ -18,21 +18,20 @@ import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from absl import logging
 
 from ..errors import InputError
 from ..runtime.files import file_io
+from ..runtime.files.typed_json import read_checked_json
 from ..runtime.logs.exceptions import describe, is_from_module, message_of
 from ..runtime.logs.redaction import masked_text
 from ..runtime.process.identity import ProcessIdentity
 from ..runtime.process.preemption import Preempted, Terminated
 from . import display
 from .notebook_html import record_view
-
-if TYPE_CHECKING:
-    from .run_json import RunJson
+from .run_json import RunJson
 
 FILE_NAME = "run.json"
 TASKS_DIR = "tasks"  # records of the cluster tasks other than the chief
@@ -87,7 +86,7 @@ class RunRecord:
       unchecked: Whether the model in `rejected` was not checked, because a signal or an error ended the run before.
       resumed_model: Folder with the model of an earlier run that had not checked it, which this run has published
         without training; otherwise "".
-      resources: Resource usage of training over time, as `resources.UsageJson`; empty on a Ray cluster.
+      resources: Resource usage of training over time, as `run_json.UsageJson`; empty on a Ray cluster.
       error: Type and message of the exception that ended the run, or None.
       traceback: Traceback of an exception of the module, from its first frame in the module's code.
       path: The record's file.
@@ -242,15 +241,23 @@ def status_after(error: BaseException) -> str:
 
 
 def read(folder: str, name: str = FILE_NAME) -> RunJson:
-    """Returns the record in a folder, or {} when it is missing or is not a JSON object."""
+    """Returns the record in a folder, or {} when it is missing or is no record of a run; see `read_checked`."""
+    try:
+        return read_checked(folder, name)
+    except InputError:
+        return {}
+
+
+def read_checked(folder: str, name: str = FILE_NAME) -> RunJson:
+    """Returns the record in a folder, of this or any earlier release.
+
+    Raises:
+      InputError: When it is missing, is not JSON, or a field has another type than in `RunJson`; names file and field.
+    """
     path = os.path.join(folder, name)
     if not file_io.exists(path):
-        return {}
-    try:
-        record = json.loads(file_io.read_text(path))
-    except ValueError:
-        return {}
-    return cast("RunJson", record) if isinstance(record, dict) else {}
+        raise InputError(f"The run record {path} does not exist.")
+    return read_checked_json(path, RunJson, "The run record")
 
 
 def status_of(folder: str, name: str = FILE_NAME) -> str | None:

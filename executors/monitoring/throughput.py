@@ -23,9 +23,8 @@ from . import save_interval
 from .progress import Progress
 
 if TYPE_CHECKING:
-    from typing_extensions import NotRequired
-
     from .progress import Details
+    from .run_json import Account, TryAccount
 
 _LINE_SECONDS = 10.0  # between two lines
 _WINDOW_SECONDS = 30.0  # over which the speeds of workers are compared
@@ -39,29 +38,6 @@ class CombinedProgress(TypedDict, total=False):
     step: float
     examples: float
     details: Details
-
-
-class TryAccount(TypedDict):
-    """The account of one start of all workers; see `ThroughputTracker.summary`."""
-
-    workers: int
-    began: float
-    first_step: NotRequired[int]
-    last_step: NotRequired[int]
-    lost_steps: NotRequired[int]
-    seconds: NotRequired[float]
-
-
-class Account(TypedDict, total=False):
-    """The account of a run; see `ThroughputTracker.summary`."""
-
-    tries: list[TryAccount]
-    restarts: int
-    replaced: int
-    redone_steps: int
-    goodput: float | None
-    speeds: dict[str, dict[str, float]]
-    stragglers: dict[str, str]
 
 
 @dataclasses.dataclass

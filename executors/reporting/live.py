@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..errors import InputError
 from ..monitoring import live_state, run_record
-from ..monitoring.live_state import LiveState
 from ..runtime.files import file_io
 from ..runtime.logs.redaction import masked_text
 from ..runtime.logs.setup import LOG_NAME
@@ -34,10 +34,9 @@ _SILENT_SECONDS = 15.0  # without a new state: the process that writes it is sto
 def live_report(folder: str) -> Report:
     """Returns the page of a model run: the state of its training while it runs, else its report."""
     record = run_record.read(folder)
-    state = live_state.read_state(folder)
     if record.get("status") != RUNNING:
         return report_of(folder, record)
-    sections = (*_sections(record, state), Section("log", "Log", (Code("Last lines", _log_of(folder), folded=False),)))
+    sections = (*_sections(record, folder), Section("log", "Log", (Code("Last lines", _log_of(folder), folded=False),)))
     return Report(
         f"Training of {module_name(record)}",
         RUNNING,
@@ -46,7 +45,12 @@ def live_report(folder: str) -> Report:
     )
 
 
-def _sections(record: RunJson, state: LiveState | None) -> Iterator[Section]:
+def _sections(record: RunJson, folder: str) -> Iterator[Section]:
+    try:
+        state = live_state.read_state(folder)
+    except (InputError, OSError) as error:
+        yield Section("progress", "Progress", (Note(str(error), WARN),))
+        return
     if state is None:
         phases = ", ".join(record.get("phases") or {}) or "none"
         yield Section("progress", "Progress", (Note(f"No training process is running. Finished phases: {phases}."),))
@@ -58,9 +62,14 @@ def _sections(record: RunJson, state: LiveState | None) -> Iterator[Section]:
     if silent > _SILENT_SECONDS:
         ago = duration_text(round(silent))
         blocks.append(Note(f"The last sign of life was {ago} ago: the command was stopped or killed.", WARN))
-    charts = [Chart(name, "step", state["steps"], {"train": values}) for name, values in state["curves"].items()]
+    steps = state["steps"]
+    charts = [
+        Chart(name, "step", steps, {"train": values})
+        for name, values in state["curves"].items()
+        if len(values) == len(steps) > 1
+    ]
     yield Section("progress", "Progress", blocks)
-    yield Section("curves", "Curves", [chart for chart in charts if len(chart.x) > 1])
+    yield Section("curves", "Curves", charts)
     yield resources_section({"resources": state["resources"]})
 
 

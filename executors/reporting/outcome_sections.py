@@ -93,7 +93,7 @@ def _failure(record: RunJson) -> Iterator[Block]:
 def _skipped_records(record: RunJson) -> Iterator[Block]:
     bad = record.get("bad_records") or {}
     if count := bad.get("count"):
-        yield Note(f"Skipped {count:,} unreadable record{'s' * (count != 1)} (limit: {bad['limit']:,}).", WARN)
+        yield Note(f"Skipped {count:,} unreadable record{'s' * (count != 1)} (limit: {bad.get('limit', 0):,}).", WARN)
 
 
 def skipped_records_section(record: RunJson) -> Section:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 _SECONDS = (
     (1e6, 1e3, "µs"),
     (1e3, 1e3, "ms"),
@@ -14,6 +16,8 @@ def duration_text(seconds: float) -> str:
     """Formats a duration: "43 µs", "1.4 ms", "12.3 s", "4 min 5 s", "2 h 3 min"; "0 s" for negative values."""
     if seconds <= 0:
         return "0 s"
+    if math.isinf(seconds):
+        return "\N{INFINITY} s"
     for factor, end, unit in _SECONDS:
         if (number := float(f"{factor * seconds:.3g}")) < end:
             return f"{number:g} {unit}"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from typing import TYPE_CHECKING
 
 from ...executors.monitoring import run_record
 from ...executors.monitoring.notebook_html import run_view
+from ...executors.runtime.files import file_io
 from .metadata_store import display_url
 
 if TYPE_CHECKING:
@@ -68,8 +70,15 @@ class Run:
 
     @functools.cached_property
     def record(self) -> RunJson:
-        """The content of `run.json`; {} if there is none."""
-        return run_record.read(self.model_run) if self.model_run else {}
+        """The content of `run.json`; {} if there is none.
+
+        Raises:
+          InputError: When `run.json` is not a run record; names the field.
+          OSError: When it cannot be read.
+        """
+        place = self.model_run
+        has_record = place is not None and file_io.exists(os.path.join(place, run_record.FILE_NAME))
+        return run_record.read_checked(place) if place is not None and has_record else {}
 
     def _repr_html_(self) -> str:
         rows = {

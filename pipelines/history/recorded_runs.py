@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
-from typing import Any
 
 from absl import logging
 
 from ...executors.errors import InputError
 from ...executors.monitoring import run_record
+from ...executors.monitoring.run_json import Arguments, Code, Dialect, Process, RunJson
 from ...executors.reporting.writing import FAILED_FOLDER
 from ...executors.runtime.files import file_io
-from ...executors.runtime.files.artifact_layout import read_json_object
 from ...executors.runtime.process.identity import ProcessIdentity
 from ...executors.training import metadata_pointer
 from ...executors.training.metadata_pointer import PipelineStore
@@ -100,21 +98,21 @@ def read_run(folder: str) -> Run:
 
     Raises:
       InputError: When `run.json` is not a run record.
+      OSError: When it cannot be read.
     """
-    path = os.path.join(folder, run_record.FILE_NAME)
-    record = read_json_object(path, "The run record")
-    if not all(isinstance(record.get(name), str) for name in ("id", "status", "started")):
-        raise InputError(f"{path} is not a run record: id, status or started is missing.")
-    code, phases, status = _object(record, "code"), _object(record, "phases"), _status(record)
+    record = run_record.read_checked(folder)
+    if missing := [name for name in ("id", "status", "started") if name not in record]:
+        raise InputError(f"The run record {os.path.join(folder, run_record.FILE_NAME)}: {missing[0]} is missing.")
+    code, status = record.get("code", Code()), _status(record)
     return Run(
         id=record["id"],
         status=status,
         started=record["started"],
-        seconds=None if record["status"] == RUNNING else seconds_of(phases),
-        module=str(code.get("reference", "")),
-        fingerprint=str(code.get("fingerprint", "")),
-        dialect=str(_object(record, "dialect").get("name", "")),
-        metrics=_object(record, "metrics"),
+        seconds=None if record["status"] == RUNNING else seconds_of(record.get("phases", {})),
+        module=code.get("reference", ""),
+        fingerprint=code.get("fingerprint", ""),
+        dialect=record.get("dialect", Dialect()).get("name", ""),
+        metrics=record.get("metrics", {}),
         model_run=folder,
         model=_model_of(folder, record) if status == SUCCEEDED else None,
         error=record.get("error"),
@@ -126,25 +124,19 @@ def seconds_of(phases: dict[str, float]) -> float:
     return round(sum(took for name, took in phases.items() if "/" not in name), 3)
 
 
-def _object(record: Mapping[str, object], name: str) -> dict[str, Any]:
-    value = record.get(name)
-    return value if isinstance(value, dict) else {}
+def _status(record: RunJson) -> str:
+    return INTERRUPTED if record["status"] == RUNNING and is_abandoned(record) else record["status"]
 
 
-def _status(record: Mapping[str, object]) -> str:
-    status = str(record["status"])
-    return INTERRUPTED if status == RUNNING and is_abandoned(record) else status
-
-
-def is_abandoned(record: Mapping[str, Any]) -> bool:
+def is_abandoned(record: RunJson) -> bool:
     """Returns whether the process of a run record has ended; False if it ran on another machine or is not recorded."""
-    try:
-        return ProcessIdentity(**record["process"]).is_gone()
-    except (KeyError, TypeError):
+    process = record.get("process", Process())
+    if not {"host", "number", "started"} <= process.keys():
         return False
+    return ProcessIdentity(process["host"], process["number"], process["started"]).is_gone()
 
 
-def _model_of(model_run: str, record: Mapping[str, object]) -> str | None:
+def _model_of(model_run: str, record: RunJson) -> str | None:
     """Returns the folder of a run's model; None if a later run of `train` replaced it."""
     name = os.path.basename(model_run)
     beside = os.path.join(file_io.parent(model_run), MODEL)
@@ -152,5 +144,5 @@ def _model_of(model_run: str, record: Mapping[str, object]) -> str | None:
         return beside
     if name.startswith(f"{MODEL_RUN}."):
         return None
-    serving = _object(record, "arguments").get("serving_model_dir")
+    serving = record.get("arguments", Arguments()).get("serving_model_dir")
     return file_io.parent(serving) if serving and file_io.isdir(serving) else None

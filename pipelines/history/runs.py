@@ -187,8 +187,8 @@ def _read_runs(folders: Iterable[str]) -> Iterator[Run]:
     for folder in dict.fromkeys(folders):
         try:
             yield read_run(folder)
-        except InputError as error:
-            logging.warning("%s", error)
+        except (InputError, OSError) as error:
+            logging.warning("Skipped a run: %s", error)
 
 
 def _newest_first(runs: Iterable[Run]) -> list[Run]:
@@ -198,7 +198,7 @@ def _newest_first(runs: Iterable[Run]) -> list[Run]:
 def _time(started: str) -> float:
     try:
         return datetime.datetime.fromisoformat(started).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError, OSError):  # no time, or one that the platform cannot represent
         return 0.0
 
 

@@ -1,0 +1,272 @@
+"""One odd record is skipped, named, and does not break the commands on other runs; each release's records are read."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import os
+import pathlib
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from generic_trainer.cli.main import cli
+from generic_trainer.executors.errors import TrainerError
+from generic_trainer.executors.monitoring import live_state
+from generic_trainer.executors.reporting.live import live_report
+from generic_trainer.executors.reporting.page import html_of
+from generic_trainer.executors.reporting.writing import write_report
+from generic_trainer.version import __version__
+
+RECORDS = pathlib.Path(__file__).parents[2] / "executors" / "monitoring" / "records"
+RELEASES = sorted(path.stem for path in RECORDS.glob("*.json"))
+# Parts that few runs have.
+PARTS = {
+    "bad_records": {
+        "limit": 3,
+        "count": 2,
+        "readers": ["tfrecord"],
+        "records": [{"file": "a", "place": "byte 1", "problem": "its checksum is wrong", "count": 1}],
+    },
+    "cluster": {
+        "workers": [2, 4],
+        "failures": ["worker 1 was lost"],
+        "tries": [{"workers": 2, "began": 0.1, "first_step": 0, "last_step": 9, "seconds": 1.5}],
+        "restarts": 1,
+        "replaced": 1,
+        "redone_steps": 12,
+        "goodput": 0.9,
+        "speeds": {"worker 0": {"examples_per_second": 12.5}},
+        "stragglers": {"worker 1": "half as fast"},
+    },
+    "error": {"type": "ValueError", "message": "odd"},
+    "traceback": 'Traceback\n  File "/data/trainer.py", line 3, in run_fn\n    odd()\nValueError: odd',
+    "rejected": "/data/out/model_run/rejected/1",
+}
+LIVE = {
+    "time": 1795000000.5,
+    "line": "Step 1 of 2",
+    "share": 0.5,
+    "steps": [1, 2],
+    "curves": {"loss": [0.5, None]},
+    "resources": {"seconds": [0.1, 1.0], "cpu": [1.0, 2.0], "memory_bytes": [1, 2], "machine": {"cpus": 2}},
+}
+ODD_TEXTS: dict[str, bytes] = {
+    "empty": b"",
+    "not JSON": b"{",
+    "not UTF-8": b'{"id": "\xff"}',
+    "a list": b"[]",
+    "null": b"null",
+    "5,000 digits": b'{"id": ' + b"9" * 5000 + b"}",
+    "deeply nested": b'{"arguments": ' + b'{"a": ' * 90_000 + b"1" + b"}" * 90_001,
+    "nested 500 levels deep": b'{"arguments": {"custom_config": ' + b'{"a": ' * 500 + b"1" + b"}" * 502,
+    "100 MB": b" " * 100_000_000,
+}
+
+
+def record_of(release: str, run: str = "") -> dict[str, Any]:
+    record = json.loads((RECORDS / f"{release}.json").read_text())
+    return {**record, "id": run} if run else record
+
+
+def write_run(folder: pathlib.Path, record: object) -> pathlib.Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "run.json").write_text(json.dumps(record))
+    return folder
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["--verbose", *arguments])
+
+
+@pytest.fixture
+def place(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+COMMANDS: dict[str, Callable[[str, str], tuple[str, ...]]] = {
+    "runs": lambda first, second: ("runs",),
+    "runs --sort": lambda first, second: ("runs", "--sort", "eval/loss"),
+    "runs --json": lambda first, second: ("runs", "--json"),
+    "show": lambda first, second: ("show", first),
+    "show --json": lambda first, second: ("show", first, "--json"),
+    "diff": lambda first, second: ("diff", first, second, "--no-drift", "--no-predictions"),
+    "lineage": lambda first, second: ("lineage", first),
+    "report": lambda first, second: ("report", first, "--output", "report.html"),
+    "report --compare": lambda first, second: ("report", first, "--compare", second, "--output", "both.html"),
+}
+
+
+def reads_of(first: str, second: str) -> Iterator[tuple[str, Result]]:
+    for name, arguments in COMMANDS.items():
+        yield name, invoke(*arguments(first, second))
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_records_of_every_release_are_read(release: str, place: pathlib.Path) -> None:
+    write_run(place / "old" / "model_run", record_of(release, "old00000"))
+    write_run(place / "new" / "model_run", record_of(RELEASES[-1], "new00000"))
+    for name, result in reads_of("old00000", "new00000"):
+        assert result.exit_code == 0, (name, result.output, result.exception)
+        assert "Skipped" not in result.output
+    assert "trainer.py" in html_of(live_report(str(place / "old" / "model_run")))
+    assert "eval/loss" in invoke("lineage", "old00000").output
+
+
+def test_there_is_a_sample_of_this_release() -> None:
+    assert __version__ in RELEASES
+
+
+@pytest.mark.parametrize("text", ODD_TEXTS)
+def test_a_file_that_is_no_record_is_skipped_and_named(
+    text: str, place: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_run(place / "first" / "model_run", record_of("unreleased", "first000"))
+    write_run(place / "second" / "model_run", record_of("unreleased", "second00"))
+    odd = write_run(place / "odd" / "model_run", {}) / "run.json"
+    odd.write_bytes(ODD_TEXTS[text])
+    for name, result in reads_of("first000", "second00"):
+        assert result.exit_code == 0, (name, result.output, result.exception)
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, logger="absl"):
+        invoke("runs")
+    [line] = [one.getMessage() for one in caplog.records if str(odd) in one.getMessage()]
+    assert len(line) < 300 + len(str(odd))
+    asked = invoke("show", str(odd.parent))
+    assert isinstance(asked.exception, TrainerError)
+    assert str(odd) in str(asked.exception)
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "folder", "dangling link", "unreadable"])
+def test_what_is_no_file_is_skipped(kind: str, place: pathlib.Path) -> None:
+    write_run(place / "first" / "model_run", record_of("unreleased", "first000"))
+    write_run(place / "second" / "model_run", record_of("unreleased", "second00"))
+    odd = write_run(place / "odd" / "model_run", {}) / "run.json"
+    odd.unlink()
+    if kind == "FIFO":
+        os.mkfifo(odd)
+    elif kind == "folder":
+        odd.mkdir()
+    elif kind == "dangling link":
+        odd.symlink_to("nowhere")
+    else:
+        odd.write_text("{}")
+        odd.chmod(0)
+    for name, result in reads_of("first000", "second00"):
+        assert result.exit_code == 0, (name, result.output, result.exception)
+
+
+def test_an_odd_field_is_named(place: pathlib.Path) -> None:
+    record = record_of("unreleased")
+    record["metrics"]["eval"]["loss"] = 10**400
+    folder = write_run(place / "out" / "model_run", record)
+    for arguments in (("show", str(folder)), ("report", str(folder)), ("diff", str(folder), str(folder))):
+        result = invoke(*arguments)
+        assert isinstance(result.exception, TrainerError)
+        assert f"{folder}/run.json: metrics.eval.loss: expected a number, not 1000" in str(result.exception)
+        assert "(401 characters)" in str(result.exception)
+
+
+def test_newer_and_missing_fields_are_no_error(place: pathlib.Path) -> None:
+    record = record_of("unreleased")
+    newer = {**record, "id": "newer000", "quantum": [1, {"a": None}], "process": {**record["process"], "gpu": 1}}
+    newer["evaluation_plan"] = {**record["evaluation_plan"], "fairness": {}}
+    write_run(place / "newer" / "model_run", newer)
+    write_run(place / "least" / "model_run", {"id": "least000", "status": "succeeded", "started": "odd"})
+    for first, second in (("newer000", "least000"), ("least000", "newer000")):
+        for name, result in reads_of(first, second):
+            assert result.exit_code == 0, (name, result.output, result.exception)
+
+
+def paths_of(value: object, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield before
+    if isinstance(value, (dict, list)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from paths_of(item, (*before, key))
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.sampled_from([10**400, -(2**63) - 1, 2**63 - 1, 1e308, -1e308]),
+    st.floats(),
+    st.text(),
+    st.sampled_from(["\ud800", "a\0b", "9" * 500, "\x1b[2J", "mysql://odd", "../" * 40]),
+    st.lists(st.one_of(st.none(), st.integers(), st.text(), st.floats()), max_size=3),
+    st.dictionaries(st.text(max_size=5), st.one_of(st.none(), st.integers(), st.text(), st.floats()), max_size=3),
+    st.just({"a": {"b": [{"c": None}]}}),
+)
+REMOVED = st.just("removed")
+
+
+def mutated(record: dict[str, Any], path: tuple[Any, ...], value: object, is_removed: bool) -> Any:
+    if not path:
+        return value
+    changed = copy.deepcopy(record)
+    parent: Any = changed
+    for key in path[:-1]:
+        parent = parent[key]
+    if is_removed:
+        del parent[path[-1]]
+    else:
+        parent[path[-1]] = value
+    return changed
+
+
+FULL = {**record_of("unreleased", "odd00000"), **PARTS}
+PATHS = list(paths_of(FULL))
+FUZZED = settings(
+    max_examples=int(os.environ.get("ODD_RECORDS", "60")),
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+@FUZZED
+@given(
+    path=st.sampled_from(PATHS), value=VALUES, is_removed=st.booleans(), status=st.sampled_from(["failed", "succeeded"])
+)
+def test_no_change_of_a_record_breaks_a_command(
+    path: tuple[Any, ...], value: object, is_removed: bool, status: str, place: pathlib.Path
+) -> None:
+    base = {**FULL, "status": status}
+    if status == "succeeded":
+        base |= {"error": None, "rejected": ""}
+    record = mutated(FULL if path and path[0] in PARTS else base, path, value, is_removed)
+    odd = write_run(place / "odd" / "model_run", record)
+    write_run(place / "sound" / "model_run", record_of("unreleased", "sound000"))
+    for name, result in reads_of("sound000", "sound000"):
+        assert result.exit_code == 0, (name, result.output, result.exception)
+    for name, result in reads_of(str(odd), "sound000"):
+        if result.exception is not None and not isinstance(result.exception, TrainerError):
+            raise AssertionError(f"{name}: {path} {value!r}") from result.exception
+    html_of(live_report(str(odd)))
+    shutil.rmtree(place / "odd")
+
+
+@FUZZED
+@given(path=st.sampled_from(list(paths_of(LIVE))), value=VALUES, is_removed=st.booleans())
+def test_no_change_of_the_live_state_breaks_watch(
+    path: tuple[Any, ...], value: object, is_removed: bool, tmp_path: pathlib.Path
+) -> None:
+    folder = write_run(tmp_path / "model_run", {**FULL, "status": "running"})
+    (folder / live_state.FILE_NAME).write_text(json.dumps(mutated(LIVE, path, value, is_removed)))
+    html_of(live_report(str(folder)))
+
+
+@pytest.mark.parametrize("text", ODD_TEXTS)
+def test_a_live_state_that_is_none_is_named(text: str, tmp_path: pathlib.Path) -> None:
+    folder = write_run(tmp_path / "model_run", {**FULL, "status": "running"})
+    (folder / live_state.FILE_NAME).write_bytes(ODD_TEXTS[text])
+    assert f"{folder}/live.json" in html_of(live_report(str(folder)))
+    write_report(str(folder))
