@@ -149,7 +149,7 @@ def workers_line(cluster: ClusterJson) -> str:
     Args:
       cluster: `RunRecord.cluster`.
     """
-    first, *later = map(str, cluster.get("workers") or [""])
+    first, *later = [str(count) for count in cluster.get("workers", [])] or [""]
     lines = [", ".join([first, *(f"{count} after a failure" for count in later)])]
     if cluster.get("goodput") is not None:
         restarts, steps = cluster.get("restarts", 0), cluster.get("redone_steps", 0)

@@ -40,7 +40,7 @@ def model_section(record: RunJson) -> Section:
         for direction, tensors in (("input", sides.get("inputs", {})), ("output", sides.get("outputs", {})))
         for tensor, kind in tensors.items()
     ]
-    latency = check.get("latency") or {}
+    latency = check.get("latency")
     rows: list[tuple[str, Value]] = [("Size", size(check["size_bytes"]))] if check.get("size_bytes") else []
     if latency:
         timed = f"median {seconds(latency['median']).text}, 90th percentile {seconds(latency['p90']).text}"

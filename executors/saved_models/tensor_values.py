@@ -116,7 +116,8 @@ def _widened(array: np.ndarray) -> np.ndarray:
         return array
     for wider in _WIDER:
         if np.can_cast(array.dtype, wider):
-            return array.astype(wider)
+            widened: np.ndarray = array.astype(wider)
+            return widened
     raise UnreadableTensorError(f"dtype {array.dtype} cannot be converted to numbers")
 
 
@@ -129,7 +130,8 @@ def _flat_values(value: Tensor | tf.Variable) -> tf.Tensor | tf.Variable:
 def _first_values(value: tf.Tensor) -> np.ndarray:
     if value.dtype == tf.string:  # the memory of strings is a copy of all of them
         return np.asarray(tf.reshape(value, [-1])[:_VALUES].numpy())
-    return _memory(value).reshape(-1)[:_VALUES]
+    first: np.ndarray = _memory(value).reshape(-1)[:_VALUES]
+    return first
 
 
 def _chunks(array: np.ndarray) -> Iterator[np.ndarray]:

@@ -256,7 +256,7 @@ def metrics_of(model: metadata_store_pb2.Artifact) -> dict[str, dict[str, float]
     metrics: dict[str, dict[str, float]] = {}
     for key, value in sorted(model.custom_properties.items()):
         split, separator, name = key.partition("/")
-        if separator and split in ("train", "eval"):
+        if separator and split in ("train", "eval") and value.WhichOneof("value") == "double_value":
             metrics.setdefault(split, {})[name] = value.double_value
     return metrics
 

@@ -15,6 +15,7 @@ from ml_metadata.proto import metadata_store_pb2
 from ...executors.errors import InputError
 from ...executors.runtime.files import file_io
 from ...executors.runtime.logs import redaction
+from .odd_rows import readable_copy
 
 SQLITE = "metadata.sqlite"
 # Name of the environment variable; with the suffix _FILE, of the one with a file's path.
@@ -64,7 +65,7 @@ def _password() -> str:
 
 
 def open_store(url: str) -> mlmd.MetadataStore:
-    """Opens an `ml_metadata.MetadataStore` for reading; a SQLite file is opened read-only.
+    """Opens an `ml_metadata.MetadataStore` for reading; a SQLite file is opened read-only, without odd rows.
 
     Args:
       url: As for `connection_config`.
@@ -73,12 +74,14 @@ def open_store(url: str) -> mlmd.MetadataStore:
       InputError: When the store does not exist, is locked, is not an ML Metadata store, or has an incompatible version.
     """
     config = connection_config(url)
-    if not file_io.is_remote(url):
+    try:
+        if file_io.is_remote(url):
+            return mlmd.MetadataStore(config)
         _require_sqlite(url)
         config.sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READONLY
-    try:
-        return mlmd.MetadataStore(config)
-    except RuntimeError as error:
+        with readable_copy(url) as config.sqlite.filename_uri:
+            return mlmd.MetadataStore(config)
+    except (RuntimeError, sqlite3.Error) as error:
         from .metadata_errors import translate_error
 
         raise translate_error(error, url, "read") or InputError(

@@ -102,7 +102,7 @@ def read_run(folder: str) -> Run:
     """
     record = run_record.read_checked(folder)
     if missing := [name for name in ("id", "status", "started") if name not in record]:
-        raise InputError(f"The run record {os.path.join(folder, run_record.FILE_NAME)}: {missing[0]} is missing.")
+        raise InputError(f"{os.path.join(folder, run_record.FILE_NAME)} is not a run record: {missing[0]} is missing.")
     code, status = record.get("code", Code()), _status(record)
     return Run(
         id=record["id"],

@@ -204,7 +204,7 @@ VALUES = st.one_of(
     st.dictionaries(st.text(max_size=5), st.one_of(st.none(), st.integers(), st.text(), st.floats()), max_size=3),
     st.just({"a": {"b": [{"c": None}]}}),
 )
-REMOVED = st.just("removed")
+STATUSES = st.sampled_from(["failed", "succeeded"])
 
 
 def mutated(record: dict[str, Any], path: tuple[Any, ...], value: object, is_removed: bool) -> Any:
@@ -233,9 +233,7 @@ FUZZED = settings(
 
 
 @FUZZED
-@given(
-    path=st.sampled_from(PATHS), value=VALUES, is_removed=st.booleans(), status=st.sampled_from(["failed", "succeeded"])
-)
+@given(path=st.sampled_from(PATHS), value=VALUES, is_removed=st.booleans(), status=STATUSES)
 def test_no_change_of_a_record_breaks_a_command(
     path: tuple[Any, ...], value: object, is_removed: bool, status: str, place: pathlib.Path
 ) -> None:
