@@ -129,7 +129,8 @@ def _flat_values(value: Tensor | tf.Variable) -> tf.Tensor | tf.Variable:
 
 def _first_values(value: tf.Tensor) -> np.ndarray:
     if value.dtype == tf.string:  # the memory of strings is a copy of all of them
-        return np.asarray(tf.reshape(value, [-1])[:_VALUES].numpy())
+        texts: np.ndarray = tf.reshape(value, [-1])[:_VALUES].numpy()
+        return texts
     first: np.ndarray = _memory(value).reshape(-1)[:_VALUES]
     return first
 
@@ -158,6 +159,6 @@ def _rows(values: np.ndarray, splits: Sequence[tf.Tensor]) -> np.ndarray:
 
 def _dense(values: np.ndarray, sparse: tf.SparseTensor) -> np.ndarray:
     shape = (*sparse.dense_shape.numpy(), *values.shape[1:])
-    dense = np.full(shape, b"" if values.dtype == object else 0, values.dtype)
+    dense: np.ndarray = np.full(shape, b"" if values.dtype == object else 0, values.dtype)
     dense[tuple(sparse.indices.numpy().T)] = values
     return dense
