@@ -23,7 +23,7 @@ _SERVICE_LINK = re.compile(rf"{_PREFIX}(SERVICE_(HOST|PORT\w*)|PORT(_\d+_[A-Z]+\
 _OTHERS = frozenset(
     _PREFIX + name
     for name in (
-        "CHECK", "COMPLETE", "DATA", "FORK_SERVER", "JOBSET_TASKS", "LOGS", "LOG_FILE", "METADATA_PASSWORD",
+        "CHECK", "COMPLETE", "DATA", "FORK_SERVER", "FSYNC", "JOBSET_TASKS", "LOGS", "LOG_FILE", "METADATA_PASSWORD",
         "METADATA_PASSWORD_FILE", "PIPELINE_ROOT", "PROGRESS", "VERBOSE", "WORKER",
     )
 )  # fmt: skip

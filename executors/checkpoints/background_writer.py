@@ -28,6 +28,7 @@ from ..monitoring.profile_summary import PAUSE, WRITE
 from ..monitoring.progress import report_checkpoint, report_details
 from ..runtime.files import file_io, storage_errors
 from ..runtime.files.retry import retry_call
+from .synced import sync_checkpoint
 
 OPERATION = "Writing the checkpoint"  # for messages
 _MIN_KEPT_BYTES = 1 << 20  # minimum size in bytes of values that are copied to a buffer
@@ -161,7 +162,10 @@ def pause() -> tf.profiler.experimental.Trace:
 
 
 def write(prefix: str, values: Sequence[Value]) -> None:
-    """Writes a checkpoint's files under a temporary name first, so that `prefix` never matches an incomplete one."""
+    """Writes and syncs a checkpoint's files.
+
+    They have a temporary name first, so that `prefix` never matches an incomplete checkpoint.
+    """
     # Same names as in tf.train.Checkpoint: an object store has no directories that could be renamed.
     part = f"{prefix}{'.part' if prefix.startswith('s3://') else '_temp/part'}-00000-of-00001"
     with eager_mode():
@@ -172,6 +176,7 @@ def write(prefix: str, values: Sequence[Value]) -> None:
             tensors=[tf.convert_to_tensor(value.tensor) for value in values],
         )
         tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=[part], destination_prefix=prefix, delete_old_dirs=True)
+    sync_checkpoint(prefix)
 
 
 def write_error(prefix: str, error: Exception) -> CheckpointError:

@@ -29,7 +29,7 @@ from typing import Any
 
 from absl import logging
 
-from ..runtime.files import file_io
+from ..runtime.files import durable, file_io
 from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..runtime.process.identity import start_time_of
 from . import fingerprint
@@ -222,6 +222,7 @@ def _move_to_model_run(work: str, model_run_dir: str) -> None:
             file_io.move(source, target)
         else:
             file_io.file_system(target).copy(source, target, overwrite=True)
+    durable.sync_tree(model_run_dir)  # before the caller deletes the copied files
 
 
 def _delete_unused(root: str) -> None:
@@ -319,7 +320,7 @@ class _Heartbeat:
             return None
 
     def write(self, folder: str) -> None:
-        file_io.write_text(os.path.join(folder, _HEARTBEAT_FILE), json.dumps(dataclasses.asdict(self)))
+        file_io.write_text(os.path.join(folder, _HEARTBEAT_FILE), json.dumps(dataclasses.asdict(self)), synced=False)
 
     def is_alive_here(self, folder: str) -> bool:
         """Returns whether the process is running on this machine and has not released the directory."""

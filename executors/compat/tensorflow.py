@@ -83,6 +83,40 @@ def gathered_tensors(checkpoint: tf.train.Checkpoint) -> tuple[dict[Trackable | 
     return tensors, not (feeds or registered)
 
 
+@contextlib.contextmanager
+def checkpoint_states_written_by(
+    before: Callable[[str], object], write: Callable[[str, str], object]
+) -> Iterator[None]:
+    """Replaces how `checkpoint` state files, which list the complete checkpoints, are written in a block.
+
+    Savers, checkpoint managers and `tf.train.Checkpoint.save` write one after a checkpoint's files, and before they
+    delete older checkpoints. No public hook is called in between.
+
+    Args:
+      before: Called with the path prefix of the newest checkpoint, before the state file is written.
+      write: Writes a text atomically to a local path: a state file, or the graph that an Estimator keeps beside it.
+    """
+    from tensorflow.python.checkpoint import checkpoint_management
+    from tensorflow.python.lib.io import file_io
+
+    def update(
+        original: Callable[..., object], save_dir: str, model_checkpoint_path: str, *args: Any, **options: Any
+    ) -> object:
+        before(str(model_checkpoint_path))
+        return original(save_dir, model_checkpoint_path, *args, **options)
+
+    def write_text(original: Callable[..., object], path: str, content: str | bytes, overwrite: bool = True) -> object:
+        if isinstance(content, bytes) or "://" in path or not overwrite:  # bytes are the files of a SavedModel
+            return original(path, content, overwrite)
+        return write(path, content)
+
+    with (
+        replaced(checkpoint_management, "update_checkpoint_state_internal", update),
+        replaced(file_io, "atomic_write_string_to_file", write_text),
+    ):
+        yield
+
+
 class ManagedCheckpoint(abc.ABC):
     """Base class of objects that a `tf.train.CheckpointManager` saves instead of a `tf.train.Checkpoint`.
 

@@ -28,6 +28,7 @@ from ..errors import InputError, did_you_mean
 from ..goals import Goal
 from ..monitoring import progress
 from ..monitoring.metrics import numbers_in
+from ..runtime.files import file_io
 from ..runtime.observers import observed_by
 from .interception import KerasCall, KerasObserver, callback_class
 
@@ -204,9 +205,8 @@ class _FitWatch:
         self._best = _Best(epoch, value, model.get_weights())
         if self._is_writer and self._path and _has_folder(self._path):
             weights: dict[str, Any] = {f"weight {number}": weight for number, weight in enumerate(self._best.weights)}
-            part = f"{self._path}.part.npz"
-            np.savez(part, epoch=epoch, value=value, **weights)
-            os.replace(part, self._path)
+            with file_io.atomic_write(self._path) as part, open(part, "wb") as file:
+                np.savez(file, epoch=epoch, value=value, **weights)
 
 
 def _has_folder(path: str) -> bool:

@@ -26,7 +26,7 @@ import tensorflow as tf
 from ..checkpoints import restore as checkpoint_restoring
 from ..checkpoints.async_checkpoints import AsyncCheckpoints
 from ..errors import CheckpointError
-from ..runtime.files import file_io
+from ..runtime.files import durable, file_io
 from . import callback_state
 from .interception import keras_of
 from .model_state import shapes_of, state_of
@@ -134,6 +134,7 @@ class FitState:
             "callbacks": values,
             "files": files,
         }
+        durable.sync_tree(self.folder)  # before `fit.json`, which marks the state as complete
         file_io.write_text(os.path.join(self.folder, _FACTS), json.dumps(content, default=_number) + "\n")
 
     def restore(self, model: keras.Model, callbacks: Sequence[keras.callbacks.Callback]) -> keras.callbacks.History:

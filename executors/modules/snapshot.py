@@ -36,7 +36,7 @@ def keep_source(source: ModuleSource, model_run_dir: str) -> None:
         logging.info("The module imports %d of your files; only %s is kept.", len(files), source.path)
         files = (source.path,)
     for file in files:
-        file_io.write_text(os.path.join(folder, _name(file, source.roots[-1])), text_of(file))
+        file_io.write_text(os.path.join(folder, _name(file, source.roots[-1])), text_of(file), synced=False)
 
 
 def read_source(model_run_dir: str) -> dict[str, str]:

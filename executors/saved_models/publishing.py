@@ -17,7 +17,7 @@ from typing import TypeAlias
 from absl import logging
 
 from ..errors import StorageError
-from ..runtime.files import file_io
+from ..runtime.files import durable, file_io
 from .staging import REPLACED
 
 _INDEXES = ("saved_model.pb", "saved_model.pbtxt", "variables.index")
@@ -31,7 +31,8 @@ def publish(staging: str, outputs: str, names: Sequence[str], final: str) -> Non
     Replaces an existing model atomically (`renameat2` with `RENAME_EXCHANGE`) if the system supports it, so that the
     path always contains a complete model. Otherwise it first moves the existing model into the staging directory, so
     that the path contains a complete model or does not exist. Replaced outputs are deleted with the staging directory.
-    If a move or the verification fails, all moves are rolled back.
+    If a move or the verification fails, all moves are rolled back. The outputs are synced before the first move, and
+    the moves at the end, so that a power loss leaves the previous model or the new one, and both are complete.
 
     Args:
       staging: The staging directory.
@@ -43,7 +44,10 @@ def publish(staging: str, outputs: str, names: Sequence[str], final: str) -> Non
       StorageError: If a move fails, or published files differ from the checked ones.
     """
     parent, serving = file_io.parent(final), os.path.basename(final.rstrip("/"))
+    for name in names:
+        durable.sync_tree(os.path.join(outputs, name))
     with contextlib.ExitStack() as undo:
+        undo.callback(_sync_moves, final)  # the last callback: also syncs what the others have moved back
         for name in sorted(names, key=lambda name: (name == serving, name)):
             staged, target = os.path.join(outputs, name), os.path.join(parent, name)
             checked = _content_of(staged)
@@ -51,6 +55,7 @@ def publish(staging: str, outputs: str, names: Sequence[str], final: str) -> Non
                 there = _content_of(target)
                 if there != checked and moved.is_at(target):  # otherwise another run has replaced it already
                     raise _content_error(target, checked, there)
+        durable.sync_parents(final)
         undo.pop_all()
 
 
@@ -141,6 +146,11 @@ def _restore_replaced(replaced: str, target: str) -> None:
     with _errors_logged(target):
         if file_io.exists(replaced):
             file_io.move(replaced, target)
+
+
+def _sync_moves(final: str) -> None:
+    with _errors_logged(final):
+        durable.sync_parents(final)
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from absl import logging
 
 from ..errors import ModelCheckError, StorageError, TrainerError
 from ..monitoring.run_record import SUCCEEDED, RunRecord, is_interrupt, is_trained
-from ..runtime.files import file_io
+from ..runtime.files import durable, file_io
 from ..runtime.files.artifact_layout import FAILED_DIR, REJECTED_DIR
 from ..runtime.logs.exceptions import add_note
 from ..runtime.process.own_command import own_command
@@ -185,6 +185,7 @@ def _kept(staging: Staging, model_run_dir: str, started: datetime.datetime, name
     except OSError as error:  # must not hide the original error
         logging.error("Could not keep the module's outputs in %s: %s", path, error)
         return ""
+    _sync(path)
     with contextlib.suppress(OSError):  # the next run deletes them
         _delete_older(place, os.path.basename(path))
     return path
@@ -213,9 +214,19 @@ def _move(outputs: str, path: str) -> None:
             raise
         part = f"{path}{_PART}"
         shutil.copytree(outputs, part, symlinks=True)
+        durable.sync_tree(part)
         os.rename(part, path)
+        _sync(path)
         delete_marker(outputs)
         shutil.rmtree(outputs, ignore_errors=True)
+
+
+def _sync(path: str) -> None:
+    try:
+        durable.sync_tree(path)
+        durable.sync_parents(path)
+    except OSError as error:  # the outputs are in place, and must not count as lost
+        logging.warning("%s may not survive a power loss. %s", path, error)
 
 
 def _delete_older(place: str, newest: str) -> None:

@@ -292,7 +292,7 @@ class _Owner:
             return None
 
     def write(self, staging: str) -> None:
-        file_io.write_text(os.path.join(staging, _OWNER), json.dumps(dataclasses.asdict(self)))
+        file_io.write_text(os.path.join(staging, _OWNER), json.dumps(dataclasses.asdict(self)), synced=False)
 
     def has_ended(self) -> bool:
         """Whether the run has certainly ended; False if unknown, as for another container."""

@@ -26,7 +26,7 @@ def require_outputs(fn_args: FnArgs) -> None:
         try:
             file_io.makedirs(folder)
             probe = os.path.join(folder, f".writable-{secrets.token_hex(4)}")
-            file_io.write_text(probe, "")
+            file_io.write_text(probe, "", synced=False)
             file_io.file_system(probe).remove(probe)
         except OSError as error:
             reason = error.strerror or type(error).__name__

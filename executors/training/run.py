@@ -59,7 +59,7 @@ from ..monitoring.resources import Usage
 from ..monitoring.run_record import SUCCEEDED, RunRecord
 from ..options import LOCAL, RAY, TrainingOptions
 from ..reporting.writing import kept_folder, report_on_exit
-from ..runtime.files import file_io
+from ..runtime.files import durable, file_io
 from ..runtime.files.temporary_folder import require_temporary_folder
 from ..runtime.logs import redaction, setup
 from ..runtime.logs.exceptions import add_note
@@ -292,6 +292,7 @@ class _Run:
                 outputs, names = self._collect_and_check(staging, fn_args, result)
                 with self.record.phase("publish"):
                     self.record.require_folder()
+                    durable.sync_tree(outputs)  # here, as it takes long on a slow disk, and signals are deferred below
                     with deferred_signals(repeated=True):
                         publish(staging.path, outputs, names, final)
                         self.record.status = SUCCEEDED

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from absl import logging
 
 from .. import dialects, run_context
+from ..checkpoints.synced import checkpoints_synced
 from ..dialects.loading import loaded
 from ..dialects.signatures import require_has_run
 from ..engines.training_request import TrainingRequest
@@ -122,6 +123,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
                 goals_applied(request.options, request.fn_args),
                 fit_progress_reported(request.source.files),
                 measured_interval_applied(),
+                checkpoints_synced(),
                 completed_fits.restored(request.fn_args, request.source),  # innermost: the others observe restored fits
             ):
                 returned = run_fn(request.fn_args)

@@ -250,7 +250,7 @@ def releasing_workers(task: ClusterTask, model_run_dir: str) -> Iterator[None]:
 
 
 def _release(task: ClusterTask, model_run_dir: str) -> None:
-    file_io.write_text(_release_path(task, model_run_dir), uuid.uuid4().hex)
+    file_io.write_text(_release_path(task, model_run_dir), uuid.uuid4().hex, synced=False)
 
 
 def _release_id(task: ClusterTask, model_run_dir: str) -> str:

@@ -34,6 +34,7 @@ import pyarrow as pa
 import tensorflow as tf
 from absl import logging
 
+from ...runtime.files import durable
 from ..tfrecord.record_dataset import (
     ReadOptions,
     RecordFiles,
@@ -123,6 +124,7 @@ class BatchCache:
         unfinished = pathlib.Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=self.folder))
         try:
             _write(unfinished, batches(), self.limit_gb * 1e9)
+            durable.sync_tree(str(unfinished))  # an entry that a power loss has emptied would be read as data
             with contextlib.suppress(OSError):  # another run has written the same entry
                 os.rename(unfinished, entry)
         finally:

@@ -21,7 +21,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 
 from ...errors import InputError
-from ...runtime.files import file_io
+from ...runtime.files import durable, file_io
 from ..message_text import join_names
 from .file_format import WITH_COMMAS, WITH_POINTS, CsvFormat, Progress, detect_format
 from .row_reader import CsvRows, csv_rows, header_error
@@ -90,6 +90,7 @@ def plain_data(
                 file_io.copy(path, copy)
         with open(os.path.join(part, _MANIFEST), "w", encoding="utf-8") as manifest:
             json.dump({"sources": state, "changes": descriptions}, manifest)
+        durable.sync_tree(part)
         if os.path.exists(folder):
             with lock or contextlib.nullcontext():
                 shutil.rmtree(folder)

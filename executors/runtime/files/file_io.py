@@ -19,7 +19,7 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from . import storage_errors
+from . import durable, storage_errors
 from .object_store import is_in_store, object_store
 from .retry import retry_call
 from .user_paths import require_regular
@@ -162,27 +162,36 @@ def read_text(path: str) -> str:
     return read_bytes(path).decode("utf-8")
 
 
-def write_text(path: str, text: str) -> None:
-    """Writes a file atomically on local disks: readers see all of the text or none of it."""
-    write_bytes(path, text.encode("utf-8", "backslashreplace"))  # UTF-8 cannot encode lone surrogates
+def write_text(path: str, text: str, synced: bool = True) -> None:
+    """Writes a file atomically on local disks; see `write_bytes`."""
+    write_bytes(path, text.encode("utf-8", "backslashreplace"), synced)  # UTF-8 cannot encode lone surrogates
 
 
-def write_bytes(path: str, content: bytes) -> None:
-    """Writes a file atomically on local disks: readers see all of the content or none of it."""
+def write_bytes(path: str, content: bytes, synced: bool = True) -> None:
+    """Writes a file atomically on local disks: readers see all of the content or none of it.
+
+    Args:
+      path: The file.
+      content: Its content.
+      synced: Whether the file must survive a power loss. False for files of a running process, such as heartbeats.
+    """
 
     def write() -> None:
         with _plain(path).open(part, mode="wb") as file:
             file.write(content)
+        if synced:
+            durable.sync(part)  # here, because the data must be written again after a sync that failed
 
-    with atomic_write(path) as part:
+    with atomic_write(path, synced) as part:
         retry_call(write, "Writing", path)
 
 
 @contextlib.contextmanager
-def atomic_write(path: str) -> Iterator[str]:
+def atomic_write(path: str, synced: bool = True) -> Iterator[str]:
     """Yields the path of a temporary file beside `path`, which is renamed to `path` when the block succeeds.
 
-    If the block raises, including by Ctrl-C, the temporary file is removed and the content of `path` is unchanged.
+    If the block raises, including by Ctrl-C, the temporary file is removed and the content of `path` is unchanged. The
+    same holds after a power loss, unless `synced` is False.
 
         with atomic_write("predictions.csv") as part:
             write(part)
@@ -194,7 +203,11 @@ def atomic_write(path: str) -> Iterator[str]:
     part = f"{path}.part-{secrets.token_hex(4)}"  # unpredictable, so no link can be planted there
     try:
         yield part
+        if synced:
+            durable.sync(part)
         file_system(path).rename(part, path, overwrite=True)
+        if synced:
+            durable.sync_parents(path)
     except BaseException as error:
         with contextlib.suppress(Exception):  # must not mask the original exception
             if exists(part):
@@ -238,7 +251,7 @@ def _walk(folder: str) -> list[tuple[str, list[str], list[str]]]:
 
 
 def copytree(source: str, target: str) -> None:
-    """Copies a folder, with `saved_model.pb`, the file that readers check for, last.
+    """Copies a folder, with `saved_model.pb`, the file that readers check for, last; syncs the copy.
 
     Deletes the incomplete copy if it fails.
     """
@@ -247,8 +260,12 @@ def copytree(source: str, target: str) -> None:
         for base, _, _ in _walk(source):
             below = os.path.relpath(base, source)
             makedirs(target if below == os.curdir else os.path.join(target, below))
-        for name in sorted(files_below(source), key=lambda name: (os.path.basename(name) == last, name)):
-            _copy(os.path.join(source, name), os.path.join(target, name))
+        names = list(files_below(source))
+        for is_last in (False, True):
+            for name in names:
+                if (os.path.basename(name) == last) == is_last:
+                    _copy(os.path.join(source, name), os.path.join(target, name))
+            durable.sync_tree(target)
     except BaseException:
         with contextlib.suppress(Exception):  # must not mask the original exception
             rmtree(target)
@@ -270,10 +287,11 @@ def copy(source: str, target: str) -> None:
 
 
 def move(source: str, target: str) -> None:
-    """Moves a folder or file so that nothing at `target` looks complete too early.
+    """Moves a folder or file so that nothing at `target` looks complete too early, also after a power loss.
 
-    On one local disk that is an atomic rename. Object stores rename by copying each file; mounted object stores cannot
-    rename folders, and no rename crosses disks: there the files are copied and the source is deleted.
+    On one local disk that is an atomic rename; sync what is moved before, see `durable.py`. Object stores rename by
+    copying each file; mounted object stores cannot rename folders, and no rename crosses disks: there the files are
+    copied and synced, and the source is deleted.
     """
     makedirs(parent(target))
     if not is_remote(target):
@@ -288,12 +306,16 @@ def move(source: str, target: str) -> None:
             if error.errno not in NO_RENAME:
                 raise
         else:
+            durable.sync_parents(target)
             return
     if isdir(source):
         copytree(source, target)
+        durable.sync_parents(target)
         rmtree(source)
     else:
         _copy(source, target)
+        durable.sync(target)
+        durable.sync_parents(target)
         file_system(source).remove(source)
 
 
