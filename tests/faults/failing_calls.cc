@@ -5,6 +5,9 @@
 // succeeds `skip` times, then sleeps and fails with `error` `count` times (-1: always; error 0: it only sleeps). With
 // `after` it takes effect before it reports the failure.
 //
+// With RECORDED_CALLS, the path of a file, every call that changes or syncs a path adds a line to it: the call's number,
+// and its paths. See disk_model.py.
+//
 // g++ -shared -fPIC -O1 -o failing_calls.so failing_calls.cc -ldl
 
 #include <dirent.h>
@@ -34,8 +37,12 @@ struct Rule {
 };
 constexpr int kRules = 8;
 Rule* rules = nullptr;
+int record = -1;
+constexpr int kRecorded = kCreate | kWrite | kSync | kRename | kMkdir | kRemove | kExchange;
 
 __attribute__((constructor)) void Map() {
+  const char* calls = getenv("RECORDED_CALLS");
+  if (calls != nullptr) record = syscall(SYS_openat, AT_FDCWD, calls, O_WRONLY | O_APPEND | O_CLOEXEC);
   const char* name = getenv("FAILING_CALLS");
   if (name == nullptr) return;
   int fd = syscall(SYS_openat, AT_FDCWD, name, O_RDWR | O_CLOEXEC);
@@ -57,8 +64,17 @@ struct Verdict {
   bool after = false;
 };
 
+void Record(Call call, const char* path, const char* other) {
+  char line[9000];
+  int size = snprintf(line, sizeof line, "%d\t%s\t%s\n", call, path, other == nullptr ? "" : other);
+  int saved = errno;
+  syscall(SYS_write, record, line, size);  // one call, so that the lines of processes do not mix
+  errno = saved;
+}
+
 Verdict Judge(Call call, const char* path, const char* other = nullptr) {
   if (rules == nullptr || path == nullptr) return {};
+  if (record >= 0 && (call & kRecorded)) Record(call, path, other);
   for (int i = 0; i < kRules; i++) {
     Rule& rule = rules[i];
     if (!(__atomic_load_n(&rule.calls, __ATOMIC_SEQ_CST) & call)) continue;

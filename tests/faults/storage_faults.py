@@ -39,6 +39,8 @@ class Faults:
     def __init__(self, folder: pathlib.Path) -> None:
         self._library = folder / "failing_calls.so"
         subprocess.run(["g++", "-shared", "-fPIC", "-O1", "-o", self._library, _SOURCE, "-ldl"], check=True)
+        self.record = folder / "calls"
+        self.record.touch()
         self.control = folder / "rules"
         self.control.write_bytes(bytes(_RULE.size * _RULES))
         with self.control.open("r+b") as file:
@@ -46,6 +48,17 @@ class Faults:
 
     def environment(self) -> dict[str, str]:
         return {**os.environ, "LD_PRELOAD": str(self._library), "FAILING_CALLS": str(self.control)}
+
+    def recording_environment(self) -> dict[str, str]:
+        """Returns an environment whose processes also record their calls; see `recorded`."""
+        return {**self.environment(), "RECORDED_CALLS": str(self.record)}
+
+    def recorded(self) -> list[tuple[str, str, str]]:
+        """Returns the calls since the last call of this method: name, path, and a rename's target."""
+        names = {str(number): name for name, number in _CALLS.items()}
+        lines = [line.split("\t") for line in self.record.read_text().splitlines()]
+        os.truncate(self.record, 0)
+        return [(names[number], path, other) for number, path, other in lines]
 
     def fail(
         self,
