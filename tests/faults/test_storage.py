@@ -171,8 +171,9 @@ def training(
         ("checkpoint", errno.EROFS),
         ("publish", errno.ENOSPC),
         ("publish", errno.EDQUOT),
+        ("sync", errno.ENOSPC),
     ],
-    ids=["checkpoint-full", "checkpoint-read-only", "publish-full", "publish-quota"],
+    ids=["checkpoint-full", "checkpoint-read-only", "publish-full", "publish-quota", "sync-full"],
 )
 def test_a_full_disk_keeps_existing_files(training: Training, phase: str, error: int) -> None:
     training.run_once()
@@ -188,10 +189,15 @@ def test_a_full_disk_keeps_existing_files(training: Training, phase: str, error:
             1, f"Writing the checkpoint {path} failed: {said[0]}", said[1], "the next run resumes"
         )
     else:
-        training.faults.fail("exchange", "*/model/Format-Serving", errno.ENOSYS, rule=1)
-        # After the earlier model was moved; it is then moved back.
-        training.faults.fail("rename", "*/model/Format-Serving", error, skip=1, count=1)
-        training.fails_then_succeeds(2, "Renaming ", "/Format-Serving failed: ", *said, "The module's outputs are kept")
+        operation = "Syncing" if phase == "sync" else "Renaming"
+        if phase == "sync":  # as on a file system that allocates space only then
+            training.faults.fail("sync", "*/outputs/Format-Serving", error)
+        else:
+            training.faults.fail("exchange", "*/model/Format-Serving", errno.ENOSYS, rule=1)
+            # After the earlier model was moved; it is then moved back.
+            training.faults.fail("rename", "*/model/Format-Serving", error, skip=1, count=1)
+        kept = "The module's outputs are kept"
+        training.fails_then_succeeds(2, f"{operation} ", "/Format-Serving failed: ", *said, kept)
         assert list((training.out / "model_run" / "rejected").iterdir()) == []  # it was published by the next run
 
 
@@ -276,6 +282,8 @@ def test_a_trained_model_is_published_if_only_its_records_cannot_be_written(
         ("stat", "*/out/model_run/run.json", errno.ESTALE, {"count": 3}),
         ("list", "*/model/.staging-*", errno.EIO, {"count": 1}),
         ("remove", "STAGING", errno.EIO, {"count": 1, "after": True}),
+        ("sync", "*/checkpoints/ckpt-2*", errno.EIO, {"count": 1}),  # the data is written again, too
+        ("sync", "*/run.json.part-*", errno.ETIMEDOUT, {"count": 1}),
     ],
 )
 def test_a_transient_failure_is_retried(
