@@ -23,7 +23,7 @@ def checkpoints_synced() -> contextlib.AbstractContextManager[None]:
 
 
 def sync_checkpoint(prefix: str) -> None:
-    """Syncs the files of a checkpoint and their folder; a no-op for a remote one.
+    """Syncs the files of a checkpoint and the folders that contain them; a no-op for a remote one.
 
     Raises:
       OSError: If the disk fails or is full.
@@ -32,4 +32,4 @@ def sync_checkpoint(prefix: str) -> None:
         return
     for path in file_io.glob(f"{glob.escape(prefix)}.*"):
         durable.sync(path)
-    durable.sync(file_io.parent(prefix))
+    durable.sync_parents(prefix)

@@ -11,7 +11,7 @@ import time
 from contextlib import AbstractContextManager
 from typing import IO
 
-from ..runtime.files import file_io
+from ..runtime.files import durable, file_io
 from .staging import staging_directory
 
 _CHUNK = 1 << 20  # bytes
@@ -44,7 +44,9 @@ def push(model: str, folder: str) -> str:
         return place
     with staging_directory(folder) as staging:  # servers ignore names that are not numbers
         file_io.copytree(model, staging.written)
-        return _rename_to_next_version(staging.written, folder)
+        place = _rename_to_next_version(staging.written, folder)
+        durable.sync_parents(place)
+        return place
 
 
 def _next_version(folder: str) -> str:

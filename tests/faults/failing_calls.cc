@@ -65,9 +65,10 @@ struct Verdict {
 };
 
 void Record(Call call, const char* path, const char* other) {
+  int saved = errno;
+  if (call == kMkdir && syscall(SYS_access, path, F_OK) == 0) return;  // os.makedirs also calls it for existing ones
   char line[9000];
   int size = snprintf(line, sizeof line, "%d\t%s\t%s\n", call, path, other == nullptr ? "" : other);
-  int saved = errno;
   syscall(SYS_write, record, line, size);  // one call, so that the lines of processes do not mix
   errno = saved;
 }

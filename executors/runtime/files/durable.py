@@ -56,8 +56,20 @@ def sync_tree(path: str) -> None:
             list(pool.map(_sync_or_explain, _tree(path)))
 
 
+def sync_parent(path: str) -> None:
+    """Syncs the folder that contains a path, after the path was renamed.
+
+    Raises:
+      StorageError: If the disk fails or is full.
+    """
+    if not _needs_no_sync(path):
+        _sync_or_explain(os.path.dirname(os.path.abspath(path)))
+
+
 def sync_parents(path: str) -> None:
     """Syncs the folder that contains a path, and that folder's parents on the same disk, which may be new as well.
+
+    Takes several times as long as `sync_parent` if other programs write to those parents.
 
     Raises:
       StorageError: If the disk fails or is full.

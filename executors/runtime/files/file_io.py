@@ -207,7 +207,7 @@ def atomic_write(path: str, synced: bool = True) -> Iterator[str]:
             durable.sync(part)
         file_system(path).rename(part, path, overwrite=True)
         if synced:
-            durable.sync_parents(path)
+            durable.sync_parent(path)
     except BaseException as error:
         with contextlib.suppress(Exception):  # must not mask the original exception
             if exists(part):
@@ -306,16 +306,16 @@ def move(source: str, target: str) -> None:
             if error.errno not in NO_RENAME:
                 raise
         else:
-            durable.sync_parents(target)
+            durable.sync_parent(target)
             return
     if isdir(source):
         copytree(source, target)
-        durable.sync_parents(target)
+        durable.sync_parent(target)
         rmtree(source)
     else:
         _copy(source, target)
         durable.sync(target)
-        durable.sync_parents(target)
+        durable.sync_parent(target)
         file_system(source).remove(source)
 
 
