@@ -25,6 +25,7 @@ class Disk:
     Attributes:
       unsynced: Files and folders with data that is not synced.
       new: Paths whose name in their folder is not synced.
+      made_valid: Targets of the renames by which something became valid.
     """
 
     def __init__(self) -> None:
