@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 from absl import logging
 
-from ..runtime.files import file_io
+from ..runtime.files import durable, file_io
 from .locations import MODEL_FILES, find_saved_model
 
 FILE_NAME = ".finished.json"
@@ -62,6 +62,7 @@ def mark_finished(serving_model_dir: str, key: str, result: Mapping[str, object]
     finished = FinishedTraining(key, name, _inode_of(serving_model_dir), result)
     path = os.path.join(file_io.parent(serving_model_dir), FILE_NAME)
     try:
+        durable.sync_tree(serving_model_dir)  # after a power loss, the marker must not stand beside empty files
         file_io.write_text(path, json.dumps(dataclasses.asdict(finished)))
     except OSError as error:  # a full disk, which may suffice for the rest of the run
         logging.warning("If this run is killed before it publishes its model, the model is lost. %s", error)
