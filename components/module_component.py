@@ -60,8 +60,8 @@ def serialize_config(custom_config: dict[str, object] | RuntimeParameter | None)
         raise InputError(f"custom_config must be a dict; got {type(custom_config).__name__}: {shown}.")
     if names := sorted(secret_names(custom_config)):
         logging.warning(
-            "custom_config contains what looks like a secret: %s. ML Metadata and compiled pipelines store it in clear "
-            "text. Read it in the module from the environment or from a secret manager.",
+            "custom_config contains what looks like a secret, under %s. ML Metadata and compiled pipelines store it in "
+            "clear text. Read it in the module from the environment or from a secret manager.",
             ", ".join(names),
         )
     return json_utils.dumps(custom_config)

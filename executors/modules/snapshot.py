@@ -1,7 +1,7 @@
 """Copies a run's module source to `source/` in the model run folder, so that runs can be compared later.
 
-The files are stored as UTF-8, regardless of their declared encoding. Passwords in the code are not redacted in the
-copy.
+The files are stored as UTF-8, regardless of their declared encoding, with passwords and tokens in string literals
+redacted.
 
     keep_source(source, "out/model_run")
     read_source("out/model_run")  # {"taxi.py": "import tensorflow as tf…"}
@@ -14,6 +14,7 @@ import os
 from absl import logging
 
 from ..runtime.files import file_io
+from ..runtime.logs.redaction import masked_source
 from .source import ModuleSource
 from .source_text import text_of
 
@@ -36,7 +37,8 @@ def keep_source(source: ModuleSource, model_run_dir: str) -> None:
         logging.info("The module imports %d of your files; only %s is kept.", len(files), source.path)
         files = (source.path,)
     for file in files:
-        file_io.write_text(os.path.join(folder, _name(file, source.roots[-1])), text_of(file), synced=False)
+        path = os.path.join(folder, _name(file, source.roots[-1]))
+        file_io.write_text(path, masked_source(text_of(file)), synced=False)
 
 
 def read_source(model_run_dir: str) -> dict[str, str]:

@@ -201,7 +201,9 @@ def send(
         body = aiplatform_v1.CustomJob.from_json(json.dumps(manifest))
         made = client.create_custom_job(parent=f"projects/{project}/locations/{region}", custom_job=body)
     except GoogleAuthError as error:
-        raise InputError(f"--send: no credentials: {error}. Try gcloud auth application-default login.") from error
+        raise InputError(
+            f"--send: no credentials were found: {error}. Try gcloud auth application-default login."
+        ) from error
     except (GoogleAPICallError, RetryError) as error:
         raise InputError(f"--send: Vertex AI rejected the job: {error}") from error
     return str(made.name)

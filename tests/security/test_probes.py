@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import json
 import pathlib
+import re
 import sys
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,14 +18,16 @@ from generic_trainer.executors.runtime.logs.redaction import (
     MASK,
     mask_known,
     masked,
+    masked_source,
     masked_text,
     remember_secrets,
     unfinished_secret,
 )
+from generic_trainer.executors.runtime.logs.secret_prefixes import ISSUERS, PATTERN
 from generic_trainer.pipelines.submit.secrets import require_no_secrets
 
 sys.path.append(str(pathlib.Path(__file__).parent))
-from probes import HARMLESS, SECRETS
+from probes import HARMLESS, ISSUED, SECRETS
 
 sys.path.pop()
 
@@ -133,3 +139,96 @@ def test_threads_mask_while_others_add_secrets() -> None:
         thread.join()
     assert failed == []
     assert masked_text("rose-0-garden rose-299-garden") == f"{MASK} {MASK}"
+
+
+def test_each_issuer_has_an_example_that_only_its_pattern_matches() -> None:
+    assert len(ISSUERS) <= 30
+    for issuer, pattern in ISSUERS:
+        matching = [name for name, token in ISSUED.items() if re.fullmatch(pattern, token)]
+        assert matching == [issuer]
+    assert re.compile(PATTERN).groups == 0
+
+
+@dataclasses.dataclass
+class Account:
+    user: str
+    password: str
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ([["password", "tulip"], ["user", "me"]], [["password", MASK], ["user", "me"]]),
+        ([("api_key", "tulip")], [["api_key", MASK]]),
+        ([(b"authorization", b"Bearer tulip")], [[b"authorization", MASK]]),
+        ([{"key": "password", "value": "tulip"}], [{"key": "password", "value": MASK}]),
+        ({"header": "X-Api-Key", "value": "tulip"}, {"header": "X-Api-Key", "value": MASK}),
+        ({"account": Account("me", "tulip")}, {"account": {"user": "me", "password": MASK}}),
+        ({"https://me:tulip@host/": 1}, {f"https://me:{MASK}@host/": 1}),
+        ({"credentials": {"user": "me"}, "token": [1, 2]}, {"credentials": MASK, "token": [1, 2]}),
+        (["--token", "tulip", "x"], ["--token", MASK, "x"]),
+    ],
+)
+def test_secrets_in_structures_are_redacted(value: object, shown: object) -> None:
+    assert masked(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ('API_KEY = "tulip"\nfirst = tokens[0]\n', f'API_KEY = "{MASK}"\nfirst = tokens[0]\n'),
+        ('connect("h", password="tulip", token=token)', f'connect("h", password="{MASK}", token=token)'),
+        ('password: str = "tulip"', f'password: str = "{MASK}"'),
+        ('{"token": r"tulip", "n": 1}', f'{{"token": r"{MASK}", "n": 1}}'),
+        ('open("mysql://me:tulip@host/db")', f'open("mysql://me:{MASK}@host/db")'),
+        ('x = "' + ISSUED["GitHub"] + '"', f'x = "{MASK}"'),
+    ],
+)
+def test_only_literals_of_source_are_redacted(code: str, shown: str) -> None:
+    assert masked_source(code) == shown
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "token = tokens[i]",
+        "password = getpass()",
+        "password = os.environ['DB_PASSWORD']",
+        "def login(user, password, token=None): ...",
+        'headers = {"Authorization": f"Bearer {token}"}',
+        "tokens: list[str] = []",
+        "# token: the access token, see secret.py\npassword: str",
+        'LABEL_KEY = "tips"; oov_token = "<OOV>"; max_tokens = 512',
+        "secrets = [read(name) for name in names]",
+    ],
+)
+def test_source_without_secrets_is_unchanged(code: str) -> None:
+    assert masked_source(code) == code
+
+
+_ROOT = pathlib.Path(__file__).parents[2]
+_CODE = [path for folder in ("cli", "components", "executors", "pipelines") for path in (_ROOT / folder).rglob("*.py")]
+
+
+@pytest.mark.parametrize("path", [*_ROOT.glob("*.md"), *_ROOT.glob("docs/**/*.md")], ids=lambda path: path.name)
+def test_pages_are_unchanged(path: pathlib.Path) -> None:
+    text = path.read_text()
+    assert masked_text(text) == text
+
+
+def test_messages_are_unchanged() -> None:
+    changed = {text: masked_text(text) for path in _CODE for text in _messages(path) if masked_text(text) != text}
+    assert changed == {}
+
+
+def _messages(path: pathlib.Path) -> Iterator[str]:
+    """Yields the texts of a module with at least three words, with a word for each value; not docstrings."""
+    tree = ast.parse(path.read_text())
+    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+        texts = [part.value if isinstance(part, ast.Constant) else "tulip-7" for part in parts]
+        text = "".join(text for text in texts if isinstance(text, str))
+        is_pattern = "(?" in text or "[\\" in text
+        if isinstance(node, (ast.JoinedStr, ast.Constant)) and id(node) not in statements and not is_pattern:
+            yield text

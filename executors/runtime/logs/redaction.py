@@ -2,26 +2,28 @@
 
     masked({"db": {"password": "tulip"}})                 # {"db": {"password": "***"}}
     masked_text("cannot open mysql://me:tulip@host/db")   # "cannot open mysql://me:***@host/db"
+    masked_source('token = "a1b2"; first = tokens[0]')    # 'token = "***"; first = tokens[0]'
 
-A secret is recognized by its name, by its position in a URL or header, or by its issuer's token format. After
+A secret is recognized by its name, by its position in a URL or header, or by the prefix of its issuer's tokens. After
 `remember_secrets`, the secret values of a run's configuration are also redacted in every text. All functions are
-thread-safe.
+thread-safe, and take time proportional to the size of the value.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from .known_secrets import KnownSecrets
-from .secret_names import COUNTED, MASK, SECRET, is_secret_value, sensitivity
-from .secret_texts import found_in
+from .secret_names import MASK, PUBLIC, is_secret_value, sensitivity
+from .secret_texts import Secret, find_secrets
 
 __all__ = [
     "MASK",
-    "is_secret",
     "mask_known",
     "masked",
+    "masked_source",
     "masked_text",
     "remember_secrets",
     "secret_names",
@@ -32,26 +34,25 @@ __all__ = [
 _MIN_LENGTH = 6  # minimum characters of a remembered secret
 _MIN_WORD_LENGTH = 12  # the minimum for letters only, which may equal an ordinary word
 
+# Keys under which a list of names and values has the name: {"name": "TOKEN", "value": "…"}, a Kubernetes variable.
+_NAME_KEYS = ("name", "key", "header", "field", "Name", "Key")
+
 _known = KnownSecrets()
 
 
-def is_secret(name: str) -> bool:
-    """Whether values with this name are likely to be secrets."""
-    return sensitivity(name) in (SECRET, COUNTED)
-
-
 def masked(value: object, name: str = "") -> Any:
-    """Returns JSON values with likely secrets replaced by "***".
+    """Returns JSON values, tuples and dataclasses as JSON values with likely secrets replaced by "***".
 
     Args:
-      value: The JSON value.
+      value: The value.
       name: Its name; "" without one.
     """
-    if isinstance(value, (Mapping, list, tuple)):
-        if value and is_secret(name) and not _is_counted(name, value):
+    value = _plain(value)
+    if _is_container(value):
+        if is_secret_value(name, value):
             return MASK
         parts = {key: masked(item, called) for key, called, item in _items(value)}
-        return parts if isinstance(value, Mapping) else list(parts.values())
+        return _with_masked_keys(parts) if isinstance(value, Mapping) else list(parts.values())
     if is_secret_value(name, value):
         return MASK
     return masked_text(value) if isinstance(value, str) else value
@@ -60,26 +61,27 @@ def masked(value: object, name: str = "") -> Any:
 def masked_text(text: str) -> str:
     """Returns a text with known and likely secrets replaced by "***"."""
     text = mask_known(text)
-    parts, end = [], 0
-    for found in sorted(found_in(text)):
-        if found.start >= end:
-            parts += [text[end : found.start], MASK]
-        end = max(end, found.end)
-    return "".join([*parts, text[end:]])
+    return _replaced(text, find_secrets(text))
+
+
+def masked_source(code: str) -> str:
+    """Returns Python code with known secrets, and string literals that are likely secrets, replaced by "***"."""
+    code = mask_known(code)
+    return _replaced(code, find_secrets(code, literals_only=True))
 
 
 def secrets_in(value: object, name: str = "") -> Iterator[tuple[str, str]]:
     """Yields the name ("" without one) and a description of each secret that `masked` would replace."""
-    if isinstance(value, (Mapping, list, tuple)):
-        if value and is_secret(name) and not _is_counted(name, value):
-            yield name, repr(name)
-            return
-        for _, called, item in _items(value):
-            yield from secrets_in(item, called)
-    elif is_secret_value(name, value):
+    value = _plain(value)
+    if is_secret_value(name, value):
         yield name, repr(name)
     elif isinstance(value, str):
-        yield from ((found.name, found.what) for found in found_in(value))
+        yield from ((secret.name, secret.description) for secret in find_secrets(value))
+    else:
+        for key, called, item in _items(value):
+            if isinstance(value, Mapping) and isinstance(key, str):
+                yield from secrets_in(key)
+            yield from secrets_in(item, called)
 
 
 def mask_known(text: str) -> str:
@@ -100,7 +102,7 @@ def secret_names(config: object, above: str = "") -> Iterator[str]:
     for key, name, item in _items(config):
         place = f"{above}.{key}" if above else str(key)
         hidden = masked(item, name)
-        if isinstance(item, (Mapping, list, tuple)) and hidden != MASK:
+        if _is_container(item) and hidden != MASK:
             yield from secret_names(item, place)
         elif hidden != item:
             yield place
@@ -118,29 +120,54 @@ def remember_secrets(config: object) -> None:
     )
 
 
+def _plain(value: object) -> object:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return value
+
+
+def _is_container(value: object) -> bool:
+    return isinstance(value, (Mapping, list, tuple))
+
+
+def _with_masked_keys(parts: Mapping[object, object]) -> dict[object, object]:
+    return {masked_text(key) if isinstance(key, str) else key: item for key, item in parts.items()}
+
+
+def _replaced(text: str, secrets: Iterable[Secret]) -> str:
+    parts, end = [], 0
+    for secret in secrets:
+        parts += [text[end : secret.start], MASK]
+        end = secret.end
+    return "".join([*parts, text[end:]])
+
+
 def _items(value: object) -> Iterator[tuple[object, str, object]]:
     """Yields (key or index, name, item) for the elements of a JSON value; nothing for a scalar."""
     if isinstance(value, Mapping):
-        variable = str(value.get("name", ""))  # {"name": "TOKEN", "value": "…"}, a Kubernetes variable
+        variable = next((str(value[key]) for key in _NAME_KEYS if key in value), "")
         for key, item in value.items():
-            yield key, variable if key == "value" and is_secret(variable) else str(key), item
+            yield key, variable if key in ("value", "Value") and sensitivity(variable) != PUBLIC else _name(key), item
     elif isinstance(value, (list, tuple)):
-        flag = ""  # ["--token", "…"]
+        name = ""
         for index, item in enumerate(value):
-            yield index, flag, item
-            flag = item if isinstance(item, str) and item.startswith("-") and "=" not in item else ""
+            yield index, name, item
+            name = _name(item) if _is_flag(item) or (len(value) == 2 and index == 0) else ""
 
 
-def _is_counted(name: str, value: Mapping[str, object] | Iterable[object]) -> bool:
-    """Whether all elements of a value are numbers under a name such as `token`."""
-    parts = value.values() if isinstance(value, Mapping) else value
-    return sensitivity(name) == COUNTED and all(isinstance(part, (int, float)) for part in parts)
+def _is_flag(item: object) -> bool:
+    return isinstance(item, str) and item.startswith("-") and "=" not in item
+
+
+def _name(key: object) -> str:
+    return key.decode("utf-8", "replace") if isinstance(key, bytes) else key if isinstance(key, str) else ""
 
 
 def _secrets(value: object, name: str = "") -> Iterator[str]:
+    value = _plain(value)
     for _, called, item in _items(value):
-        yield from _secrets(item, name if is_secret(name) else called)
+        yield from _secrets(item, called if sensitivity(name) == PUBLIC else name)
     if isinstance(value, str):
         if is_secret_value(name, value):
             yield value
-        yield from (value[found.start : found.end] for found in found_in(value))
+        yield from (value[secret.start : secret.end] for secret in find_secrets(value))

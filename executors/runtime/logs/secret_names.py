@@ -1,9 +1,8 @@
-"""Classifies names by whether their values are secrets, and values by whether they can be secrets.
+"""Classifies names by whether their values are secrets.
 
-sensitivity("DB_PASSWORD")         # SECRET: for any value
-sensitivity("max_tokens")          # PUBLIC
-sensitivity("sendgrid_key")        # OPAQUE: a secret if the value looks random
-is_secret_value("label_key", "tips"), is_secret_value("dbPass", "tulip")     # False, True
+sensitivity("DB_PASSWORD"), sensitivity("token"), sensitivity("max_tokens")     # SECRET, COUNTED, PUBLIC
+is_secret_value("dbPass", "tulip"), is_secret_value("label_key", "tips")        # True, False
+is_secret_value("token", 7), is_secret_value("password", "${PASSWORD}")         # False, False
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ import functools
 import re
 
 MASK = "***"
-PUBLIC, OPAQUE, COUNTED, SECRET = "public", "opaque", "counted", "secret"
+PUBLIC, COUNTED, SECRET = "public", "counted", "secret"
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _ANYWHERE = re.compile(
-    r"pass(?:word|wd|phrase|code|wort)|pswd|secret(?!ar)|credential|authorization|cookie|webhook|conn(?:ection)?str"
-    r"|userpwd|mnemonic"
+    r"pass(?:word|wd|phrase|code|wort)|pswd|secret(?!ar)|credential|authorization|cookie(?!cutter)|webhook"
+    r"|conn(?:ection)?str|userpwd|mnemonic"
 )
 
 
@@ -41,6 +40,7 @@ _PASS_OF = _words("""
     mongodb ldap proxy http https basic login client service svc app auth key store keystore truststore ssl tls
     cert sudo broker rabbitmq kafka oracle mssql sql api wifi vpn
 """)
+# Other keys are those of data: LABEL_KEY = "tips", primary_key, cache_key.
 _KEY_OF = _words("""
     api private access account encryption encrypt decryption decrypt signing sign secret storage shared master
     auth authentication authorization ssh ssl tls pgp gpg service subscription license licence deploy aes rsa dsa
@@ -49,21 +49,12 @@ _KEY_OF = _words("""
     huggingface hf slack github gitlab twilio sendgrid mailgun datadog newrelic sentry pagerduty algolia maps
     kaggle cohere
 """)
-# Names of features and outputs in TFX and Keras code: LABEL_KEY = "tips".
-_KEY_FOR = _words("""
-    label labels feature features primary foreign sort partition cache dict group example examples weight weights
-    image text input inputs output outputs signature serving model eval train transformed raw column prediction
-    predictions probabilities probability score scores class classes index row record data id sequence context
-    target loss metric metrics monitor tensor dataset split slice slicing dense sparse bucket vocab categorical
-    numeric numerical string float int fare query item user join lookup natural composite unique candidate
-    surrogate hash range shard routing message object s3 field json yaml config map registry state
-""")
 _TOKEN_FOR = _words("""
     pad padding unk unknown eos bos sos mask sep separator cls oov start end begin stop special classification
     first last next prev previous max min num per new additional extra image audio blank newline word sub subword
 """)
 _TOKEN_OWNERS = _words("api auth access refresh bearer session secret personal id deploy bot oauth")
-_SCHEMES = _words("""
+SCHEMES = _words("""
     basic bearer digest negotiate ntlm kerberos oauth oauth2 oidc saml iam google github ldap sso jwt token apikey
     anonymous default mtls ssl gcloud azure aws
 """)
@@ -71,29 +62,31 @@ _STATES = _words("""
     none null nil true false yes no on off required missing unset empty invalid incorrect wrong expired unknown
     optional redacted hidden masked str int bytes bool any string undefined nan
 """)
-_PASSES = _words("first second third forward backward train training eval evaluation analyze transform")
 _PLACEHOLDER = re.compile(
     r"\*+|[xX]{3,}|<[^<>]*>|\$\{[^{}]*\}|\$[A-Z_][A-Z\d_]*|\$\([^()]*\)|\{\{.*\}\}|\{\w*\}|%\(\w+\)s|%s|\.{3}|…|[|>][-+\d]*|"
     r"\[?redacted\]?|(?:os\.)?(?:environ|getenv)\b.*|(?:typing\.)?Optional\[.*|your[-_ ].*",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"[-+]?[\d.][\d.,_]*(?:[eE][-+]?\d+)?%?")
-_IDENTIFIER = re.compile(r"[a-z]+\d{0,3}(?:[_ ][a-z]*\d{0,4})*|[A-Z]+(?:_[A-Z\d]+)*|[a-z]*(?:[A-Z][a-z]+)*\d{0,2}")
-_PATH = re.compile(r"(?:~|\.{1,2})?/.*|[a-z\d]+://.*|[A-Z]:\\.*|(?:[\w.-]+/)+[\w.-]+")
-_MIN_OPAQUE_LENGTH = 8
-_JUDGED = 1000  # leading characters of a value that are examined
+_VARIABLE = re.compile(r"[A-Z]+(?:_[A-Z\d]+)*")
+_NUMBER = re.compile(r"(?:[-+]?[\d.][\d.,_]*(?:[eE][-+]?\d+)?%?)?")
+_BETWEEN_NUMBERS = re.compile(r"[\s,\[\](){}]+")
+_MAX_HARMLESS = 200  # longer values are secrets, whatever they contain: a scan resumes inside of a harmless one
+_MAX_NAME = 100  # trailing characters of a name that are examined
 
 
-@functools.lru_cache(maxsize=4096)
 def sensitivity(name: str) -> str:
     """Returns the sensitivity of values with this name.
 
     Returns:
       SECRET: A secret, even if it is a number.
       COUNTED: A secret unless it is a number: token, auth.
-      OPAQUE: A secret only if it looks random, because the name is also used for keys of data.
       PUBLIC: Not a secret by its name.
     """
+    return _sensitivity(name[-_MAX_NAME:])
+
+
+@functools.lru_cache(maxsize=4096)
+def _sensitivity(name: str) -> str:
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words:
         return PUBLIC
@@ -102,72 +95,48 @@ def sensitivity(name: str) -> str:
         last in _ABOUT or (words[0] in _FLAGS and len(words) == 2 and last in ("secret", "secrets", "auth"))
     ):
         return PUBLIC
-    compact = "".join(words)
-    if _ANYWHERE.search(compact) or last in _LAST or last.endswith("pwd"):
+    if _ANYWHERE.search("".join(words)) or last in _LAST or last.endswith("pwd"):
         return SECRET
-    return _by_last_word(before, last)
+    return _by_last_word(set(before), last)
 
 
-def _by_last_word(before: list[str], last: str) -> str:
-    qualifiers = set(before)
-    if last in ("key", "keys") or last.endswith("key"):
-        return _of_key(qualifiers | {last.removesuffix("s").removesuffix("key")} - {""})
-    if last in ("pass", "auth", "oauth") and not qualifiers & _FLAGS:
-        return COUNTED
-    if last.endswith("pass") and last.removesuffix("pass") in _PASS_OF:
-        return COUNTED
+def _by_last_word(qualifiers: set[str], last: str) -> str:
+    if last.endswith(("key", "keys")):
+        return SECRET if (qualifiers | {last.removesuffix("s").removesuffix("key")}) & _KEY_OF else PUBLIC
+    if last.endswith("pass"):
+        owners = qualifiers | {last.removesuffix("pass")} - {""}
+        return COUNTED if not owners or owners & _PASS_OF else PUBLIC
+    if last in ("auth", "oauth"):
+        return PUBLIC if qualifiers & _FLAGS else COUNTED
     if last == "tokens":
         return COUNTED if qualifiers & _TOKEN_OWNERS else PUBLIC
     if last.endswith("token") or "token" in qualifiers:
         return PUBLIC if qualifiers & _TOKEN_FOR else COUNTED
-    return OPAQUE if last in ("pat", "sig", "license", "licence") else PUBLIC
-
-
-def _of_key(qualifiers: set[str]) -> str:
-    if qualifiers & _KEY_OF:
-        return SECRET
-    return PUBLIC if qualifiers & _KEY_FOR else OPAQUE
+    return COUNTED if last in ("pat", "license", "licence") and qualifiers & _KEY_OF else PUBLIC
 
 
 def is_secret_value(name: str, value: object) -> bool:
-    """Whether a scalar value is a secret if it has this name."""
+    """Whether a value is a secret if it has this name: not for None, booleans, states, placeholders and paths."""
     kind = sensitivity(name)
     if kind == PUBLIC or value is None or isinstance(value, bool):
         return False
     if isinstance(value, (int, float)):
         return kind == SECRET
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    text = text.strip()[:_JUDGED]
-    if not text or text.lower() in _STATES or _PLACEHOLDER.fullmatch(text):
+    text = (value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)).strip()
+    if kind == COUNTED and all(map(_NUMBER.fullmatch, _BETWEEN_NUMBERS.split(text))):
         return False
-    if _NUMBER.fullmatch(text):
-        return kind == SECRET
-    if kind == OPAQUE:
-        return is_opaque(text)
-    return not _is_harmless(name, text)
-
-
-def is_opaque(text: str) -> bool:
-    """Whether a text looks random rather than like a word, an identifier, a path or a sentence."""
-    if (
-        len(text) < _MIN_OPAQUE_LENGTH
-        or any(map(str.isspace, text))
-        or _IDENTIFIER.fullmatch(text)
-        or _PATH.fullmatch(text)
-    ):
-        return False
-    digits = sum(map(str.isdigit, text))
-    letters = sum(map(str.isalpha, text))
-    return digits > 0 and letters > 1 and len(set(text)) >= _MIN_OPAQUE_LENGTH // 2
+    return len(text) > _MAX_HARMLESS or not _is_harmless(name, text)
 
 
 def _is_harmless(name: str, text: str) -> bool:
-    """Whether a value is a typical harmless one for a name that is used for secrets and for other values."""
+    """Whether a value only describes or refers to a secret."""
+    if not text.strip("[](){} \t\n") or text.lower() in _STATES or _PLACEHOLDER.fullmatch(text.rstrip(".,;")):
+        return True
+    if _VARIABLE.fullmatch(text) and sensitivity(text) != PUBLIC:  # --token TOKEN, PASSWORD = "DB_PASSWORD"
+        return True
     last = [word.lower() for word in _WORDS.findall(name)][-1]
     if last in ("auth", "oauth"):
-        return text.lower() in _SCHEMES
-    if last == "pass":
-        return text.lower() in _PASSES
+        return text.lower() in SCHEMES
     if last in ("pwd", "credentials", "credential"):  # PWD=/work, GOOGLE_APPLICATION_CREDENTIALS=/run/gcp.json
         return text.startswith(("/", "~/", "./", "../", "gs://", "s3://")) and " " not in text
     return False

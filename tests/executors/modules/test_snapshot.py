@@ -14,13 +14,13 @@ from generic_trainer.executors.modules.snapshot import keep_source, read_source
 from generic_trainer.executors.modules.source import find_source
 
 
-def test_the_module_and_what_it_imports_are_kept_as_they_are(
+def test_the_module_and_what_it_imports_are_kept_without_secrets(
     module: Callable[..., str], tmp_path: pathlib.Path
 ) -> None:
     path = module("import helper\nTOKEN = 'hush'\n", helper="X = 'é'\n", unused="Y = 1\n")
     keep_source(find_source(path, str(tmp_path)), str(tmp_path / "run"))
     kept = read_source(str(tmp_path / "run"))
-    assert kept == {"trainer_module.py": "import helper\nTOKEN = 'hush'\n", "helper.py": "X = 'é'\n"}
+    assert kept == {"trainer_module.py": "import helper\nTOKEN = '***'\n", "helper.py": "X = 'é'\n"}
     # The next run's take their place.
     path = module("Z = 2\n")
     keep_source(find_source(path, str(tmp_path)), str(tmp_path / "run"))

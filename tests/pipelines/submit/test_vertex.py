@@ -151,5 +151,7 @@ def test_without_credentials_the_error_names_the_remedy(
 ) -> None:
     for name in ("GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG"):
         monkeypatch.setenv(name, str(tmp_path / "nothing"))
-    with pytest.raises(InputError, match=r"--send: no credentials: .* Try gcloud auth application-default login"):
+    with pytest.raises(
+        InputError, match=r"--send: no credentials were found: .* Try gcloud auth application-default login"
+    ):
         vertex.send(custom_job(job(), Vertex("n1-standard-8")), "p", "r")
