@@ -11,6 +11,7 @@ import importlib
 import os
 import signal
 import sys
+from collections.abc import Iterable
 from types import FrameType
 
 import click
@@ -21,6 +22,7 @@ from ..executors.modules import tensorflow_1
 from ..executors.monitoring.run_record import stack
 from ..executors.runtime.files import storage_errors, temporary_folder
 from ..executors.runtime.logs import standard_streams
+from ..executors.runtime.logs.error_output import error_lines, traceback_lines
 from ..executors.runtime.logs.exceptions import (
     RemoteTraceback,
     has_user_frame,
@@ -29,8 +31,6 @@ from ..executors.runtime.logs.exceptions import (
     traceback_of,
     user_location,
 )
-from ..executors.runtime.logs.redaction import masked_text
-from ..executors.runtime.logs.sanitize import printable_lines
 from ..executors.runtime.logs.setup import show_logs
 from ..executors.runtime.process import generated_modules
 from ..executors.runtime.process.preemption import Terminated, handle_like_sigterm
@@ -150,12 +150,13 @@ def _code_of(error: BaseException) -> int:
         _print_error(f"generic-trainer: {error}; {_interrupt_note(error)}")
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
-    error = temporary_folder.explain(error) or error
+    if not _is_from_module(error):
+        error = temporary_folder.explain(error) or error
     if isinstance(error, TrainerError):
         text = ""
         if isinstance(error.__cause__, RemoteTraceback) and error.exit_code == 1:
             text = str(error.__cause__).strip()
-            _print_error(text)
+            _print_lines(traceback_lines(text))
         _print_error(f"generic-trainer: {_located(str(error), text)}")
         return error.exit_code
     if problem := _problem_with_input(error):
@@ -186,9 +187,13 @@ def _suggest_nearest(error: click.ClickException) -> None:
     error.possibilities = None if near is None else [near]  # type: ignore[attr-defined]
 
 
+def _is_from_module(error: BaseException) -> bool:
+    return isinstance(error.__cause__, RemoteTraceback) or has_user_frame(error)
+
+
 def _problem_with_input(error: BaseException) -> str:
     """Returns a message on a path given by the user; "" for errors of the user's code and internal errors."""
-    if isinstance(error.__cause__, RemoteTraceback) or has_user_frame(error):
+    if _is_from_module(error):
         return ""
     if isinstance(error, OSError) and isinstance(error.filename, (str, bytes)) and error.strerror:
         return f"{os.fsdecode(error.filename)}: {error.strerror}."
@@ -201,19 +206,24 @@ def _print_failure(error: BaseException) -> None:
     """Prints the traceback once, then a one-line summary."""
     remote = error.__cause__
     text = remote.text if isinstance(remote, RemoteTraceback) else traceback_of(error)
-    message = storage_errors.hint(error) or _short_message(error)  # TensorFlow's message on the disk is printed above
+    explained = temporary_folder.explain(error)
+    # The message of Python or TensorFlow on a disk, descriptor or folder is printed above.
+    message = storage_errors.hint(error) or (str(explained) if explained else _short_message(error))
     if isinstance(error, MemoryError) or _NO_THREAD in message:  # messages that do not name the cause
         message = f"{message}. {_NO_MEMORY}".removeprefix(". ")
     advice = [*getattr(error, "__notes__", ()), tensorflow_1.hint(error)]
     notes = [note for note in dict.fromkeys(advice) if note and note not in text]  # not in the traceback
     last = _located(f"failed: {type(error).__qualname__}: {message}", text)
-    _print_error("\n".join([text.rstrip(), *notes, f"generic-trainer: {last}"]))
+    _print_lines(traceback_lines("\n".join([text.rstrip(), *notes])))
+    _print_error(f"generic-trainer: {last}")
 
 
 def _located(message: str, traceback: str) -> str:
     """Adds the location in the user's code to a message that does not contain it."""
     location = user_location(traceback)
-    return message if not location or location in message else f"{message} ({location})"
+    path, _, line = location.rpartition(":")
+    is_located = location in message or f"({os.path.basename(path)}, line {line}" in message  # a SyntaxError's
+    return message if not location or is_located else f"{message} ({location})"
 
 
 def _short_message(error: BaseException) -> str:
@@ -229,9 +239,13 @@ def _interrupt_note(error: BaseException) -> str:
     return next(iter(getattr(error, "__notes__", ())), "nothing was published.")
 
 
-def _print_error(text: str) -> None:
-    """Prints an error to standard error, with secrets redacted and control characters replaced."""
-    click.echo(printable_lines(masked_text(text)), err=True)
+def _print_error(message: str) -> None:
+    """Prints an error to standard error, so that its last line names the problem."""
+    _print_lines(error_lines(message))
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    click.echo("\n".join(lines), err=True)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from ..errors import InputError, TrainerError
 from ..monitoring.run_record import status_after
 from ..runtime.files import file_io
 from ..runtime.files.temporary_folder import require_temporary_folder
+from ..runtime.logs.error_output import error_lines, traceback_lines
 from ..runtime.logs.exceptions import RemoteTraceback, message_of, traceback_of
 from ..runtime.logs.redaction import masked_text
 from ..runtime.logs.setup import show_logs
@@ -258,16 +259,25 @@ def exit_code_of(step: Callable[[], None]) -> int:
         step()
     except TrainerError as error:
         if isinstance(error.__cause__, RemoteTraceback) and error.exit_code == 1:
-            print(masked_text(str(error.__cause__).strip()), file=sys.stderr, flush=True)  # noqa: T201
-        logging.error("%s", error)
+            _print_traceback(str(error.__cause__).strip())
+        _log_error(str(error))
         return error.exit_code
     except Exception as error:
         remote = error.__cause__
         text = remote.text if isinstance(remote, RemoteTraceback) else traceback_of(error)
-        print(masked_text(text.rstrip()), file=sys.stderr, flush=True)  # noqa: T201
-        logging.error("failed: %s: %s", type(error).__qualname__, error)
+        _print_traceback(text)
+        _log_error(f"failed: {type(error).__qualname__}: {message_of(error)}")
         return 1
     return 0
+
+
+def _print_traceback(text: str) -> None:
+    print("\n".join(traceback_lines(text)), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _log_error(message: str) -> None:
+    for line in error_lines(message):
+        logging.error("%s", line)
 
 
 class Ended(Terminated):

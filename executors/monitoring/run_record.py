@@ -157,7 +157,7 @@ class RunRecord:
         message = message_of(error) or ("interrupted by Ctrl-C" if isinstance(error, KeyboardInterrupt) else "")
         self.error = {"type": type(error).__qualname__, "message": masked_text(message)}
         if self.status == FAILED and is_from_module(error):
-            self.traceback = masked_text(describe(error)["traceback"][-_TRACEBACK_CHARACTERS:])
+            self.traceback = masked_text(describe(error)["traceback"])[-_TRACEBACK_CHARACTERS:]
 
     def save(self) -> None:
         """Writes the record's current state.

@@ -377,3 +377,85 @@ def test_nothing_heavy_is_imported_before_a_missing_value_is_found(command: Any,
 
     assert json.loads(done.stdout.splitlines()[-1]) == [2, []], done.stderr
     assert "--data nothing" in done.stderr.splitlines()[-1]
+
+
+LONG = "m" * 50_000
+LISTED = ",".join(f"c{number}" for number in range(5_000))
+WORDS = "word " * 20_000
+HOSTILE_FILES = {
+    "caret.yaml": "label: a: b",
+    "unclosed.yaml": 'label: "a',
+    "tab.yaml": "train:\n\t- a",
+    "long.yaml": f"label: {LONG}: {LONG}",
+    "key.yaml": f"{LONG}: 1",
+    "caret.json": '{"a": }',
+    "long.json": json.dumps([LONG]),
+    "key.json": json.dumps({LONG: 1})[:-1],
+    "caret.pbtxt": "feature {\n  name: 'x' type: FOO\n}",
+    "long.pbtxt": f"feature {{ {LONG}: 1 }}",
+    "syntax.py": "def run_fn(fn_args):\n    x = (1,\n    y = 2\n",
+    "tabs.py": "def run_fn(fn_args):\n\tif 1:\n        pass\n",
+    "long.py": f"x = '{LONG}\n",
+    "raises.py": f"raise ValueError('{LONG}')\n",
+    "lines.py": "raise ValueError('\\n'.join(map(str, range(50_000))))\n",
+    "pointer.py": "raise ValueError('bad value\\n    a b\\n      ^')\n",
+    "nothing.py": "raise ValueError()\n",
+    "marks.py": "raise ValueError('^^^')\n",
+    "yaml.py": "import yaml\nyaml.safe_load('a: b: c')\n",
+}
+# (command, additional arguments)
+HOSTILE: list[tuple[str, list[str]]] = [
+    *(("train", ["--config", name]) for name in HOSTILE_FILES if name.endswith(".yaml")),
+    *(("train", ["--custom-config", f"@{name}"]) for name in ("caret.json", "long.json", "key.json")),
+    *(("train", ["--hyperparameters", name]) for name in ("caret.json", "long.json", "key.json", "caret.yaml", LONG)),
+    *(("train", ["--schema", name]) for name in ("caret.pbtxt", "long.pbtxt", LONG, WORDS)),
+    *(("train", [option, value]) for option in ("--custom-config", "--engine")
+      for value in (LONG, WORDS)),
+    *(("run", [option, value]) for option in ("--data", "--module-file", "--label") for value in (LONG, LISTED)),
+    *((command, [f"--{LONG}"]) for command in ("init", "check", "compile")),
+    *((command, [LONG]) for command in ("watch", "runs", "show", "diff", "convert")),
+    ("predict", ["--model", LONG]),
+    ("train", ["--train-files", LISTED]),
+    ("compile", ["--to", LONG]),
+    ("compile", ["--env", WORDS]),
+]  # fmt: skip
+
+
+def require_last_line(errors: str) -> None:
+    last = errors.rstrip("\n").split("\n")[-1]
+    assert len(last) <= 300
+    assert last.startswith("generic-trainer: ")
+    assert len(re.findall("[a-z]{2,}", last)) >= 3, last
+
+
+@pytest.mark.parametrize(("command", "arguments"), HOSTILE, ids=lambda value: str(value)[:60])
+def test_the_last_line_names_the_problem_in_300_characters(command: str, arguments: list[str], run: Run) -> None:
+    for name, text in HOSTILE_FILES.items():
+        pathlib.Path(name).write_text(text)
+    code, errors = run(*LINES[command], *arguments)
+    assert code in (1, 2)
+    require_last_line(errors)
+    assert len(errors.split("\n")) < 40
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTILE_FILES if name.endswith(".py")])
+def test_the_last_line_of_a_module_that_cannot_be_imported_names_the_error(name: str, run: Run) -> None:
+    pathlib.Path(name).write_text(HOSTILE_FILES[name])
+    code, errors = run("train", name, *LINES["train"][2:])
+    assert code == 1, errors
+    require_last_line(errors)
+    assert name in errors.rstrip("\n").split("\n")[-1]
+    assert max(map(len, errors.split("\n"))) <= 300
+
+
+def test_an_error_of_a_parser_is_in_one_line_with_its_position(run: Run) -> None:
+    pathlib.Path("caret.yaml").write_text("label: a: b")
+    _, errors = run(*LINES["train"], "--config", "caret.yaml")
+    assert "caret.yaml: invalid YAML: mapping values are not allowed here" in errors
+    assert errors.rstrip().endswith("line 1, column 9: label: a: b")
+
+
+def test_what_an_error_repeats_is_shown_by_verbose(run: Run) -> None:
+    _, errors = run("-v", *LINES["train"], "--schema", LONG)
+    assert LONG in errors.replace("\n", "")
+    require_last_line(errors)

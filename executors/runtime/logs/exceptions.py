@@ -176,8 +176,14 @@ def _class(module: str, name: str) -> type[Exception] | None:
 
 
 def message_of(error: BaseException) -> str:
-    """Returns an exception's message, even if its `__str__` raises; a huge text is truncated in the middle."""
-    return _text_of(error)
+    """Returns an exception's message, even if its `__str__` raises; a huge text is truncated in the middle.
+
+    A SyntaxError's message has the column as well: "invalid syntax (taxi.py, line 3, column 7)".
+    """
+    text = _text_of(error)
+    if isinstance(error, SyntaxError) and error.offset and text.endswith(f"line {error.lineno})"):
+        return f"{text[:-1]}, column {error.offset})"
+    return text
 
 
 def _text_of(value: object) -> str:

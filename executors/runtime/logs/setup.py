@@ -78,6 +78,11 @@ def is_filtered() -> bool:
     return os.environ.get(_VARIABLE) in ("people", "warnings")
 
 
+def is_verbose() -> bool:
+    """Whether all log lines are shown."""
+    return os.environ.get(_VARIABLE) == "all"
+
+
 def is_quiet() -> bool:
     """Whether only warnings and errors are shown."""
     return os.environ.get(_VARIABLE) == "warnings"

@@ -149,7 +149,7 @@ def test_a_syntax_error_contains_its_location(tmp_path: pathlib.Path) -> None:
     arrived = crossed(caught.value)
 
     assert isinstance(arrived, SyntaxError)
-    assert "(taxi.py, line 1)" in str(arrived)
+    assert "(taxi.py, line 1, column 12)" in str(arrived)
     assert 'File "/home/me/taxi.py", line 1' in str(arrived.__cause__)
 
 
