@@ -23,7 +23,7 @@ _MAX_LINES = 20
 _MAX_TRACEBACK_LINES = 100
 _MARKS = re.compile(r"^[\s^~|-]*\^[\s^~-]*")
 _ENDS = (":", ",", ";", ".", "!", "?")
-_MAX_WORD = 80  # of a last line that is too long: a value, path or name that the message repeats
+_MAX_WORD = (160, 80, 50)  # of a last line that is too long: a value, path or name that the message repeats
 
 
 def error_lines(message: str) -> Iterator[str]:
@@ -35,7 +35,10 @@ def error_lines(message: str) -> Iterator[str]:
         if details != text:
             _keep(text)
         yield from _limited(list(_wrapped(details)), _MAX_LINES, text)
-        line = _shortened(_with_short_words(line, _MAX_WORD))
+        shorter = (_with_short_words(line, limit) for limit in _MAX_WORD)
+        line = _shortened(
+            next((text for text in shorter if len(text) <= MAX_CHARACTERS), _with_short_words(line, _MAX_WORD[-1]))
+        )
     yield line
 
 
