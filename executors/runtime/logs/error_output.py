@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from .redaction import masked_text
@@ -64,7 +65,7 @@ def _joined(text: str) -> str:
 
 def _wrapped(text: str) -> Iterator[str]:
     for line in text.split("\n"):
-        yield from (line[start : start + MAX_CHARACTERS] for start in range(0, max(1, len(line)), MAX_CHARACTERS))
+        yield from textwrap.wrap(line, MAX_CHARACTERS, replace_whitespace=False, break_on_hyphens=False) or [""]
 
 
 def _limited(lines: Sequence[str], limit: int, text: str) -> Iterator[str]:
