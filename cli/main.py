@@ -32,7 +32,7 @@ from ..executors.runtime.logs.exceptions import (
     user_location,
 )
 from ..executors.runtime.logs.setup import show_logs
-from ..executors.runtime.process import generated_modules
+from ..executors.runtime.process import deadline, generated_modules, session
 from ..executors.runtime.process.preemption import Terminated, handle_like_sigterm
 from ..executors.spelling import nearest
 from .command_names import COMMANDS
@@ -99,6 +99,7 @@ def main() -> None:
     standard_streams.make_reliable()
     _install_signal_handlers()
     code = _exit_code()
+    session.end()
     if error := standard_streams.output_error():
         _print_error(f"generic-trainer: the output is incomplete: standard output: {error.strerror}.")
         code = code or 1
@@ -115,6 +116,7 @@ def _install_signal_handlers() -> None:
         if number == signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:  # ignored, as by nohup
             signal.signal(number, _raise_for_signal)
     handle_like_sigterm()
+    deadline.enforce()
 
 
 def _raise_for_signal(number: int, frame: FrameType | None) -> None:

@@ -38,7 +38,8 @@ from ..pipelines.definition.pipeline_root import ROOT_MARKER
 from .verdict_format import format_verdict
 
 _WORKER = "generic_trainer.executors.preflight.check"
-_SIGNAL = signal.SIGUSR1  # interrupts the main thread; sent by and to this process only
+# Interrupts the main thread; sent by and to this process only. No platform ends a job with it.
+_SIGNAL = signal.SIGURG
 _ERRORS = {1: TrainingProcessError, 2: InputError, 3: ModelCheckError}
 
 

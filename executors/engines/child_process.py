@@ -27,7 +27,7 @@ from ..runtime.files import storage_errors
 from ..runtime.logs.exceptions import rebuild
 from ..runtime.logs.redaction import mask_known
 from ..runtime.logs.setup import LOG_FILE, log_file_size, log_text_since
-from ..runtime.process import process_tree
+from ..runtime.process import process_tree, session
 from ..runtime.process.identity import process_name
 from ..runtime.process.preemption import Preempted
 from . import exit_watch, fork_server, inherited
@@ -36,7 +36,7 @@ from .readable import readable
 
 Process: TypeAlias = "subprocess.Popen[bytes] | fork_server.ForkedProcess"
 
-_GRACE_SECONDS = 10.0  # from SIGTERM to SIGKILL: long enough to write a checkpoint, short enough for Ctrl-C
+_GRACE_SECONDS = 7.0  # from SIGTERM to SIGKILL, to write a checkpoint; the rest of `deadline.SECONDS` is for the record
 _POLL_SECONDS = 1.0  # polling interval of `until` and of the result file
 _EXIT_SECONDS = exit_watch.ENDED_AFTER_SECONDS + 5.0  # from result to exit; the worker's own exit watch fires earlier
 _NATIVE_HINT = " See its last log lines; TensorFlow ends this way when it cannot allocate memory."
@@ -87,14 +87,13 @@ def run(
         class, with the worker's traceback as its cause.
     """
     name = what or process_name(worker)
-    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as folder:
+    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as folder, session.marked() as mark:
         files = [os.path.join(folder, name) for name in ("request.json", "result.json")]
         with open(files[0], "w", encoding="utf-8", opener=_private) as file:
             json.dump({"argv": sys.argv, **request, "sys_path": sys.path}, file)
         hidden = LastText()
         target = hidden if quiet else output
         targets = (target, target) if target is not None else (sys.stdout, sys.stderr)
-        mark = process_tree.new_mark()
         variables = {**os.environ, **(environment or {}), process_tree.VARIABLE: mark}
         kept = log_file_size()
         try:
@@ -144,11 +143,9 @@ def _start(
         yield warm
         return
     process = _start_python(worker, files, environment)
-    if sys.platform != "linux" or not inherited.shares_process_ids():  # the kernel kills a whole PID namespace
-        yield process
-        return
-    with process_tree.kill_on_parent_death(environment[process_tree.VARIABLE]):
-        yield process
+    if sys.platform == "linux" and inherited.shares_process_ids():  # the kernel kills a whole PID namespace
+        session.watch()
+    yield process
 
 
 def _start_python(worker: str, files: list[str], environment: Mapping[str, str]) -> Process:
@@ -230,8 +227,9 @@ def _end_group(process: Process) -> None:
     """Ends the process, then kills its process group: the process may need its children until it has ended."""
     try:
         if process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGTERM)
+            process.terminate()
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGCONT)  # a stopped process receives SIGTERM when it continues
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_GRACE_SECONDS)
     finally:  # also on a second Ctrl-C, which skips the grace period

@@ -34,7 +34,7 @@ from typing import IO, TypeAlias
 from ..distributed.tf_config import LOGS_IN_ERRORS
 from ..monitoring import progress, save_interval
 from ..runtime.logs.setup import LOG_FILE
-from ..runtime.process import process_tree
+from ..runtime.process import process_tree, session
 from . import inherited
 from .readable import readable
 
@@ -84,6 +84,12 @@ class ForkedProcess:
             self.wait(0)
         return self._status
 
+    def terminate(self) -> None:
+        """Sends SIGTERM; a stopped server continues, because it has to report the exit status."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
+        self._server.resume()
+
     def wait(self, timeout: float | None = None) -> int:
         """Waits for the process to end and returns its exit status.
 
@@ -103,9 +109,8 @@ class _Server:
     """Client side of a fork server process."""
 
     def __init__(self, environment: Mapping[str, str], libraries: Sequence[str] = ()) -> None:
-        # Drop the first worker's process tree mark: the server would be killed together with that worker's children.
-        own = {name: value for name, value in os.environ.items() if name == process_tree.VARIABLE}
-        variables = {name: value for name, value in environment.items() if name != process_tree.VARIABLE} | own
+        # Not the first worker's mark: the server would be killed together with that worker's children.
+        variables = {**environment, process_tree.VARIABLE: session.server_mark()}
         self._control, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with server_end:
             server_end.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # messages carry the sender's user id
@@ -118,6 +123,7 @@ class _Server:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
+        session.watch()
         self._control.send(json.dumps({"sys_path": sys.path, "modules": _MODULES, "libraries": [*libraries]}).encode())
 
     def start(self, request: Mapping[str, object], timeout: float | None) -> ForkedProcess | None:
@@ -161,6 +167,11 @@ class _Server:
     def is_running(self) -> bool:
         """Whether the process still runs; reaps it if it has ended."""
         return self._process.poll() is None
+
+    def resume(self) -> None:
+        """Lets the process continue if it is stopped."""
+        with contextlib.suppress(OSError):  # it runs as another user
+            os.kill(self._process.pid, signal.SIGCONT)
 
     def close(self) -> None:
         """Closes this process's end of the socket; the server ends if no other process holds it."""

@@ -35,6 +35,7 @@ from ..runtime.logs.error_output import error_lines, traceback_lines
 from ..runtime.logs.exceptions import RemoteTraceback, message_of, traceback_of
 from ..runtime.logs.redaction import masked_text
 from ..runtime.logs.setup import show_logs
+from ..runtime.process import deadline
 from ..runtime.process.preemption import Terminated, handle_like_sigterm
 from ..training.step import train_from_artifacts
 
@@ -254,6 +255,7 @@ def exit_code_of(step: Callable[[], None]) -> int:
     show_logs(verbose=False)
     signal.signal(signal.SIGTERM, _terminate)
     handle_like_sigterm()
+    deadline.enforce()
     try:
         require_temporary_folder()
         step()

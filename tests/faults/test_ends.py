@@ -50,3 +50,16 @@ def test_a_training_saves_a_checkpoint_when_all_of_its_processes_are_signaled_at
     assert "saved at" in ended.errors
     assert job.saved() == 2
     job.require_nothing_running()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)])
+def test_a_signal_ends_a_training_whose_processes_are_stopped(job: Job, number: signal.Signals) -> None:
+    job.start(phase="first_step")
+    job.await_held()
+    for process in job.processes():
+        if process.pid != job.running.pid:
+            process.suspend()
+    job.running.send_signal(number)
+    assert job.end().code == 128 + number
+    job.require_nothing_running()

@@ -8,7 +8,7 @@
                 raise Preempted
 
 Outside of the block, SIGTERM has its previous effect, by default to end the process at once. A process that does not
-end in time is killed by its parent: by `child_process.py` after 10 s, by Kubernetes after 30 s. The command then exits
+end in time is killed by its parent: by `child_process.py` after 7 s, by Kubernetes after 30 s. The command then exits
 with 143 (128 + SIGTERM), which orchestrators recognize as preemption and retry.
 """
 
@@ -83,6 +83,12 @@ def handle_like_sigterm() -> None:
     for number in _LIKE_SIGTERM:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _act_as_sigterm)
+
+
+def ends_process(number: int) -> bool:
+    """Whether a signal ends this process, and does not call a handler of the module or of a library."""
+    is_ours = getattr(signal.getsignal(number), "__module__", "") == __name__
+    return number in ENDING and (is_ours or number not in _LIKE_SIGTERM)
 
 
 def _act_as_sigterm(number: int, frame: FrameType | None) -> None:

@@ -1,9 +1,7 @@
 """Kills all descendants of a worker, including processes that left its process group or were orphaned.
 
-    environment[VARIABLE] = mark = new_mark()    # inherited by all that the worker starts
-    with kill_on_parent_death(mark):             # however this process ends, including by `kill -9`
-        ...
-    kill_all(mark)                               # kills all processes with the mark in their environment
+    environment[VARIABLE] = mark    # of `session.py`; inherited by all that the worker starts
+    kill_all(mark)                  # kills all processes with the mark in their environment
 
 Run as a program it is the watcher process that waits for its parent's death; it imports little to start fast:
 
@@ -16,7 +14,6 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
 
 VARIABLE = "GENERIC_TRAINER_WORKER"
 _ROUNDS = 10  # scans of the process list; a killed process may have just started another one
@@ -25,13 +22,8 @@ _DEATH = signal.SIGUSR1
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR2, signal.SIGXCPU)
 
 
-def new_mark() -> str:
-    """Returns a value for `VARIABLE`: a unique mark, appended to the marks of this process's enclosing workers."""
-    return ":".join(filter(None, [os.environ.get(VARIABLE), os.urandom(16).hex()]))
-
-
 def kill_all(mark: str) -> None:
-    """Kills every process of this user that has a worker's mark in its environment; a no-op except on Linux."""
+    """Kills every process of this user whose mark begins with the given one; a no-op except on Linux."""
     for _ in range(_ROUNDS if sys.platform == "linux" else 0):
         found = [name for name in os.listdir("/proc") if name.isdecimal() and _has_mark(f"/proc/{name}/environ", mark)]
         for name in found:
@@ -39,30 +31,6 @@ def kill_all(mark: str) -> None:
                 os.kill(int(name), signal.SIGKILL)
         if not found:
             return
-
-
-@contextlib.contextmanager
-def kill_on_parent_death(mark: str) -> Iterator[None]:
-    """Calls `kill_all` if this process dies during the block, by means of a watcher process; Linux only."""
-    import subprocess
-
-    try:
-        watcher = subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__, mark, str(os.getpid())],
-            env={name: value for name, value in os.environ.items() if name != VARIABLE},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    except OSError:  # process limit reached
-        yield
-        return
-    try:
-        yield
-    finally:
-        watcher.kill()
-        watcher.wait()
 
 
 def _has_mark(environment: str, mark: str) -> bool:

@@ -1,0 +1,58 @@
+"""Ends the command in a bounded time after a signal, whatever blocks it.
+
+A signal's handler raises an exception, and the stack unwinds: the training saves a checkpoint, staging directories are
+removed, the record is written. That does not happen, or takes long, if native code does not return to Python, a library
+swallows the exception, or a file, a lock or a server does not respond. A daemon thread then ends the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import threading
+import time
+
+from . import session
+from .preemption import ends_process
+
+# Orchestrators and users wait ten seconds, for example `docker stop`. A training has the first seven, see
+# `child_process.py`.
+SECONDS = 9.0
+
+
+def enforce() -> None:
+    """Ends this process and everything that it has started `SECONDS` after the first signal that ends it.
+
+    The exit code is then 128 plus the signal's number. Called once, in the main thread, after the handlers of the
+    signals are set.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    # Python writes a signal's number there at once; the handler itself waits until native code has returned.
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    # A fork's signals are not signals to this process.
+    os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
+    threading.Thread(target=_end_after, args=(reader,), daemon=True, name="deadline").start()
+
+
+def _end_after(reader: int) -> None:
+    while not ends_process(number := os.read(reader, 1)[0]):
+        pass
+    time.sleep(SECONDS)
+    session.kill()
+    _print(
+        f"generic-trainer: ended by {signal.Signals(number).name}; its cleanup took more than {SECONDS:g} s and was "
+        "stopped.\n"
+    )
+    os._exit(128 + number)
+
+
+def _print(text: str) -> None:
+    """Prints to standard error, unless that blocks, or Python's stream is locked by the main thread."""
+    with contextlib.suppress(OSError, ValueError):
+        number = sys.__stderr__.fileno() if sys.__stderr__ else 2
+        if select.select([], [number], [], 0)[1]:
+            os.write(number, text.encode())

@@ -1,0 +1,107 @@
+"""Everything that this process starts, which ends with it.
+
+with marked() as mark:               # of one worker; inherited by everything that the worker starts
+    environment[VARIABLE] = mark
+    watch()                          # ends it all if this process dies, including by `kill -9`
+    …
+end()                                # when the command has ended: no fork server remains
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+from . import process_tree
+from .process_tree import VARIABLE, kill_all
+
+
+class _Session:
+    """The marks of what this process starts, and its watcher process; a fork of this process begins a new session."""
+
+    def __init__(self) -> None:
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)
+        atexit.register(self.end)
+
+    def _begin(self) -> None:
+        self._token = os.urandom(16).hex()
+        self._watcher: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._workers: set[str] = set()
+
+    def mark(self, name: str = "") -> str:
+        """Returns a mark that begins with those of this process's enclosing workers."""
+        return ":".join(filter(None, [os.environ.get(VARIABLE), self._token, name]))
+
+    @contextlib.contextmanager
+    def marked(self) -> Iterator[str]:
+        mark = self.mark(os.urandom(16).hex())
+        self._workers.add(mark)
+        try:
+            yield mark
+        finally:
+            self._workers.discard(mark)
+
+    def watch(self) -> None:
+        with self._lock:
+            if self._watcher is None or self._watcher.poll() is not None:
+                with contextlib.suppress(OSError):  # process limit reached
+                    self._watcher = _start_watcher(self.mark())
+
+    def kill(self) -> None:
+        kill_all(self.mark())
+
+    def end(self) -> None:
+        with self._lock:
+            watcher, self._watcher = self._watcher, None
+        if watcher is None:
+            return  # nothing was started
+        # Children that a finished training left running on purpose may remain.
+        kill_all(self.mark() if self._workers else server_mark())
+        watcher.kill()
+        watcher.wait()
+
+
+_session = _Session()
+
+
+def marked() -> contextlib.AbstractContextManager[str]:
+    """Yields a new value of `VARIABLE` for a worker that runs during the block."""
+    return _session.marked()
+
+
+def server_mark() -> str:
+    """Returns the value of `VARIABLE` for fork servers, which outlive their workers."""
+    return _session.mark("server")
+
+
+def watch() -> None:
+    """Starts a watcher process, unless it runs already: when this process dies, it kills everything with a mark."""
+    _session.watch()
+
+
+def kill() -> None:
+    """Kills everything that this process has started and that still runs."""
+    _session.kill()
+
+
+def end() -> None:
+    """Kills fork servers, and everything that workers which still run have started; called again at exit."""
+    _session.end()
+
+
+def _start_watcher(mark: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", process_tree.__file__, mark, str(os.getpid())],
+        env={name: value for name, value in os.environ.items() if name != VARIABLE},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
