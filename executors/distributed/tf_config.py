@@ -117,13 +117,16 @@ class ClusterTask:
                 ) from error
 
 
-def task_from_environment() -> ClusterTask | None:
+def task_from_environment(environment: Mapping[str, str] = os.environ) -> ClusterTask | None:
     """Returns this process's task, or None when TF_CONFIG names no cluster.
+
+    Args:
+      environment: The variables; those of this process by default.
 
     Raises:
       InputError: When TF_CONFIG does not have the form above; the message names the wrong part.
     """
-    text = os.environ.get(VARIABLE, "").strip()
+    text = environment.get(VARIABLE, "").strip()
     return parse(text) if text else None
 
 

@@ -30,6 +30,7 @@ from ..runtime.logs.setup import LOG_FILE, log_file_size, log_text_since
 from ..runtime.process import process_tree, session
 from ..runtime.process.identity import process_name
 from ..runtime.process.preemption import Preempted
+from ..runtime.process.run_environment import inherited_environment
 from . import exit_watch, fork_server, inherited
 from .forwarding import LastText, Sink, forwarded, write
 from .readable import readable
@@ -67,7 +68,7 @@ def run(
       worker: Dotted name of a module with `execute(request) -> result`.
       request: The argument of `execute`; JSON values. The subprocess's `sys.argv` is the request's `argv`, by default
         this process's.
-      environment: Variables to add to this process's environment.
+      environment: Variables to add to `inherited_environment`.
       timeout: Seconds until the subprocess and its children are ended; None for no limit.
       quiet: Show the subprocess's output only if it ends without a result.
       prefix: Prepended to every line that the subprocess prints.
@@ -94,7 +95,7 @@ def run(
         hidden = LastText()
         target = hidden if quiet else output
         targets = (target, target) if target is not None else (sys.stdout, sys.stderr)
-        variables = {**os.environ, **(environment or {}), process_tree.VARIABLE: mark}
+        variables = {**inherited_environment(), **(environment or {}), process_tree.VARIABLE: mark}
         kept = log_file_size()
         try:
             with _start(worker, files, variables, timeout, forked) as process:
@@ -260,7 +261,7 @@ def _missing_result_message(name: str, status: int) -> str:
             "instead. No model was published."
         )
     if status >= 0:
-        where = f" (complete log: {path})" if (path := os.environ.get(LOG_FILE)) else ""
+        where = f" (complete log: {path})" if (path := inherited_environment().get(LOG_FILE)) else ""
         return f"The {name} process ended with status {status} before it had finished. See its last log lines{where}."
     number = -status
     try:

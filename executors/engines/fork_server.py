@@ -35,6 +35,7 @@ from ..distributed.tf_config import LOGS_IN_ERRORS
 from ..monitoring import progress, save_interval
 from ..runtime.logs.setup import LOG_FILE
 from ..runtime.process import process_tree, session
+from ..runtime.process.run_environment import inherited_environment
 from . import inherited
 from .readable import readable
 
@@ -237,7 +238,7 @@ def prepare(environment: Mapping[str, str] | None = None, libraries: Sequence[st
       libraries: Modules to import as well, as the workers will; importing them must start no thread.
       wait: Whether to return only after the import.
     """
-    server = _servers.get({**os.environ, **(environment or {})}, libraries)
+    server = _servers.get({**inherited_environment(), **(environment or {})}, libraries)
     if wait and server is not None:
         server.await_imports()
 

@@ -1,18 +1,19 @@
 """Runs a worker in this process: no start-up cost, but its memory and TensorFlow state are not released.
 
-A worker changes state that all threads share, such as `os.environ`, `sys.path` and Keras classes. Calls from several
-threads are therefore serialized.
+A worker changes state that all threads share, such as `sys.path` and Keras classes, and has its variables in
+`os.environ`. Calls from several threads are therefore serialized.
 """
 
 from __future__ import annotations
 
 import importlib
-import os
 import threading
 from collections.abc import Mapping
 from typing import Any
 
 from absl import logging
+
+from ..runtime.process.run_environment import applied_environment
 
 _training_lock = threading.RLock()  # reentrant: a module may train another one
 
@@ -23,7 +24,7 @@ def run(worker: str, request: Mapping[str, object], *, environment: Mapping[str,
     Args:
       worker: Dotted name of a module with `execute(request) -> result`.
       request: The argument of `execute`; JSON values.
-      environment: Variables to set before the worker is imported. They stay set.
+      environment: Variables to set in `os.environ` for the duration of the call, in addition to those of the run.
 
     Returns:
       The worker's result.
@@ -32,8 +33,8 @@ def run(worker: str, request: Mapping[str, object], *, environment: Mapping[str,
         logging.info("Waiting for another thread's training to end: a process runs one training at a time.")
         _training_lock.acquire()
     try:
-        os.environ.update(environment or {})
-        result: dict[str, object] = importlib.import_module(worker).execute(request)
+        with applied_environment(environment or {}):
+            result: dict[str, object] = importlib.import_module(worker).execute(request)
         return result
     finally:
         _training_lock.release()

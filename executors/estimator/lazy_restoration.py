@@ -54,7 +54,8 @@ def restored_on_use() -> Iterator[EstimatorUse]:
     """
     import tensorflow as tf
 
-    if not hasattr(tf, _NAME) and not any(isinstance(finder, _Restorer) for finder in sys.meta_path):
+    # In this order: once a restorer is there, the access of `hasattr` would restore `tf.estimator`.
+    if not any(isinstance(finder, _Restorer) for finder in sys.meta_path) and not hasattr(tf, _NAME):
         restorer = _Restorer()
         sys.meta_path.insert(0, restorer)
         for module, _ in tensorflow_modules():

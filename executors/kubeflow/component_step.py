@@ -30,6 +30,7 @@ from ..reporting.writing import write_report
 from ..runtime.files import file_io
 from ..runtime.logs.exceptions import message_of
 from ..runtime.logs.redaction import masked_text
+from ..runtime.process.run_environment import extended_environment, inherited_environment
 from ..saved_models.locations import find_saved_model
 from ..training.run import train
 from .classification import classification_metadata
@@ -186,19 +187,18 @@ def _report_written(paths: Mapping[str, str]) -> Iterator[None]:
 @contextlib.contextmanager
 def _progress_logged(scratch: str, steps: int | None, options: TrainingOptions) -> Iterator[None]:
     """Logs the training's progress periodically, if its loop reports it and no other process displays it."""
-    if options.engine != LOCAL or progress.VARIABLE in os.environ:
+    if options.engine != LOCAL or progress.VARIABLE in inherited_environment():
         yield
         return
     path, ended = progress.create_progress_file(scratch), threading.Event()
-    os.environ[progress.VARIABLE] = path
     thread = threading.Thread(target=_log_progress, args=(path, steps, ended), name="progress", daemon=True)
     thread.start()
     try:
-        yield
+        with extended_environment({progress.VARIABLE: path}):
+            yield
     finally:
         ended.set()
         thread.join()
-        del os.environ[progress.VARIABLE]
 
 
 def _log_progress(path: str, steps: int | None, ended: threading.Event) -> None:

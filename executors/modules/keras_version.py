@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..errors import InputError
 from ..runtime.logs.exceptions import chain, message_of
+from ..runtime.process.run_environment import inherited_environment
 from .keras_imports import is_missing
 from .source import parsed
 
@@ -173,7 +174,7 @@ def choose(
     # Precedence over the variable: importing Transform sets it, often after tf.keras was loaded.
     if in_use := version_in_use():
         return KerasChoice(in_use, f"tf.keras of the calling process, since {undecided}")
-    if os.environ.get(VARIABLE, "").lower() in ("1", "true"):
+    if inherited_environment().get(VARIABLE, "").lower() in ("1", "true"):
         return KerasChoice("2", f"{VARIABLE} is set, and {undecided}")
     return KerasChoice("3", f"TensorFlow's default, since {undecided}")
 

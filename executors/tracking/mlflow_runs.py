@@ -30,6 +30,8 @@ from ..monitoring.run_record import FAILED, FILE_NAME, INTERRUPTED, RUN_SPECIFIC
 from ..monitoring.series import EPOCH, read_metrics
 from ..runtime.files import file_io
 from ..runtime.logs.redaction import masked_text
+from ..runtime.process.run_environment import extended_environment, inherited_environment
+from ..runtime.process.shared_setting import SharedSetting
 from ..saved_models.locations import find_saved_model
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ AUTO, NONE, MLFLOW = "auto", "none", "mlflow"
 RUN_ID = "MLFLOW_RUN_ID"
 _URI = "MLFLOW_TRACKING_URI"
 # MLflow's defaults wait ten minutes for a server that does not respond.
-_PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3", "MLFLOW_HTTP_REQUEST_TIMEOUT": "30"}
+_PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": 3, "MLFLOW_HTTP_REQUEST_TIMEOUT": 30}
 _KIND = {"mlflow.experimentKind": "custom_model_development"}  # its page shows trainings, not traces of agents
 _STATUS = {SUCCEEDED: "FINISHED", FAILED: "FAILED", INTERRUPTED: "KILLED"}
 _SAVED_MODEL = "saved_model"
@@ -67,16 +69,16 @@ def tracked(record: RunRecord, model_run_dir: str, serving_model_dir: str, track
     if track == NONE or (track == AUTO and not os.environ.get(_URI)):
         yield
         return
-    with _environment(_PATIENCE):
+    with _PATIENT.held():
         run = _begin(record, model_run_dir, track)
     if run is None:
         yield
         return
     try:
-        with _environment({RUN_ID: run.id}):
+        with extended_environment({RUN_ID: run.id}):
             yield
     finally:
-        with _environment(_PATIENCE):
+        with _PATIENT.held():
             run.finish(serving_model_dir)
 
 
@@ -102,7 +104,7 @@ class _Run:
         self._client = mlflow.MlflowClient()
         self._record = record
         self._model_run_dir = model_run_dir
-        known = os.environ.get(RUN_ID)
+        known = inherited_environment().get(RUN_ID)
         self.id: str = known or self._client.create_run(_experiment(self._client)).info.run_id
 
     def finish(self, serving_model_dir: str) -> None:
@@ -273,12 +275,19 @@ def _signature(specification: Mapping[str, Mapping[str, str]]) -> ModelSignature
 
 
 @contextlib.contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables in the block; those that are set already keep their values."""
-    added = {name: text for name, text in variables.items() if name not in os.environ}
-    os.environ.update(added)
-    try:
+def _patience() -> Iterator[None]:
+    """Shortens MLflow's default waiting times, for all of its calls in this process; set variables take precedence."""
+    if find_spec("mlflow") is None:
         yield
-    finally:
-        for name in added:
-            os.environ.pop(name, None)
+        return
+    from mlflow import environment_variables
+
+    with contextlib.ExitStack() as stack:
+        for name, number in _PATIENCE.items():
+            variable = getattr(environment_variables, name)
+            stack.callback(setattr, variable, "default", variable.default)
+            variable.default = number
+        yield
+
+
+_PATIENT = SharedSetting(_patience)

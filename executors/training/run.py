@@ -64,6 +64,7 @@ from ..runtime.files.temporary_folder import require_temporary_folder
 from ..runtime.logs import redaction, setup
 from ..runtime.logs.exceptions import add_note
 from ..runtime.process.preemption import deferred_signals
+from ..runtime.process.run_environment import inherited_environment
 from ..saved_models.check import check_saved_model, log_report
 from ..saved_models.finished import FILE_NAME as FINISHED
 from ..saved_models.finished import mark_finished
@@ -234,7 +235,7 @@ def _is_estimator(source: ModuleSource) -> bool:
 
 
 def _task(options: TrainingOptions) -> ClusterTask | None:
-    task = task_from_environment()
+    task = task_from_environment(inherited_environment())
     if task is not None:
         if options.engine != LOCAL:
             raise InputError(
@@ -464,7 +465,7 @@ class _Run:
     def _progress_displayed(self) -> Iterator[dict[str, str]]:
         """Displays the training's progress, except for cluster tasks other than the chief; yields its variables."""
         is_shown = self.options.engine != RAY or display.current().is_live
-        others_watch = progress.VARIABLE in os.environ
+        others_watch = progress.VARIABLE in inherited_environment()
         if (self.task and not self.task.is_chief) or not is_shown or others_watch:
             yield {}
             return
@@ -473,11 +474,8 @@ class _Run:
             logging.info("TensorBoard logs go to %s.", final)
         else:
             logging.info("TensorBoard logs go to %s, and are moved to %s after the training.", logs_folder, final)
-        try:
-            with display.watched_training() as variables:
-                yield variables
-        finally:
-            os.environ.pop(progress.VARIABLE, None)  # set by training in this process
+        with display.watched_training() as variables:
+            yield variables
 
     def _execute(
         self,

@@ -7,12 +7,11 @@ finished trial, provided that the module sets KerasTuner's directory to `fn_args
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from absl import logging
@@ -26,7 +25,7 @@ from ..engines import child_process, fork_server, in_process
 from ..engines.training_request import TrainingRequest
 from ..errors import InputError, KerasVersionError
 from ..modules.source import find_source
-from ..monitoring import display, progress
+from ..monitoring import display
 from ..options import TrainingOptions
 from ..runtime.files import file_io
 from ..runtime.logs.setup import notebook_log_filter
@@ -107,7 +106,7 @@ def _module_of(properties: Mapping[str, Any]) -> tuple[str, str | None]:
 def _run_search(request: TrainingRequest) -> SearchResult:
     keras, options = request.keras, request.options
     logging.info("Keras %s: %s.", keras.version, keras.reason)
-    with _displayed_progress() as variables:
+    with display.watched_training() as variables:
         environment = keras.environment() | variables
         if not options.isolate:
             return cast("SearchResult", in_process.run(_WORKER, request.to_json(), environment=environment))
@@ -115,13 +114,3 @@ def _run_search(request: TrainingRequest) -> SearchResult:
             _WORKER, request.to_json(), environment=environment, timeout=options.timeout, what="tuner", forked=True
         )
         return cast("SearchResult", found)
-
-
-@contextlib.contextmanager
-def _displayed_progress() -> Iterator[dict[str, str]]:
-    """Displays the progress of the trials; yields the environment variables for it."""
-    try:
-        with display.watched_training() as variables:
-            yield variables
-    finally:
-        os.environ.pop(progress.VARIABLE, None)  # set by a search in this process

@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from absl import flags
 from absl import logging as absl_logging
 
+from ..process.run_environment import extended_environment, inherited_environment
+from ..process.shared_setting import SharedSetting
 from .redaction import masked_text
 from .sanitize import printable_lines
 from .standard_streams import reliable_stream
@@ -53,21 +55,25 @@ def show_only_warnings() -> None:
 
 def inherit_log_display() -> None:
     """Sends logs to standard error with the settings of `show_logs` inherited from the parent process."""
+    _show(is_filtered())
+    inherit_log_file()
+
+
+def _show(filtered: bool) -> None:
     flags.FLAGS.mark_as_parsed()  # absl's flags are not parsed from this command line, but its logging requires it
     absl_logging.use_absl_handler()
     absl_logging.set_verbosity(absl_logging.INFO)
     absl_logging.set_stderrthreshold(absl_logging.INFO)
     flags.FLAGS.logtostderr = True  # to the current sys.stderr, which a display may have replaced
-    if is_filtered():
+    if filtered:
         handler = absl_logging.get_absl_handler()
         handler.addFilter(_is_relevant)
         handler.setFormatter(_SafeFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
-    inherit_log_file()
 
 
 def announce(text: str) -> None:
     """Logs a result, or prints it in a process that does not use `show_logs`: TFX's runners hide INFO lines."""
-    if _VARIABLE in os.environ:
+    if _VARIABLE in inherited_environment():
         absl_logging.info("%s", text)
     else:
         print(masked_text(text), flush=True)  # noqa: T201
@@ -97,28 +103,35 @@ def notebook_log_filter(folder: str = "") -> Iterator[None]:
     Args:
       folder: The run's folder. If empty or remote, hidden lines are dropped.
     """
-    if not _in_notebook() or _VARIABLE in os.environ:
+    environment = inherited_environment()
+    if not _in_notebook() or _VARIABLE in environment:
         yield
         return
+    variables = {_VARIABLE: "people", _NATIVE_LEVEL: environment.get(_NATIVE_LEVEL, "2")}
+    if folder and "://" not in folder:
+        variables |= {LOG_FILE: os.path.join(os.path.abspath(folder), LOG_NAME), _NATIVE_LEVEL: "0"}
+    with _NOTEBOOK_HANDLER.held(), extended_environment(variables):
+        yield
+
+
+@contextlib.contextmanager
+def _notebook_handler() -> Iterator[None]:
     handler, root = absl_logging.get_absl_handler(), logging.getLogger()
-    before = {name: os.environ.get(name) for name in (_VARIABLE, LOG_FILE, _NATIVE_LEVEL)}
     formatter, level = handler.python_handler.formatter, absl_logging.get_verbosity()
     handlers, root_level = root.handlers[:], root.level
-    show_logs(verbose=False)
+    _show(filtered=True)
     root.handlers[:] = [handler, *(one for one in handlers if type(one) is not logging.StreamHandler)]
-    if folder and "://" not in folder:
-        os.environ |= {LOG_FILE: os.path.join(os.path.abspath(folder), LOG_NAME), _NATIVE_LEVEL: "0"}
     try:
         yield
     finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            os.environ.update({name: value} if value is not None else {})
         root.handlers[:] = handlers
         handler.removeFilter(_is_relevant)
         handler.setFormatter(formatter)
         absl_logging.set_verbosity(level)
         root.setLevel(root_level)
+
+
+_NOTEBOOK_HANDLER = SharedSetting(_notebook_handler)
 
 
 def _in_notebook() -> bool:
@@ -166,7 +179,8 @@ def inherit_log_file(native: bool = True) -> None:
 
 def log_text_since(begin: int) -> str:
     """Returns the last lines that were added to the log file after it had `begin` bytes."""
-    with contextlib.suppress(OSError, KeyError), open(os.environ[LOG_FILE], encoding="utf-8", errors="replace") as file:
+    path = inherited_environment().get(LOG_FILE, "")
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
         file.seek(begin)
         return "".join(collections.deque(file, _LAST_LINES))
     return ""
@@ -174,7 +188,7 @@ def log_text_since(begin: int) -> str:
 
 def log_file_size() -> int:
     """Returns the size of the log file in bytes; 0 without one."""
-    path = os.environ.get(LOG_FILE)
+    path = inherited_environment().get(LOG_FILE)
     return os.path.getsize(path) if path and os.path.exists(path) else 0
 
 
