@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ..executors.runtime.files.output_file import STDOUT
 from ..executors.runtime.logs.setup import keep_logs
 from ..pipelines.definition.options import DATA_FORMATS
 from ..pipelines.submit.pods import SecretEnv
@@ -22,7 +23,7 @@ from .pod_flags import parse_env, pod_flags, pop_pod_settings, require_only, spl
     default="pipeline.yaml",
     show_default=True,
     metavar="FILE",
-    help="Output file; JSON for *.json, else YAML.",
+    help="Output file; JSON for *.json, else YAML; - prints it.",
 )
 @click.option(
     "--code-root", default="", metavar="URI", help="Where module archives are uploaded (default: code/ in the root)."
@@ -80,4 +81,5 @@ def compile(output: str, resources: tuple[str, ...], not_secret: tuple[str, ...]
     compiled.write(output)
     for archive in compiled.archives:
         click.echo(f"Code: {archive.path(compiled.code_root)}", err=True)
-    click.echo(f"Wrote {output}", err=True)
+    if output != STDOUT:
+        click.echo(f"Wrote {output}", err=True)

@@ -36,14 +36,14 @@ from ..executors.runtime.files import file_io
 from ..executors.runtime.files.plain_yaml import PlainLoader
 from ..executors.runtime.logs.redaction import masked, masked_text
 from .command_names import COMMANDS
-from .path_type import PathType
+from .path_type import OUTPUT, PathType
 
 Result = TypeVar("Result")
 
 CONFIG, PRINT = "config", "print_config"
 _COMPLETED = ("DIR", "FILE", "GLOB", "PLACE")
 _PATHS = ("DIR", "FILE", "GLOB", "PLACE", "URL", "JSON|@FILE")
-_REMOTE_COMMANDS = ("compile", "submit")  # paths may be on the file systems of other machines
+_REMOTE_COMMANDS = ("compile", "submit")  # paths other than --output may be on the file systems of other machines
 _STORE_COMMANDS = ("train", "show", "report")  # read and write s3://, see executors/training/object_store_copies.py
 _MODULES = (
     "module",
@@ -72,8 +72,8 @@ def with_config(command: click.Command) -> click.Command:
         if _metavar(parameter) in _COMPLETED and isinstance(parameter.type, click.types.StringParamType):
             parameter.type = PathType(
                 _metavar(parameter),
-                is_local=command.name not in _REMOTE_COMMANDS,
-                has_stores=command.name in _STORE_COMMANDS,
+                is_local=command.name not in _REMOTE_COMMANDS or OUTPUT in parameter.opts,
+                has_stores=command.name in (*_STORE_COMMANDS, *_REMOTE_COMMANDS),
             )
     command.params += [
         click.Option(

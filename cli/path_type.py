@@ -9,12 +9,13 @@ import click
 from ..executors.errors import InputError
 from ..executors.runtime.files import user_paths
 from ..executors.runtime.files.object_store import is_in_store
+from ..executors.runtime.files.output_file import STDOUT, is_stdout, require_output
 
 if TYPE_CHECKING:
     import os
 
-_STDOUT = "-"
-_OUTPUTS = ("--output", "--pipeline-root", "--push-to")
+OUTPUT = "--output"
+_OUTPUT_FOLDERS = (OUTPUT, "--pipeline-root", "--push-to")
 
 
 class PathType(click.Path):
@@ -33,15 +34,20 @@ class PathType(click.Path):
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> str | os.PathLike[str]:
-        """Returns the value unchanged after checking it; "-" and the default are not checked.
+        """Returns the value after checking it; as an output, /dev/stdout becomes "-".
+
+        "-" and the default are not checked.
 
         Raises:
           click.BadParameter: When it is not a valid path of its kind.
         """
-        if param is None or not isinstance(value, str) or value in (_STDOUT, param.default):
+        if param is None or not isinstance(value, str) or value in (STDOUT, param.default):
             return value
+        what = max(param.opts, key=len)
+        if what == OUTPUT and is_stdout(value):
+            return STDOUT
         try:
-            self._check(value, max(param.opts, key=len))
+            self._check(value, what)
         except InputError as error:
             raise click.BadParameter(str(error), ctx, param) from error
         return value
@@ -56,7 +62,9 @@ class PathType(click.Path):
                 f"{what} {value}: TensorFlow has no file system for this scheme, and this command no copies, "
                 "as `train` has. Copy the files, or mount the bucket as a folder."
             )
-        if what in _OUTPUTS:
+        if what == OUTPUT and self._kind == "FILE":
+            require_output(value, what)
+        elif what in _OUTPUT_FOLDERS:
             user_paths.require_writable_kind(value, what, folder=self._kind == "DIR")
         else:
             user_paths.require_readable_kind(value, what)

@@ -17,8 +17,9 @@ from ..executors.evaluation.plan import BINARY, LOGITS, MARGINS, MULTICLASS, PRO
 from ..executors.evaluation.recorded_plan import recorded_plan_of
 from ..executors.inputs.example_files import CSV
 from ..executors.runtime.files import file_io
+from ..executors.runtime.files.output_file import STDOUT
 from ..executors.runtime.logs.setup import keep_logs
-from ..executors.saved_models.prediction.request import OUTPUT_ENDINGS, STDOUT, PredictionRequest
+from ..executors.saved_models.prediction.request import OUTPUT_ENDINGS, PredictionRequest
 
 
 @click.command()

@@ -12,7 +12,7 @@ import click
 
 from ..executors.errors import InputError
 from ..executors.reporting.writing import write_report
-from ..executors.runtime.files import file_io
+from ..executors.runtime.files.output_file import STDOUT, write_output
 from ..executors.runtime.logs.setup import keep_logs
 from ..pipelines.history.metric_comparison import is_higher_better
 from ..pipelines.history.runs import Run, find_run
@@ -33,7 +33,7 @@ _COMPARISON = "comparison.html"
 @click.option(
     "--output",
     metavar="FILE",
-    help="Report file (default: report.html in the model run; comparison.html with --compare).",
+    help="Report file; - prints it (default: report.html in the model run; comparison.html with --compare).",
 )
 @click.option("--open", "opened", is_flag=True, help="Open the report in the browser.")
 @location_flags
@@ -48,6 +48,8 @@ def report(run: str, others: Sequence[str], output: str | None, opened: bool, **
       generic-trainer report last --open
       generic-trainer report out --compare out.before --output comparison.html
     """  # noqa: D301 (click's mark of lines to keep)
+    if opened and output == STDOUT:
+        raise click.UsageError("--open needs a file. Omit it, or --output -.")
     names, places = (run, *others), pop_locations(flags)
     runs = [find_run(name, **places) for name in names]
     folders = [_folder_of(found, name) for found, name in zip(runs, names, strict=True)]
@@ -57,7 +59,8 @@ def report(run: str, others: Sequence[str], output: str | None, opened: bool, **
     except OSError as error:
         place, reason = path or folders[0], error.strerror or type(error).__name__
         raise InputError(f"{place}: cannot write there ({reason}). Choose another file with --output.") from error
-    click.echo(written)
+    if written != STDOUT:
+        click.echo(written)
     if opened:
         webbrowser.open(pathlib.Path(written).absolute().as_uri())
 
@@ -85,5 +88,5 @@ def _write_comparison(runs: Sequence[Run], folders: Sequence[str], path: str) ->
 
     records = [run.record for run in runs]
     page = html_of(comparison(list(zip(folders, records, strict=True)), higher_is_better=is_higher_better))
-    file_io.write_text(os.path.abspath(path) if not file_io.is_remote(path) else path, page)
+    write_output(path, page)
     return path

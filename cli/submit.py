@@ -14,7 +14,7 @@ import yaml
 from ..executors.distributed.tf_config import CHIEF, EVALUATOR, MASTER, PS, WORKER
 from ..executors.errors import InputError
 from ..executors.options import RAY, TrainingOptions, declared_options
-from ..executors.runtime.files import file_io
+from ..executors.runtime.files.output_file import STDOUT, write_output
 from ..executors.training.local_cluster import parse_counts
 from ..pipelines.definition.code_archive import CodeArchive
 from ..pipelines.submit import kuberay, kubernetes_api, train_job, vertex
@@ -41,7 +41,7 @@ _REPLACED_BY_REPLICAS = (
 @click.option("--to", "platform", type=click.Choice(PLATFORMS), required=True, help="Target platform.")
 @click.option("--image", default="", help="Container image with generic-trainer (kuberay: generic-trainer[kuberay]).")
 @click.option("--name", default="", help="Job name (default: the module's name).")
-@click.option("--output", default="-", metavar="FILE", help="Manifest file (default: standard output).")
+@click.option("--output", default=STDOUT, metavar="FILE", help="Manifest file (default: standard output).")
 @click.option("--send", "sends", is_flag=True, help="Also create the job on the platform.")
 @click.option("--code-root", default="", metavar="URI", help="Where the module archive is uploaded for the job.")
 @click.option("--in-image", multiple=True, metavar="FOLDER", help="Directory that the image contains; may be repeated.")
@@ -263,13 +263,12 @@ def _write(request: SubmitRequest, manifests: Sequence[Mapping[str, Any]], notes
     else:
         whole = documents[0] if len(documents) == 1 else {"apiVersion": "v1", "kind": "List", "items": documents}
         text = json.dumps(whole, indent=2, ensure_ascii=False, default=str) + "\n"
-    if request.output == "-":
-        click.echo(text, nl=False)
-        return
     try:
-        file_io.write_text(request.output, text)
+        write_output(request.output, text)
     except OSError as error:
         raise InputError(f"--output {request.output}: cannot write there ({error.strerror or error}).") from error
+    if request.output == STDOUT:
+        return
     if request.platform != VERTEX:
         how = f"kubectl create -f {request.output}"
     elif is_spec:

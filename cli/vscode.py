@@ -18,6 +18,7 @@ import click
 
 from ..executors.errors import InputError
 from ..executors.runtime.files import file_io
+from ..executors.runtime.files.output_file import STDOUT, write_output
 
 Command = TypeVar("Command", bound=Callable[..., object])
 LAUNCH_FILE = os.path.join(".vscode", "launch.json")
@@ -54,7 +55,7 @@ def vscode_flag(command: Command) -> Command:
         context = click.get_current_context()
         name = f"{context.command_path} {flags.get('model_def', '')}".rstrip()
         add_configuration(vscode, configuration(name, without_flag(context.find_object(list) or [], vscode), vscode))
-        click.echo(f"Wrote the debug configuration {name!r} to {vscode}.")
+        click.echo(f"Wrote the debug configuration {name!r} to {vscode}.", err=vscode == STDOUT)
         return None
 
     return run  # type: ignore[return-value]
@@ -112,7 +113,7 @@ def add_configuration(path: str, entry: DebugConfiguration) -> None:
     if _without_comments(text) != text:
         file_io.write_text(f"{path}.orig", text)
         click.echo(f"Comments in {path} are not kept; the original was copied to {path}.orig.", err=True)
-    file_io.write_text(path, json.dumps(launch, indent=4, ensure_ascii=False) + "\n")
+    write_output(path, json.dumps(launch, indent=4, ensure_ascii=False) + "\n")
 
 
 def read_launch(text: str, path: str) -> dict[str, object]:

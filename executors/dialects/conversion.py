@@ -20,7 +20,6 @@ import difflib
 import io
 import os
 import platform
-import stat
 import tempfile
 from collections.abc import Mapping, Sequence
 
@@ -29,7 +28,7 @@ from ..modules.archive import archive_in
 from ..modules.defined_names import definitions_of
 from ..modules.source import find_source
 from ..runtime.files import file_io
-from ..runtime.files.file_io import atomic_write
+from ..runtime.files.output_file import output_file
 from .registry import call_dialect, installed
 from .signatures import parameters_of
 
@@ -77,10 +76,8 @@ class Conversion:
           InputError: When the file cannot be written.
         """
         try:
-            with atomic_write(self.path) as part:
-                with open(part, "wb") as file:
-                    file.write(self.after)
-                os.chmod(part, stat.S_IMODE(os.stat(self.path).st_mode))
+            with output_file(self.path) as part, open(part, "wb") as file:
+                file.write(self.after)
         except OSError as error:
             raise InputError(f"{self.path}: cannot be written ({error.strerror}).") from error
 

@@ -16,6 +16,7 @@ from ..monitoring.report_file import FILE_NAME, path_in
 from ..monitoring.run_record import RunRecord
 from ..runtime.files import file_io
 from ..runtime.files.artifact_layout import FAILED_DIR
+from ..runtime.files.output_file import write_output
 from ..runtime.process.preemption import deferred_signals
 
 if TYPE_CHECKING:
@@ -35,15 +36,18 @@ def write_report(
       folder: Folder of the model run, with the event files.
       record: Content of its run.json; by default read from the folder.
       pipeline: Content from the pipeline, if the run is part of one.
-      path: Path of the report; by default `report.html` in the folder.
+      path: Path of the report, as given by the user; by default `report.html` in the folder.
     """
     from .build import report_of
     from .page import html_of
 
-    path = path or os.path.join(folder, FILE_NAME)
-    run = record or run_record.read(folder)
-    file_io.write_text(path, html_of(report_of(folder, run, pipeline)))
-    return path
+    page = html_of(report_of(folder, record or run_record.read(folder), pipeline))
+    if path:
+        write_output(path, page)
+        return path
+    default = os.path.join(folder, FILE_NAME)
+    file_io.write_text(default, page)
+    return default
 
 
 @contextlib.contextmanager

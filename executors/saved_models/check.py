@@ -25,6 +25,7 @@ from ..inputs.data_accessor import ExamplesFormat
 from ..options import CHECKS
 from ..runtime.files import file_io
 from .locations import find_saved_model, timestamped_models
+from .readable_files import first_problem
 
 if TYPE_CHECKING:
     from typing_extensions import NotRequired
@@ -144,6 +145,8 @@ def check_saved_model(
     shown = shown_as or folder
     if not file_io.isdir(folder):
         raise ModelCheckError(f"run_fn wrote no model: {shown} does not exist. It must save one to {_TARGET}.")
+    if problem := first_problem(folder):
+        raise ModelCheckError(f"{shown}: {problem}.")
     files = list(file_io.files_below(folder))
     if not files:
         raise ModelCheckError(f"run_fn wrote no model: {shown} is empty. It must save one to {_TARGET}.")

@@ -1,5 +1,7 @@
 """Replaces symbolic links in a module's outputs with copies, so that the published model is self-contained.
 
+All other files must be regular and readable.
+
 A link may point to a checkpoint that is deleted after the run, to a disk that is not mounted in production, or to an
 absolute path in the staging directory, which does not exist after publishing.
 """
@@ -17,17 +19,18 @@ from absl import logging
 from ..errors import ModelCheckError, StorageError
 from ..runtime.files import file_io
 from ..runtime.files.retry import retry_call
+from .readable_files import reading_problem
 
 
 def replace_links(folder: str) -> None:
-    """Replaces every symbolic link below a folder with a copy of its target.
+    """Replaces every symbolic link below a folder with a copy of its target, which keeps the target's modes.
 
     Args:
       folder: A local folder; a no-op for remote ones, which have no links.
 
     Raises:
       ModelCheckError: If a link is dangling, points to a folder that contains it, or to something other than a file or
-        folder.
+        folder; if a file is a FIFO, a socket or a device, or cannot be read.
       StorageError: If a file cannot be copied.
     """
     if not file_io.is_remote(folder) and os.path.isdir(folder):
@@ -39,7 +42,9 @@ def _replace_below(folder: str, shown: Callable[[str], str]) -> None:
         path = os.path.join(folder, name)
         if os.path.islink(path):
             _replace(path, shown(path))
-        elif os.path.isdir(path):
+        if problem := reading_problem(path):
+            raise ModelCheckError(f"{shown(path)} {problem}.")
+        if os.path.isdir(path):
             _replace_below(path, shown)
 
 
@@ -78,15 +83,18 @@ def _copy(source: str, target: str, within: tuple[str, ...]) -> None:
         raise
     except OSError as error:
         raise _NotReplaceable(f"{real}: {error.strerror}") from error
+    if stat.S_ISREG(mode) and (problem := reading_problem(real)):
+        raise _NotReplaceable(f"{real} {problem}")
     if stat.S_ISDIR(mode):
         if any(os.path.commonpath([one, real]) == real for one in within):
             raise _NotReplaceable(f"{real} contains the link itself")
         os.mkdir(target)
         for name in names:
             _copy(os.path.join(source, name), os.path.join(target, name), (*within, real))
+        shutil.copymode(real, target)
     elif stat.S_ISREG(mode):
         try:
-            retry_call(lambda: shutil.copyfile(real, target), "Copying", real)
+            retry_call(lambda: shutil.copy(real, target), "Copying", real)
         except FileNotFoundError as error:
             raise _NotReplaceable(f"{real}: {error.strerror}") from error
     else:

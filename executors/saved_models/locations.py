@@ -9,6 +9,7 @@ from absl import logging
 from ..errors import InputError
 from ..runtime.files import file_io
 from ..runtime.files.artifact_layout import SERVING_DIRS
+from ..runtime.files.user_paths import special_kind
 
 OTHER_MODELS = "other_models"  # beside the serving model: further SavedModels of a script
 MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
@@ -58,8 +59,9 @@ def lift_timestamped_model(folder: str) -> None:
 
 
 def holds_model(folder: str) -> bool:
-    """Returns whether a folder itself is a SavedModel."""
-    return any(file_io.exists(os.path.join(folder, name)) for name in MODEL_FILES)
+    """Returns whether a folder itself is a SavedModel; something other than a regular file is no `saved_model.pb`."""
+    paths = [os.path.join(folder, name) for name in MODEL_FILES]
+    return any(file_io.exists(path) and not special_kind(path) for path in paths)
 
 
 def _newest_export(exports: str) -> str | None:

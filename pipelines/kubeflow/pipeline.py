@@ -34,6 +34,7 @@ from ...executors.errors import InputError, did_you_mean
 from ...executors.modules.pipeline_modules import PipelineModules, find_modules
 from ...executors.modules.source import ModuleSource
 from ...executors.runtime.files import file_io
+from ...executors.runtime.files.output_file import write_output
 from ..definition.code_archive import CodeArchive, make_archive
 from ..definition.examples import example_gen_for, is_split_with_test
 from ..definition.options import AUTO, PipelineOptions, notices_of
@@ -174,7 +175,7 @@ class CompiledPipeline:
         for archive in self.archives:
             archive.upload(self.code_root)
         try:
-            file_io.write_text(path, text)
+            write_output(path, text)
         except OSError as error:
             raise InputError(f"--output {path}: cannot write there ({error.strerror or error}).") from error
 

@@ -13,6 +13,7 @@ import jinja2
 import yaml
 
 from ...executors.errors import InputError
+from ...executors.runtime.files.output_file import output_file
 from ..definition.pipeline_root import PLAIN_DATA
 from .literals import assignment, literal
 from .planning import Plan
@@ -124,7 +125,7 @@ def write_project(folder: str, files: Mapping[str, bytes | Path], *, force: bool
 
 
 def _move(source: Path, target: Path) -> None:
-    """Renames the whole folder, or file by file if the target exists."""
+    """Renames the whole folder, or writes file by file if the target exists."""
     if not target.exists():
         source.rename(target)
         return
@@ -132,4 +133,5 @@ def _move(source: Path, target: Path) -> None:
         there = target / Path(folder).relative_to(source)
         there.mkdir(parents=True, exist_ok=True)
         for name in names:
-            Path(folder, name).replace(there / name)
+            with output_file(str(there / name)) as part:
+                shutil.move(Path(folder, name), part)

@@ -32,10 +32,9 @@ import tensorflow as tf
 from ...errors import InputError
 from ...inputs.csv.columns import BYTES, FLOAT, INT, to_tf_examples
 from ...runtime.files import file_io
-from ...runtime.files.file_io import atomic_write
+from ...runtime.files.output_file import STDOUT, output_file
 from ...runtime.logs import standard_streams
 from ..tensor_values import number_word
-from .request import STDOUT
 
 
 class Predictions(Protocol):
@@ -52,7 +51,7 @@ class Predictions(Protocol):
 
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[Predictions]:
-    """Opens a file for predictions, which appears only if the block succeeds (see `atomic_write`), or standard output.
+    """Opens a file for predictions, which appears only if the block succeeds (see `output_file`), or standard output.
 
     Args:
       path: A file name with one of the extensions in `request.OUTPUT_ENDINGS`, or `STDOUT` for JSON lines.
@@ -61,7 +60,7 @@ def opened(path: str) -> Iterator[Predictions]:
         with standard_streams.output() as stream:
             yield JsonLines(stream)
         return
-    with atomic_write(path) as part:
+    with output_file(path) as part:
         if path.endswith((".tfrecord", ".tfrecord.gz")):
             with tf.io.TFRecordWriter(part, "GZIP" if path.endswith(".gz") else None) as writer:
                 yield TFRecords(writer)

@@ -11,9 +11,10 @@ from ...errors import InputError
 from ...inputs.example_files import ExampleFile, find_example_files
 from ...runtime.files import file_io
 from ...runtime.files.artifact_layout import SERVING_DIRS
+from ...runtime.files.output_file import is_stream
 from ..locations import base_model_path
+from ..readable_files import first_problem
 
-STDOUT = "-"
 PUSHED = "serving"  # the push destination in a pipeline root
 _SHOWN = 10  # maximum number of a folder's entries in an error
 OUTPUT_ENDINGS = (".jsonl", ".csv", ".parquet", ".tfrecord", ".tfrecord.gz")
@@ -54,7 +55,7 @@ class PredictionRequest:
         return self.with_inputs or bool(self.ids)
 
     def __post_init__(self) -> None:
-        if self.output == STDOUT:
+        if is_stream(self.output):
             return
         if not self.output.endswith(OUTPUT_ENDINGS):
             endings = ", ".join(OUTPUT_ENDINGS)
@@ -75,9 +76,13 @@ class PredictionRequest:
           **others: Further attributes.
 
         Raises:
-          InputError: If there is no SavedModel, no file matches, or the output is not usable.
+          InputError: If there is no SavedModel, or a file of it cannot be read; if no file matches; or if the output is
+            not usable.
         """
-        return cls(find_model(model), tuple(find_example_files(examples)), output, **others)  # type: ignore[arg-type]
+        folder = find_model(model)
+        if problem := first_problem(folder):
+            raise InputError(f"--model {folder}: {problem}.")
+        return cls(folder, tuple(find_example_files(examples)), output, **others)  # type: ignore[arg-type]
 
 
 def find_model(folder: str) -> str:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import socket
+import stat
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from generic_trainer import FnArgs, ModelCheckError, TrainingOptions, train
+from generic_trainer.executors.saved_models.check import check_saved_model
 from generic_trainer.executors.saved_models.links import replace_links
+from generic_trainer.executors.saved_models.locations import find_saved_model
 
 MODULE = """
 import os, shutil
@@ -146,3 +150,86 @@ def test_links_in_a_folder_behind_a_link_are_followed(tmp_path: pathlib.Path) ->
     shutil.rmtree(tmp_path / "behind")
     shutil.rmtree(tmp_path / "data")
     assert (tmp_path / "written" / "assets" / "data" / "file").read_text() == "x"
+
+
+def _make_fifo(path: pathlib.Path) -> None:
+    os.mkfifo(path)
+
+
+def _make_socket(path: pathlib.Path) -> None:
+    here = os.getcwd()
+    os.chdir(path.parent)  # a socket's path has at most 107 characters
+    try:
+        socket.socket(socket.AF_UNIX).bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+def _make_device(path: pathlib.Path) -> None:
+    if os.geteuid():
+        pytest.skip("only root can make a device")
+    os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+
+
+def _make_unreadable(path: pathlib.Path) -> None:
+    path.touch(mode=0)
+
+
+def _make_unreadable_folder(path: pathlib.Path) -> None:
+    path.mkdir(mode=0o600)
+
+
+def _link_to_unreadable(path: pathlib.Path) -> None:
+    target = path.parent.parent.parent / "unreadable"
+    target.touch(mode=0)
+    path.symlink_to(target)
+
+
+ODD_FILES = {
+    r"is a FIFO \(named pipe\)": _make_fifo,
+    "is a socket": _make_socket,
+    "is a character device": _make_device,
+    "cannot be read: its mode is 0000": _make_unreadable,
+    "cannot be read: its mode is 0600": _make_unreadable_folder,
+    "is a symbolic link to .*unreadable cannot be read: its mode is 0000": _link_to_unreadable,
+}
+
+
+@pytest.mark.parametrize("name", ["Format-Serving/saved_model.pb", "Format-TFMA/x", "other_models/x"])
+@pytest.mark.parametrize(("reason", "make"), ODD_FILES.items(), ids=ODD_FILES)
+def test_a_file_that_cannot_be_served_is_named_and_not_opened(
+    name: str, reason: str, make: Callable[[pathlib.Path], None], tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "written" / name
+    path.parent.mkdir(parents=True)
+    make(path)
+    with pytest.raises(ModelCheckError, match=f"{name} {reason}"):
+        replace_links(str(tmp_path / "written"))
+    if not name.startswith("Format-Serving"):
+        return
+    if os.path.islink(path):
+        path.unlink()
+        path.touch(mode=0)
+        reason = "cannot be read: its mode is 0000"
+    with pytest.raises(ModelCheckError, match=f"saved_model.pb {reason}"):
+        check_saved_model(str(path.parent))
+
+
+def test_a_fifo_is_no_saved_model(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "model").mkdir()
+    os.mkfifo(tmp_path / "model" / "saved_model.pb")
+    assert find_saved_model(str(tmp_path / "model")) is None
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o444, 0o755])
+def test_a_copy_of_a_links_target_has_its_mode(mode: int, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "file").touch()
+    (tmp_path / "data" / "file").chmod(mode)
+    (tmp_path / "data").chmod(0o750)
+    (tmp_path / "written").mkdir()
+    (tmp_path / "written" / "file").symlink_to(tmp_path / "data" / "file")
+    (tmp_path / "written" / "data").symlink_to(tmp_path / "data")
+    replace_links(str(tmp_path / "written"))
+    modes = [stat.S_IMODE((tmp_path / "written" / name).lstat().st_mode) for name in ("file", "data", "data/file")]
+    assert modes == [mode, 0o750, mode]
