@@ -174,8 +174,8 @@ class ClusterJson(Account, total=False):
     failures: list[str]
 
 
-class Latency(TypedDict):
-    """Seconds per call, of repeated calls of the model."""
+class Latency(TypedDict, total=False):
+    """Seconds per call, of repeated calls of the model; {} without an example."""
 
     median: float
     p90: float

@@ -40,9 +40,9 @@ def model_section(record: RunJson) -> Section:
         for direction, tensors in (("input", sides.get("inputs", {})), ("output", sides.get("outputs", {})))
         for tensor, kind in tensors.items()
     ]
-    latency = check.get("latency")
+    latency = check.get("latency", {})
     rows: list[tuple[str, Value]] = [("Size", size(check["size_bytes"]))] if check.get("size_bytes") else []
-    if latency:
+    if {"median", "p90", "calls"} <= latency.keys():
         timed = f"median {seconds(latency['median']).text}, 90th percentile {seconds(latency['p90']).text}"
         rows.append(("Prediction latency", f"{timed} ({latency['calls']} calls on the CPU, one example each)"))
     if plan := record.get("evaluation_plan"):

@@ -60,8 +60,8 @@ def outcome(record: RunJson, metrics: Metrics, facts: Sequence[tuple[str, Value]
     tiles: list[tuple[str, Value]] = [(f"{name} ({split})", values[name]) for name in headline_metrics(values)[:_TILES]]
     if check.get("size_bytes"):
         tiles.append(("model size", size(check["size_bytes"])))
-    if check.get("latency"):
-        tiles.append(("prediction latency (median)", median_of(check)))
+    if latency := median_of(check):
+        tiles.append(("prediction latency (median)", latency))
     return Section(
         "outcome",
         "Outcome",
@@ -71,7 +71,8 @@ def outcome(record: RunJson, metrics: Metrics, facts: Sequence[tuple[str, Value]
 
 def median_of(check: CheckJson) -> Cell | None:
     """Returns the median latency of a prediction in the model check; None if it was not measured."""
-    return seconds(check["latency"]["median"]) if check.get("latency") else None
+    median = check.get("latency", {}).get("median")
+    return None if median is None else seconds(median)
 
 
 def _failure(record: RunJson) -> Iterator[Block]:
