@@ -107,7 +107,7 @@ def fields_of(summary: RunSummary) -> dict[str, object]:
 def summary_lines(record: RunJson) -> dict[str, str]:
     """Returns a run's summary lines other than locations: {label: text, or "" if it does not apply}.
 
-    These are the workers, the skipped records, and the weights to which the metrics belong.
+    These are the workers, the skipped records, the damaged checkpoints, and the weights to which the metrics belong.
 
     Args:
       record: The content of `run.json`.
@@ -115,6 +115,9 @@ def summary_lines(record: RunJson) -> dict[str, str]:
     return {
         "Workers": workers_line(record.get("cluster") or {}),
         "Skipped": left_out_line(record.get("bad_records") or {}),
+        "Damaged": "\n".join(
+            "{path}: {problem}; {result}".format_map(damage) for damage in record.get("damaged_checkpoints") or ()
+        ),
         "Metrics of": origin_line(record),
     }
 

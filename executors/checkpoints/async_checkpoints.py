@@ -41,6 +41,7 @@ from ..runtime.process import preemption
 from . import background_writer
 from . import restore as checkpoint_restoring
 from .background_writer import BackgroundWriter, Value
+from .fallback import newest_complete
 
 if TYPE_CHECKING:
     from ..compat.tensorflow import Saved
@@ -78,6 +79,7 @@ class AsyncCheckpoints:
         self._has_handler = False
         self._last_step = self._last_saved_step = -1  # last steps passed to `end_if_asked` and `save`
         self._until_exit = contextlib.ExitStack()
+        self._at_start = newest_complete(folder, self._is_chief)  # before the manager reads the state file
         self._manager = tf.train.CheckpointManager(
             self._in_background if background else state, folder, max_to_keep, checkpoint_name=name
         )
@@ -85,7 +87,7 @@ class AsyncCheckpoints:
     @property
     def latest(self) -> str | None:
         """Path of the latest complete checkpoint in the directory; None if there is none."""
-        path: str | None = self._manager.latest_checkpoint
+        path: str | None = self._manager.latest_checkpoint if self._is_chief else self._at_start
         return path
 
     @property
@@ -94,7 +96,9 @@ class AsyncCheckpoints:
         return self._in_background.writer.is_busy
 
     def restore(self) -> str | None:
-        """Restores the latest checkpoint; returns its path, or None if there is none.
+        """Restores the latest complete checkpoint; returns its path, or None if there is none.
+
+        Damaged newer ones were moved to the folder `damaged` when this object was created.
 
         Raises:
           CheckpointError: If a variable has a different shape in the checkpoint or is missing from it, or if the

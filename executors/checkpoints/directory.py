@@ -32,7 +32,8 @@ from absl import logging
 from ..runtime.files import durable, file_io
 from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..runtime.process.identity import start_time_of
-from . import fingerprint
+from . import damage, fingerprint
+from .damage import numbered
 from .fingerprint import Identity
 
 ROOT = ".checkpoints"
@@ -45,7 +46,7 @@ HEARTBEAT_SECONDS = 20.0  # seconds between heartbeats
 _MISSED_HEARTBEATS = 3  # missed heartbeats after which a run on another machine counts as ended
 _HEARTBEAT_FILE = "in_use.json"
 _WORK = "model_run"
-_OWN_FILES = (_HEARTBEAT_FILE, fingerprint.FILE_NAME, EVALUATED)
+_OWN_FILES = (_HEARTBEAT_FILE, fingerprint.FILE_NAME, EVALUATED, damage.FOLDER)
 # A run's ID in an output path, <root>/<run>/<task>/model_run: a UUID in Kubeflow, ends in the time in Vertex AI.
 _RUN = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|.+-\d{14}")
 _TASK_NUMBER = re.compile(r"_-?\d+$")
@@ -206,11 +207,8 @@ def _has_content(folder: str) -> bool:
 
 
 def _move_aside(folder: str) -> str:
-    number = 1
-    while file_io.exists(f"{folder}.{number}"):
-        number += 1
-    file_io.move(folder, f"{folder}.{number}")
-    return f"{folder}.{number}"
+    file_io.move(folder, aside := numbered(folder))
+    return aside
 
 
 def _move_to_model_run(work: str, model_run_dir: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..runtime.files import file_io
+from .damage import read_sidecar
 from .directory import UNPUBLISHED
 
 
@@ -29,14 +30,11 @@ class TrainedMarker:
         self._made_by = json.loads(json.dumps(made_by))
 
     def read(self) -> dict[str, Any]:
-        """Returns the recorded facts; {} if there is no readable marker, or `made_by` has changed."""
-        if not self._path or not file_io.exists(self._path):
-            return {}
-        try:
-            content: dict[str, Any] = json.loads(file_io.read_text(self._path))
-        except ValueError:
-            return {}
-        return content["facts"] if content["made_by"] == self._made_by else {}
+        """Returns the recorded facts; {} if there is no intact marker, or `made_by` has changed."""
+        result = "the last checkpoint alone decides whether training is complete"
+        content = read_sidecar(self._path, ("made_by", "facts"), result) if self._path else None
+        facts: dict[str, Any] = content["facts"] if content and content["made_by"] == self._made_by else {}
+        return facts
 
     def write(self, **facts: object) -> None:
         """Writes the marker with some facts, which must be JSON values."""

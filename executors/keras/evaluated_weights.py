@@ -105,11 +105,11 @@ class EvaluationLog:
         self._path = "" if file_io.is_remote(path) else path
 
     def read(self) -> list[Evaluated]:
-        """Returns the stored evaluations; skips lines that are truncated."""
+        """Returns the stored evaluations; skips lines that are truncated or garbled."""
         found = []
-        with contextlib.suppress(OSError), open(self._path, encoding="utf-8") as lines:
+        with contextlib.suppress(OSError), open(self._path, encoding="utf-8", errors="replace") as lines:
             for line in lines:
-                with contextlib.suppress(ValueError, KeyError):
+                with contextlib.suppress(ValueError, KeyError, TypeError):
                     found.append(Evaluated.from_line(line))
         return found
 

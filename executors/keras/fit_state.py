@@ -10,7 +10,6 @@ Usage:
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import io
 import json
@@ -25,6 +24,8 @@ import tensorflow as tf
 
 from ..checkpoints import restore as checkpoint_restoring
 from ..checkpoints.async_checkpoints import AsyncCheckpoints
+from ..checkpoints.damage import DamagedError
+from ..checkpoints.fallback import damage_of
 from ..errors import CheckpointError
 from ..runtime.files import durable, file_io
 from . import callback_state
@@ -69,12 +70,21 @@ class FitState:
         self.folder = folder
 
     def facts(self) -> FitFacts | None:
-        """Returns the content of `fit.json`; None if the state is missing or incomplete."""
+        """Returns the content of `fit.json`; None if the state is missing or incomplete.
+
+        Raises:
+          DamagedError: If the file is damaged.
+        """
         path = os.path.join(self.folder, _FACTS)
-        with contextlib.suppress(ValueError):
-            facts: FitFacts | None = json.loads(file_io.read_text(path)) if file_io.exists(path) else None
-            return facts
-        return None
+        if not file_io.exists(path):
+            return None
+        try:
+            facts: FitFacts = json.loads(file_io.read_text(path))
+        except ValueError:
+            raise DamagedError(f"{_FACTS} is not JSON") from None
+        if not isinstance(facts, dict) or not facts.keys() >= FitFacts.__required_keys__:
+            raise DamagedError(f"{_FACTS} lacks a part of the state")
+        return facts
 
     def save(
         self,
@@ -141,7 +151,8 @@ class FitState:
         """Restores a built model and its fit's callbacks; returns the fit's History.
 
         Raises:
-          CheckpointError: If the model's variables differ from the saved ones. The model is not changed then.
+          CheckpointError: If the model's variables differ from the saved ones, or a file is damaged (`DamagedError`).
+            The model is not changed then.
         """
         facts = self.facts()
         assert facts is not None
@@ -152,16 +163,25 @@ class FitState:
             raise CheckpointError(
                 f"the variables in {self.folder} differ from those of the model: {', '.join(odd[:3])}"
             )
-        checkpoint_restoring.restore(state, os.path.join(self.folder, facts["weights"])).expect_partial()
-        arrays: list[np.ndarray] = []
-        path = os.path.join(self.folder, _ARRAYS)
-        if file_io.exists(path):
-            with np.load(io.BytesIO(file_io.read_bytes(path)), allow_pickle=False) as kept:
-                arrays = [kept[name] for name in kept.files]
-        callback_state.restore(callbacks, facts["callbacks"], arrays)
+        weights, arrays = os.path.join(self.folder, facts["weights"]), self._arrays()
         for number, (callback, names) in enumerate(zip(callbacks, facts["files"], strict=True)):
             self._restore_files(number, callback, names)
+        if problem := damage_of(weights):
+            raise DamagedError(f"of its checkpoint {facts['weights']}, {problem}")
+        callback_state.restore(callbacks, facts["callbacks"], arrays)
+        checkpoint_restoring.restore(state, weights).expect_partial()
         return self._history(model, facts)
+
+    def _arrays(self) -> list[np.ndarray]:
+        path = os.path.join(self.folder, _ARRAYS)
+        content = file_io.read_bytes(path) if file_io.exists(path) else None
+        if content is None:
+            return []
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as kept:
+                return [kept[name] for name in kept.files]
+        except Exception:  # of NumPy, zipfile, zlib and struct
+            raise DamagedError(f"{_ARRAYS} cannot be read") from None
 
     def _history(self, model: keras.Model, facts: FitFacts) -> keras.callbacks.History:
         history = keras_of(model).callbacks.History()
@@ -191,9 +211,12 @@ class FitState:
 
     def _restore_files(self, number: int, callback: keras.callbacks.Callback, names: Sequence[str]) -> None:
         for name in names:
+            source = os.path.join(self.folder, _FILES, str(number), name)
             target = os.path.join(os.path.dirname(os.fspath(callback.filepath)), name)
+            if not file_io.exists(source):
+                raise DamagedError(f"the file {name} of a callback is missing")
             if not file_io.exists(target):
-                _copy(os.path.join(self.folder, _FILES, str(number), name), target)
+                _copy(source, target)
 
     def _require_free_space(self, size: int) -> None:
         if file_io.is_remote(self.folder):

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 from absl import logging
 
+from ..checkpoints.damage import DamagedError, set_aside
 from ..checkpoints.directory import FINISHED_FITS, UNPUBLISHED
 from ..compat.keras import is_keras_2
+from ..errors import StorageError
 from ..monitoring.progress import report_progress, reported_step
 from ..runtime.files import file_io
 from . import callback_state, fit_call
@@ -77,14 +79,18 @@ class FitKeeper(KerasObserver):
         user_callbacks: list[keras.callbacks.Callback],
     ) -> Any:
         """Restores a fit that was completed in an earlier attempt and returns its History; None if there is none."""
-        facts = state.facts()
-        if facts is None:
-            return None
-        if differs := fit_call.differences(described, facts["call"]):
-            return self._log_difference("; ".join(differs))
         try:
+            facts = state.facts()
+            if facts is None:
+                return None
+            if differs := fit_call.differences(described, facts["call"]):
+                return self._log_difference("; ".join(differs))
             _build(call)
             history = state.restore(call.model, user_callbacks)
+        except DamagedError as error:
+            return set_aside(state.folder, str(error), f"fit {self._fits} resumes from its last checkpoint, if any")
+        except StorageError:
+            raise
         except Exception as error:  # if the call itself is invalid, fit raises the error again
             return self._log_difference(str(error) or type(error).__name__)
         for one in call.callbacks:

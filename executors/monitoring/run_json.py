@@ -97,6 +97,15 @@ class SkippedRecords(TypedDict, total=False):
     records: list[BadRecord]
 
 
+class DamagedCheckpoint(TypedDict):
+    """A damaged checkpoint or file that a run moved aside, as `checkpoints.damage.Damage`."""
+
+    path: str
+    problem: str
+    moved_to: str
+    result: str
+
+
 class Origin(TypedDict, total=False):
     """The origin of a split's metrics."""
 
@@ -247,6 +256,7 @@ class RunJson(TypedDict, total=False):
     code: Code
     data: dict[str, Files]
     bad_records: SkippedRecords
+    damaged_checkpoints: list[DamagedCheckpoint]
     stack: dict[str, str]
     dialect: Dialect
     keras: Keras

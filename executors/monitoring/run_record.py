@@ -17,7 +17,7 @@ import platform
 import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from absl import logging
@@ -65,6 +65,8 @@ class RunRecord:
       data: `data_of` the files of `train_files` and of `eval_files`.
       bad_records: With `on_bad_records=skip:N`: the `limit`, the `count` of skipped records, the `readers` that can
         skip records, and the first hundred `records` by `file`, `place` and `problem`, of all workers; otherwise empty.
+      damaged_checkpoints: Damaged checkpoints, and damaged files beside them, that the run moved aside: the `path`, the
+        `problem`, the folder that they were `moved_to`, and the `result`, such as "training resumes from ckpt-5".
       stack: Version of Python, and of each distribution that matters to a run.
       dialect: The dialect and the reason for it.
       keras: The Keras version and the reason for it.
@@ -100,6 +102,7 @@ class RunRecord:
     code: dict[str, Any] = dataclasses.field(default_factory=dict)
     data: Mapping[str, Mapping[str, object]] = dataclasses.field(default_factory=dict)
     bad_records: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    damaged_checkpoints: Sequence[Mapping[str, object]] = ()
     stack: dict[str, str] = dataclasses.field(default_factory=dict)
     dialect: dict[str, str] = dataclasses.field(default_factory=dict)
     keras: dict[str, str] = dataclasses.field(default_factory=dict)

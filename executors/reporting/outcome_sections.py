@@ -65,7 +65,13 @@ def outcome(record: RunJson, metrics: Metrics, facts: Sequence[tuple[str, Value]
     return Section(
         "outcome",
         "Outcome",
-        (*_failure(record), *_skipped_records(record), Facts(tiles, tiles=True), Facts(without_empty(rows))),
+        (
+            *_failure(record),
+            *_skipped_records(record),
+            *_damaged_checkpoints(record),
+            Facts(tiles, tiles=True),
+            Facts(without_empty(rows)),
+        ),
     )
 
 
@@ -95,6 +101,11 @@ def _skipped_records(record: RunJson) -> Iterator[Block]:
     bad = record.get("bad_records") or {}
     if count := bad.get("count"):
         yield Note(f"Skipped {count:,} unreadable record{'s' * (count != 1)} (limit: {bad.get('limit', 0):,}).", WARN)
+
+
+def _damaged_checkpoints(record: RunJson) -> Iterator[Block]:
+    for damage in record.get("damaged_checkpoints") or ():
+        yield Note("{path} is damaged: {problem}; {result}.".format_map(damage), WARN)
 
 
 def skipped_records_section(record: RunJson) -> Section:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, cast
 from absl import logging
 
 from ..checkpoints import directory
+from ..checkpoints.damage import forget_damage, read_damage
 from ..checkpoints.data_fingerprint import data_of
 from ..checkpoints.directory import CheckpointFolder
 from ..checkpoints.fingerprint import Identity, compute_identity
@@ -423,6 +424,7 @@ class _Run:
         environment = keras.environment() | (self.task.environment() if self.task else {})
         with (
             self._progress_displayed() as progress_variables,
+            self._damage_recorded(staged_args.model_run_dir),
             self._bad_records_recorded(staged_args.model_run_dir),
             self._metrics_kept(staged_args.model_run_dir, progress_variables.get(progress.VARIABLE)),
         ):
@@ -446,6 +448,16 @@ class _Run:
                 reported = from_return_value(last_report.details.get("metrics")) if last_report else {}
                 self.record.metrics = reported | from_event_files(model_run_dir, earlier)
             raise
+
+    @contextlib.contextmanager
+    def _damage_recorded(self, model_run_dir: str) -> Iterator[None]:
+        """Records the damaged checkpoints that the training moved aside, even if it failed."""
+        try:
+            yield
+        finally:
+            if self._publishes():  # the other tasks of a cluster move nothing
+                self.record.damaged_checkpoints = [*self.record.damaged_checkpoints, *read_damage(model_run_dir)]
+                forget_damage(model_run_dir)
 
     @contextlib.contextmanager
     def _bad_records_recorded(self, model_run_dir: str) -> Iterator[None]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from absl import logging
 
 from .. import dialects, run_context
+from ..checkpoints.damage import damage_recorded
 from ..checkpoints.synced import checkpoints_synced
 from ..dialects.loading import loaded
 from ..dialects.signatures import require_has_run
@@ -21,6 +22,7 @@ from ..engines.training_request import TrainingRequest
 from ..errors import InputError, TrainerError, TrainingProcessError
 from ..estimator.lazy_restoration import EstimatorUse
 from ..estimator.measured_interval import measured_interval_applied
+from ..estimator.repaired_checkpoints import checkpoints_repaired
 from ..evaluation import evidence as evaluation_evidence
 from ..evaluation.evaluated_examples import collecting
 from ..fn_args import FnArgs
@@ -115,6 +117,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
             run_fn_start = clock()
             with (
                 profiling.profiled(request.fn_args.model_run_dir, request.options.profile) as profile,
+                damage_recorded(request.fn_args.checkpoint_dir, request.fn_args.model_run_dir),
                 bad_records.skipping(request.options.bad_records_limit, request.fn_args.model_run_dir),
                 collect_sample_input() as example,
                 collecting(lambda: _seconds_for_examples(request)) as evaluated,
@@ -123,6 +126,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
                 goals_applied(request.options, request.fn_args),
                 fit_progress_reported(request.source.files),
                 measured_interval_applied(),
+                checkpoints_repaired(),
                 checkpoints_synced(),
                 completed_fits.restored(request.fn_args, request.source),  # innermost: the others observe restored fits
             ):

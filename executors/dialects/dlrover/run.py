@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 import tensorflow.compat.v1 as tf
 from absl import logging
 
+from ...checkpoints.damage import read_sidecar
+from ...checkpoints.fallback import newest_complete
 from ...compat.tensorflow_estimator import call_model_fn
 from ...distributed import tf_config
 from ...errors import InputError
@@ -69,10 +71,12 @@ def train(conf: type, fn_args: FnArgs, where: str) -> dict[str, float]:
     for warning in unused_settings(conf, where):
         logging.warning("%s", warning)
     task = tf_config.task_from_environment()
+    is_chief = task is None or task.is_chief
     job = _Job(settings, fn_args, part_of(task))
+    newest_complete(job.model_dir, is_chief)  # before `make` reads which checkpoint is the latest
     with job.explaining_errors():
         metrics = train_and_export(job.make, fn_args, where)
-    if task is None or task.is_chief:
+    if is_chief:
         job.mark_finished()
     return metrics
 
@@ -87,7 +91,7 @@ class _Job:
         if own and not conf.model_dir:
             raise InputError(f"{conf.where} has no model_dir. Set it to the folder for the checkpoints of the job.")
         self._uses_conf_model_dir = bool(own)
-        self._model_dir: str = conf.model_dir if own and conf.model_dir else in_model_run_dir(fn_args).serving_model_dir
+        self.model_dir: str = conf.model_dir if own and conf.model_dir else in_model_run_dir(fn_args).serving_model_dir
         self._fn_args = fn_args
         self._part = part
         self._batches: list[Batches] = []
@@ -95,14 +99,14 @@ class _Job:
     def make(self) -> EstimatorJob:
         """Builds the Estimator and its specs."""
         conf = self._conf
-        file_io.makedirs(self._model_dir)
-        config = make_run_config(conf, self._model_dir, self._fn_args)
+        file_io.makedirs(self.model_dir)
+        config = make_run_config(conf, self.model_dir, self._fn_args)
         estimator = make_estimator(conf, config)
         dense = not self._takes_sparse(config)
         training = self._open_batches(conf.train_set, self._fn_args.train_files, dense, self._part)
         evaluation = self._open_batches(conf.eval_set, self._fn_args.eval_files, dense)
         save_objects(estimator)
-        hooks = [DataPositionHook(training, self._model_dir, from_beginning=self._starts_from_first_row())]
+        hooks = [DataPositionHook(training, self.model_dir, from_beginning=self._starts_from_first_row())]
         if self._part is not None:
             hooks.append(SharingHook(self._part, config.master))
         if config.is_chief or self._part is None:
@@ -137,16 +141,17 @@ class _Job:
         """Returns whether to read the data from the first row: true for a new job, false for an interrupted one."""
         if self._config.get(RESTART_DATA):
             return True
-        if not self._uses_conf_model_dir or self._config.get(HAS_TRAINED) or not file_io.exists(self._finished_path()):
+        if not self._uses_conf_model_dir or self._config.get(HAS_TRAINED):
             return False
-        finished = json.loads(file_io.read_text(self._finished_path()))
-        return bool(finished["checkpoint"] == self._latest_checkpoint())
+        result = "the job continues at the position in its checkpoint"
+        finished = read_sidecar(self._finished_path(), ["checkpoint"], result)
+        return finished is not None and bool(finished["checkpoint"] == self._latest_checkpoint())
 
     def _latest_checkpoint(self) -> str:
-        return os.path.basename(tf.train.latest_checkpoint(self._model_dir) or "")
+        return os.path.basename(tf.train.latest_checkpoint(self.model_dir) or "")
 
     def _finished_path(self) -> str:
-        return os.path.join(self._model_dir, _FINISHED_FILE)
+        return os.path.join(self.model_dir, _FINISHED_FILE)
 
     @contextlib.contextmanager
     def explaining_errors(self) -> Iterator[None]:

@@ -16,6 +16,7 @@ import tensorflow as tf
 from absl import logging
 
 from ...checkpoints.async_checkpoints import AsyncCheckpoints
+from ...checkpoints.fallback import damage_of, search_newest
 from ...checkpoints.restore import restore
 from ...errors import InputError
 from ...keras.weight_fingerprints import of_weights
@@ -107,12 +108,16 @@ def load_weights(model: tf.keras.Model, folder: str) -> str:
       The checkpoint's path prefix.
 
     Raises:
-      InputError: When there is no checkpoint, or when its weights do not match the model.
+      InputError: When there is no complete checkpoint, or when its weights do not match the model.
     """
-    path = tf.train.latest_checkpoint(folder) if tf.io.gfile.isdir(folder) else folder
+    path: str | None = folder
+    if tf.io.gfile.isdir(folder):
+        path = search_newest(folder).newest  # another job's folder, which is not repaired
+    elif tf.io.gfile.glob(f"{folder}.index") and (problem := damage_of(folder)):
+        raise InputError(f"checkpoint_dir_for_init={folder}: {problem}. Choose another checkpoint.")
     if path is None or not tf.io.gfile.glob(f"{path}.index"):
         raise InputError(
-            f"checkpoint_dir_for_init={folder}: there is no checkpoint. Set it to the checkpoint_dir of a job."
+            f"checkpoint_dir_for_init={folder}: there is no complete checkpoint. Set it to the checkpoint_dir of a job."
         )
     try:
         tf.train.Checkpoint(model=model).restore(path).expect_partial().assert_existing_objects_matched()
@@ -242,8 +247,8 @@ class Evaluation:
         return {"lowest": self._lowest, "best": self.save_best()}
 
     def resume(self, state: EvaluationState) -> None:
-        """Restores the best loss and path from an earlier attempt, if the checkpoint still exists."""
-        if state["best"] and tf.io.gfile.exists(f"{state['best']}.index"):
+        """Restores the best loss and path from an earlier attempt, if the checkpoint is still complete."""
+        if state["best"] and not damage_of(state["best"]):
             self._lowest, self._earlier_best = state["lowest"], state["best"]
 
     def run(self, step: int) -> None:

@@ -92,8 +92,9 @@ def train_and_export(make_job: Callable[[], EstimatorJob], fn_args: FnArgs, wher
     from .rehearsal import rehearse_exports  # imports TensorFlow
 
     task = tf_config.task_from_environment()
+    is_chief = task is None or task.is_chief
     if task is None or task.type == tf_config.MASTER:
-        job = _checked(make_job(), where)
+        job = _made(make_job, where, is_chief)
         trained = EndOfTraining(job, fn_args)
         if (exported := trained.exported()) is not None:
             _publish(job, fn_args, where)
@@ -109,10 +110,10 @@ def train_and_export(make_job: Callable[[], EstimatorJob], fn_args: FnArgs, wher
             metrics = _Evaluator(job).evaluate(last=True)
     elif task.type == tf_config.EVALUATOR:
         del os.environ[tf_config.VARIABLE]  # an evaluator must not try to join the training cluster
-        job = _checked(make_job(), where)
+        job = _made(make_job, where, is_chief)
         metrics = _evaluate_until_trained(job, fn_args)
     else:
-        job = _checked(make_job(), where)
+        job = _made(make_job, where, is_chief)
         if task.is_chief:
             if tf_config.PS in task.jobs and not job.estimator.config.train_distribute:
                 progress.report_details(replaces_workers=job.replaces_workers)
@@ -132,12 +133,18 @@ def train_and_export(make_job: Callable[[], EstimatorJob], fn_args: FnArgs, wher
     return metrics
 
 
-def _checked(job: EstimatorJob, where: str) -> EstimatorJob:
-    """Checks before training that the job has an exporter and will end.
+def _made(make_job: Callable[[], EstimatorJob], where: str, is_chief: bool) -> EstimatorJob:
+    """Builds the job; before anything is restored, the chief moves damaged checkpoints aside.
+
+    Checks before training that the job has an exporter and will end.
 
     Raises:
       ModuleError: When the EvalSpec has no exporter, or `find_endless` reports that the job would never end.
     """
+    from ...checkpoints.fallback import newest_complete  # imports TensorFlow
+
+    job = make_job()
+    newest_complete(job.estimator.model_dir, is_chief)
     if not job.eval_spec.exporters:
         raise ModuleError(
             f"{where}: the EvalSpec has no exporter, so no model would be exported. Add one, such as "

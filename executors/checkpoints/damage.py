@@ -1,0 +1,157 @@
+"""Moves damaged checkpoints and damaged files beside them out of the way, and lists them for the run record.
+
+    checkpoints/ckpt-7.index, …              a damaged checkpoint
+    checkpoints/damaged/ckpt-7.1/…           its files from then on: nothing looks for checkpoints there
+
+In a run, `damaged` is in `fn_args.checkpoint_dir`, with the same folders below, because the folders of fits are deleted
+when the model is published. Checkpoints elsewhere are moved to `damaged` beside them.
+
+Usage, in the process that runs the module:
+
+    with damage_recorded(fn_args.checkpoint_dir, fn_args.model_run_dir):
+        run_fn(fn_args)
+
+and in the process that writes the run record:
+
+    read_damage(model_run_dir)     # [{"path": "…/ckpt-7", "problem": …, "moved_to": …, "result": …}]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, TypedDict
+
+from absl import logging
+
+from .. import run_context
+from ..errors import CheckpointError
+from ..runtime.files import file_io
+
+FOLDER = "damaged"
+_LIST = "damaged_checkpoints.json"  # in the model run until the run record has its content
+
+
+class DamagedError(CheckpointError):
+    """Files of a checkpoint are damaged; the message is a clause that describes the damage."""
+
+
+class Damage(TypedDict):
+    """A damaged checkpoint or file.
+
+    Attributes:
+      path: Its path: a file, a folder, or the prefix of a checkpoint's files.
+      problem: What is wrong with it.
+      moved_to: The folder that has its files now; "" if there were none.
+      result: What happens instead: "training resumes from ckpt-5".
+    """
+
+    path: str
+    problem: str
+    moved_to: str
+    result: str
+
+
+class DamageList:
+    """The damage that a run has repaired so far.
+
+    Attributes:
+      intact: Folders whose newest checkpoint is known to be complete: later ones are written by this process.
+
+    Args:
+      checkpoint_dir: `fn_args.checkpoint_dir`.
+      model_run_dir: Folder for the list.
+    """
+
+    def __init__(self, checkpoint_dir: str, model_run_dir: str) -> None:
+        self.intact: set[str] = set()
+        self._root = checkpoint_dir
+        self._model_run_dir = model_run_dir
+
+    def folder_for(self, path: str) -> str:
+        """Returns the folder that a damaged file is moved to."""
+        below = os.path.relpath(file_io.parent(path), self._root) if self._root else os.pardir
+        if below == os.curdir or below.startswith(os.pardir):
+            return _beside(path)
+        return os.path.join(self._root, FOLDER, below)
+
+    def add(self, damage: Damage) -> None:
+        """Adds damage to the list; a restarted worker continues the list of the one before."""
+        content = [*read_damage(self._model_run_dir), damage]
+        file_io.write_text(os.path.join(self._model_run_dir, _LIST), json.dumps(content))
+
+
+@contextlib.contextmanager
+def damage_recorded(checkpoint_dir: str | None, model_run_dir: str) -> Iterator[None]:
+    """Lists the damage that is repaired in the block for `read_damage`."""
+    with run_context.extended(DamageList(checkpoint_dir or "", model_run_dir)):
+        yield
+
+
+def read_damage(model_run_dir: str) -> list[Damage]:
+    """Returns the damage that the run in a folder has repaired."""
+    path = os.path.join(model_run_dir, _LIST)
+    content: list[Damage] = json.loads(file_io.read_text(path)) if file_io.exists(path) else []
+    return content
+
+
+def forget_damage(model_run_dir: str) -> None:
+    """Deletes the list of a run."""
+    path = os.path.join(model_run_dir, _LIST)
+    if file_io.exists(path):
+        file_io.file_system(path).remove(path)
+
+
+def set_aside(path: str, problem: str, result: str, files: Iterable[str] | None = None) -> None:
+    """Moves a damaged checkpoint or file to the folder for damaged ones, logs that, and adds it to the run's list.
+
+    Args:
+      path: A file, a folder, or the prefix of a checkpoint's files.
+      problem: What is wrong with it, as a clause.
+      result: What happens instead, as a clause.
+      files: The files of a checkpoint; by default `path` itself.
+    """
+    damages = run_context.part(DamageList)
+    folder = damages.folder_for(path) if damages else _beside(path)
+    target = numbered(os.path.join(folder, os.path.basename(path)))
+    moved = [path] if files is None else list(files)
+    for file in moved:
+        file_io.move(file, target if file_io.isdir(file) else os.path.join(target, os.path.basename(file)))
+    where = f" It was moved to {target}." if moved else ""
+    logging.warning("%s is damaged: %s.%s %s.", path, problem, where, result[0].upper() + result[1:])
+    if damages:
+        damages.add({"path": path, "problem": problem, "moved_to": target if moved else "", "result": result})
+
+
+def read_sidecar(path: str, keys: Collection[str], result: str) -> dict[str, Any] | None:
+    """Returns the JSON object in a file beside checkpoints; None if it is missing, or damaged and now set aside.
+
+    Args:
+      path: The file.
+      keys: Names that the object must have.
+      result: What happens without it, as a clause.
+    """
+    if not file_io.exists(path):
+        return None
+    try:
+        content = json.loads(file_io.read_text(path))
+    except ValueError:
+        content = None
+    if isinstance(content, dict) and content.keys() >= set(keys):
+        return content
+    set_aside(path, f"it is not a JSON object with {', '.join(keys)}", result)
+    return None
+
+
+def numbered(path: str) -> str:
+    """Returns the path with the first number that is free: `path.1`, `path.2`, …."""
+    number = 1
+    while file_io.exists(f"{path}.{number}"):
+        number += 1
+    return f"{path}.{number}"
+
+
+def _beside(path: str) -> str:
+    return os.path.join(file_io.parent(path), FOLDER)
