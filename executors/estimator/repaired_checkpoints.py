@@ -17,30 +17,16 @@ from .interception import EstimatorCall, EstimatorObserver
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from .interception import Results
-
 
 def checkpoints_repaired() -> contextlib.AbstractContextManager[object]:
-    """Moves damaged checkpoints aside before each call of an Estimator in the block; in a cluster, its chief does."""
+    """Moves damaged checkpoints aside before an Estimator trains in the block; in a cluster, its chief does."""
     task = task_from_environment()
     return observed_by(_Repair()) if task is None or task.is_chief else contextlib.nullcontext()
 
 
 class _Repair(EstimatorObserver):
     def train(self, call: EstimatorCall, proceed: Callable[[], tf.estimator.Estimator]) -> tf.estimator.Estimator:
-        _repair(call)
+        from ..checkpoints.fallback import newest_complete  # imports TensorFlow
+
+        newest_complete(call.estimator.model_dir)
         return proceed()
-
-    def evaluate(self, call: EstimatorCall, proceed: Callable[[], Results]) -> Results:
-        _repair(call)
-        return proceed()
-
-    def export(self, call: EstimatorCall, proceed: Callable[[], object]) -> object:
-        _repair(call)
-        return proceed()
-
-
-def _repair(call: EstimatorCall) -> None:
-    from ..checkpoints.fallback import newest_complete  # imports TensorFlow
-
-    newest_complete(call.estimator.model_dir)
