@@ -61,7 +61,7 @@ def readable_copy(path: str) -> Iterator[str]:
 def _delete_odd_rows(store: sqlite3.Connection, shown: str) -> None:
     while any((found := _odd_rows(store)).values()):  # rows that refer to deleted ones are odd, too
         for table, rows in found.items():
-            store.executemany(f"DELETE FROM {table} WHERE rowid = ?", [(row,) for row in rows])  # noqa: S608
+            store.executemany(f"DELETE FROM {table} WHERE rowid = ?", [(row,) for row in rows])  # noqa: S608  # nosec B608
         listed = "; ".join(f"{table} {_listed(rows)}" for table, rows in found.items() if rows)
         logging.warning("%s: skipped rows that ML Metadata cannot read: %s.", shown, listed)
     store.commit()
@@ -74,7 +74,7 @@ def _listed(rows: list[int]) -> str:
 def _odd_rows(store: sqlite3.Connection) -> dict[str, list[int]]:
     store.create_function("is_utf8", 1, _is_utf8, deterministic=True)
     queries = {
-        table: f"SELECT rowid FROM {table} WHERE {' OR '.join(_conditions(store, table))}"  # noqa: S608
+        table: f"SELECT rowid FROM {table} WHERE {' OR '.join(_conditions(store, table))}"  # noqa: S608  # nosec B608
         for table in _REFERENCES
     }
     return {table: [row for (row,) in store.execute(query)] for table, query in queries.items()}
@@ -94,7 +94,7 @@ def _conditions(store: sqlite3.Connection, table: str) -> Iterator[str]:
         elif kind == "DOUBLE":
             yield f"typeof({name}) NOT IN ('real', 'integer', 'null')"
     for name, referenced in _REFERENCES[table].items():
-        yield f"{name} NOT IN (SELECT id FROM {referenced})"  # noqa: S608
+        yield f"{name} NOT IN (SELECT id FROM {referenced})"  # noqa: S608  # nosec B608
     if values := [name for name in columns if name.endswith("_value")]:
         yield f"coalesce({', '.join(values)}) IS NULL"
     if table in _INCOMPLETE:

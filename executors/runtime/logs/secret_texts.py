@@ -86,7 +86,7 @@ _URL_END = re.compile(r"[\s\"'`<>]|://")
 _PORT = re.compile(r"[^:/?#@]*:\d{1,5}(?:[/?#,]|\Z)")
 _HOST = re.compile(r"[\w\[%.-]")
 _EXAMPLES = _words("password pass passwd pwd pw secret token")
-_NO_PASSWORD = "x-oauth-basic"  # GitHub's, after a token  # noqa: S105
+_NO_PASSWORD = "x-oauth-basic"  # GitHub's, after a token  # noqa: S105  # nosec B105
 _USERS = _words("git ssh user username me oauth2 x-token-auth x-access-token token")
 
 
