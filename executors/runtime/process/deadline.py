@@ -20,7 +20,7 @@ from .preemption import ends_process
 
 # Orchestrators and users wait ten seconds, for example `docker stop`. A training has the first seven, see
 # `child_process.py`.
-SECONDS = 9.0
+SECONDS = 8.5
 
 
 def enforce() -> None:
@@ -52,7 +52,7 @@ def _end_after(reader: int) -> None:
 
 def _print(text: str) -> None:
     """Prints to standard error, unless that blocks, or Python's stream is locked by the main thread."""
-    with contextlib.suppress(OSError, ValueError):
-        number = sys.__stderr__.fileno() if sys.__stderr__ else 2
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        number = sys.stderr.fileno()  # not 2, which is a log file while TensorFlow's C++ code writes there
         if select.select([], [number], [], 0)[1]:
             os.write(number, text.encode())

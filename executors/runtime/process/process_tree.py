@@ -23,13 +23,14 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.
 
 
 def kill_all(mark: str) -> None:
-    """Kills every process of this user whose mark begins with the given one; a no-op except on Linux."""
+    """Kills every other process of this user whose mark begins with the given one; a no-op except on Linux."""
     for _ in range(_ROUNDS if sys.platform == "linux" else 0):
-        found = [name for name in os.listdir("/proc") if name.isdecimal() and _has_mark(f"/proc/{name}/environ", mark)]
-        for name in found:
+        numbers = {int(name) for name in os.listdir("/proc") if name.isdecimal()} - {os.getpid()}
+        marked = [number for number in numbers if _has_mark(f"/proc/{number}/environ", mark)]
+        for number in marked:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(int(name), signal.SIGKILL)
-        if not found:
+                os.kill(number, signal.SIGKILL)
+        if not marked:
             return
 
 

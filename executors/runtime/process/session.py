@@ -52,7 +52,7 @@ class _Session:
         with self._lock:
             if self._watcher is None or self._watcher.poll() is not None:
                 with contextlib.suppress(OSError):  # process limit reached
-                    self._watcher = _start_watcher(self.mark())
+                    self._watcher = _start_watcher(self.mark(), self.mark("watcher"))
 
     def kill(self) -> None:
         kill_all(self.mark())
@@ -96,10 +96,10 @@ def end() -> None:
     _session.end()
 
 
-def _start_watcher(mark: str) -> subprocess.Popen[bytes]:
+def _start_watcher(mark: str, own_mark: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-I", "-S", process_tree.__file__, mark, str(os.getpid())],
-        env={name: value for name, value in os.environ.items() if name != VARIABLE},
+        env={**os.environ, VARIABLE: own_mark},  # a stopped watcher must not outlive its session
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -32,9 +32,11 @@ with session.marked() as mark:
     os.wait()
     child = subprocess.Popen(["sleep", "1000"], env={**os.environ, session.VARIABLE: mark}, start_new_session=True)
     os.kill(child.pid, signal.SIGSTOP)
+    session.watch()
+    os.kill(session._session._watcher.pid, signal.SIGSTOP)
     while True:
         with contextlib.suppress(BaseException):
-            print(child.pid, flush=True)
+            print(child.pid, session._session._watcher.pid, flush=True)
 """
 BLOCKED = {
     "native code": "sqlite3.connect(':memory:').execute("
@@ -51,12 +53,13 @@ def test_a_blocked_command_ends_with_its_children(blocked: str, number: signal.S
     line = [sys.executable, "-c", f"{COMMAND}            {BLOCKED[blocked]}"]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as command:
         assert command.stdout is not None
-        child = psutil.Process(int(command.stdout.readline()))
+        children = [psutil.Process(int(number)) for number in command.stdout.readline().split()]
         command.send_signal(number)
         _, errors = command.communicate()
     assert command.returncode == 128 + number
     assert f"ended by {number.name}" in errors
-    child.wait(60)
+    for child in children:
+        child.wait(60)
 
 
 EARLY_ENDS = {
