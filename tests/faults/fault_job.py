@@ -71,6 +71,11 @@ class CommandResult:
     errors: str
 
     @property
+    def message(self) -> str:
+        """The output in one line; the last line shortens long paths, the lines before it have the whole message."""
+        return self.errors.replace("\n", " ")
+
+    @property
     def last_line(self) -> str:
         lines = self.errors.strip().splitlines()
         return lines[-1] if lines else ""

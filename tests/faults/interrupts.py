@@ -148,7 +148,7 @@ def require_nothing_lost(job: InterruptedJob, case: Interrupt) -> CommandResult:
     assert job.weight() == pytest.approx(job.trained()[-1] if case.publishes else before)
     if not case.is_kill:
         assert job.leftovers_beside_model() == []
-        _require_message(job, case, ended.errors)
+        _require_message(job, case, ended.message)
         is_kept = case.phase in SAVED
         assert len(job.kept()) == is_kept
         assert job.record()["status"] == ("succeeded" if case.publishes else "interrupted")
@@ -158,7 +158,7 @@ def require_nothing_lost(job: InterruptedJob, case: Interrupt) -> CommandResult:
     return ended
 
 
-def _require_message(job: InterruptedJob, case: Interrupt, errors: str) -> None:
+def _require_message(job: InterruptedJob, case: Interrupt, message: str) -> None:
     cause = "interrupted" if case.number == signal.SIGINT else f"ended by {case.number.name}"
     if case.publishes:
         outcome = f"the model had been published to {re.escape(str(job.out))}/model/Format-Serving."
@@ -168,8 +168,7 @@ def _require_message(job: InterruptedJob, case: Interrupt, errors: str) -> None:
         outcome = f"nothing was published; {UNCHECKED} {folder}.{rerun}"
     else:
         outcome = "nothing was published."
-    # The last line shortens the folder's path; the lines before it have the whole message.
-    assert re.search(f"generic-trainer: {cause}; {outcome}", errors.replace("\n", " ")), errors
+    assert re.search(f"generic-trainer: {cause}; {outcome}", message), message
 
 
 def require_resumed(job: InterruptedJob, case: Interrupt) -> None:

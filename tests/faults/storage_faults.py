@@ -110,6 +110,11 @@ class CommandResult:
     said: str
 
     @property
+    def message(self) -> str:
+        """The output in one line; the last line shortens long paths, the lines before it have the whole message."""
+        return self.said.replace("\n", " ")
+
+    @property
     def last_line(self) -> str:
         return self.said.strip().splitlines()[-1]
 

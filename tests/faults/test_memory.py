@@ -76,7 +76,7 @@ def test_the_kernel_kills_the_training_process_at_the_memory_limit(job: Job, gro
     job.control.release()
     ended = job.end()
     assert ended.code == 1
-    assert "was ended by SIGKILL before it had finished. The machine may have run out of memory." in ended.last_line
+    assert "was ended by SIGKILL before it had finished. The machine may have run out of memory." in ended.message
     assert job.weight() is None
     (job.folder / "needs-memory").unlink()
     require_recovered(job)

@@ -206,7 +206,7 @@ def test_a_permanent_lock_ends_the_run(pipeline: Pipeline) -> None:
     assert done.code == 2, done.said
     assert (
         f"ML Metadata in {pipeline.store} is locked by another process (find it with `fuser {pipeline.store}`"
-        in done.last_line
+        in done.message
     )
     assert done.last_line.endswith("Run again after the lock is released.")
     pipeline.succeeds()
@@ -232,9 +232,9 @@ def test_a_store_that_cannot_be_written(pipeline: Pipeline, calls: str, error: i
     done = pipeline.run()
     assert pipeline.met, done.said
     assert done.code == 2, done.said
-    assert f"ML Metadata in {pipeline.store} " in done.last_line
+    assert f"ML Metadata in {pipeline.store} " in done.message
     for text in said:
-        assert text in done.last_line
+        assert text in done.message
     assert is_sound(pipeline.store)
     assert pipeline.pushed() == before
     pipeline.succeeds()
@@ -247,8 +247,8 @@ def test_a_full_disk_during_a_push_leaves_no_partial_model(pipeline: Pipeline) -
     done = pipeline.run()
     assert pipeline.met, done.said
     assert done.code == 2, done.said
-    assert f"generic-trainer: Copying {pipeline.root}/serving/" in done.last_line
-    assert ": No space left on device." in done.last_line
+    assert f"generic-trainer: Copying {pipeline.root}/serving/" in done.message
+    assert ": No space left on device." in done.message
     assert pipeline.pushed() == before
     pipeline.succeeds()
 
@@ -281,7 +281,7 @@ def test_records_that_cannot_be_written_do_not_prevent_publishing(
 def test_a_store_and_a_root_that_are_deleted_during_the_run(pipeline: Pipeline) -> None:
     done = pipeline.run_with(pipeline.store.unlink)
     assert done.code == 2, done.said
-    assert f"ML Metadata in {pipeline.store} was deleted or replaced while the pipeline ran" in done.last_line
+    assert f"ML Metadata in {pipeline.store} was deleted or replaced while the pipeline ran" in done.message
     pipeline.succeeds()
 
     done = pipeline.run_with(lambda: shutil.rmtree(pipeline.root))
@@ -292,8 +292,8 @@ def test_a_store_and_a_root_that_are_deleted_during_the_run(pipeline: Pipeline) 
 def test_a_password_on_the_command_line_is_rejected(commands: Commands) -> None:
     done = commands.run("runs", "--metadata", "mysql://trainer:hunter2@127.0.0.1/mlmd")
     assert done.code == 2
-    assert "a password on the command line is visible to all users of this machine" in done.last_line
-    assert "GENERIC_TRAINER_METADATA_PASSWORD_FILE" in done.last_line
+    assert "a password on the command line is visible to all users of this machine" in done.message
+    assert "GENERIC_TRAINER_METADATA_PASSWORD_FILE" in done.message
     assert "hunter2" not in done.said
 
 
@@ -318,7 +318,7 @@ def test_a_mysql_server_that_stops_during_the_run(
 
         done = pipeline.run_with(server.stop)
         assert done.code == 2, done.said
-        assert "does not respond (Connection refused). Start the server" in done.last_line
+        assert "does not respond (Connection refused). Start the server" in done.message
         assert len(pipeline.pushed()) == 1
         server.start()
         pipeline.succeeds()
@@ -326,14 +326,14 @@ def test_a_mysql_server_that_stops_during_the_run(
         server.stop()
         done = pipeline.run()
         assert done.code == 2, done.said
-        assert "does not respond (Connection refused). Start the server" in done.last_line
+        assert "does not respond (Connection refused). Start the server" in done.message
         server.start()
         pipeline.succeeds()
     with Commands(environment) as commands:  # another process, because the one that trained has ended
         _require_history(commands, server)
         done = commands.run("runs", "--metadata", server.url.replace("trainer@", "somebody@"))
     assert done.code == 2
-    assert "the server denied access to user 'somebody'" in done.last_line
+    assert "the server denied access to user 'somebody'" in done.message
     text = mariadb.PASSWORD.encode()
     assert [path for path in pipeline.root.rglob("*") if path.is_file() and text in path.read_bytes()] == []
 

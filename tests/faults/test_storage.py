@@ -105,7 +105,7 @@ class Training:
         assert self.met, done.said
         assert done.code == code, done.said
         for text in said:
-            assert text in done.said.replace("\n", "")  # the last line is shortened if paths are long
+            assert text in done.message  # the last line is shortened if paths are long
         assert content(self.out / "model") == before, "the earlier model, and nothing else"
         whole = self.checkpoints()
         assert whole[:1] >= checkpoints[:1]
@@ -237,7 +237,7 @@ def test_a_disk_that_is_full_from_the_start_ends_the_run_before_it_trains(traini
     done = training.run()
     assert training.met
     assert done.code == 2
-    assert f"Writing {training.out}/model_run/run.json failed: No space left on device." in done.last_line
+    assert f"Writing {training.out}/model_run/run.json failed: No space left on device." in done.message
     assert "begins after" not in done.said
     assert content(training.out / "model") == before
     training.run_once()
@@ -335,7 +335,7 @@ def test_an_output_folder_that_is_deleted_during_the_run(training: Training, fau
     held.unlink()
     done = training.result()
     assert done.code == 2, done.said
-    assert f"{folder}: the staging directory .staging-" in done.last_line
+    assert f"{folder}: the staging directory .staging-" in done.message
     assert "disappeared during training: it was deleted, replaced or unmounted. Nothing was published." in done.said
     assert not content(folder)
     again = training.run()
@@ -372,7 +372,7 @@ def test_a_full_temporary_folder_is_reported(training: Training) -> None:
     training.faults.fail("write", "*/result.json.part", errno.ENOSPC)
     folder = tempfile.gettempdir()
     done = training.fails_then_succeeds(1, f"could not write its result below {folder}. ", "or set TMPDIR")
-    assert "No model was published." in done.last_line
+    assert "No model was published." in done.message
 
 
 @pytest.fixture
@@ -396,8 +396,8 @@ def test_a_small_disk_fills_up(training: Training, small_disk: pathlib.Path) -> 
     done = training.run()
     assert done.code == 1, done.said
     path = training.out / "model_run" / "checkpoints" / "ckpt-3"
-    assert f"Writing the checkpoint {path} failed: No space left on device. " in done.said.replace("\n", "")
-    assert " of 2.1 MB are free there. Free disk space" in done.said.replace("\n", "")
+    assert f"Writing the checkpoint {path} failed: No space left on device. " in done.message
+    assert " of 2.1 MB are free there. Free disk space" in done.message
     assert training.checkpoints() == [1, 2]
     assert not content(training.out / "model")
     assert not list((training.out / "model_run" / "checkpoints").glob("*_temp")), "it would take the room that is left"
