@@ -124,7 +124,7 @@ def test_a_secret_in_the_configuration_causes_a_warning(
     arguments: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     Trainer(**arguments, custom_config={"database": {"password": "hunter2"}, "num_tokens": 512})
-    assert "looks like a secret: database.password. ML Metadata" in caplog.text
+    assert "looks like a secret, under database.password. ML Metadata" in caplog.text
     assert "hunter2" not in caplog.text
     caplog.clear()
     Trainer(**arguments, custom_config={"num_tokens": 512, "epochs": 3})
