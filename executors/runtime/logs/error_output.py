@@ -82,11 +82,11 @@ def _limited(lines: Sequence[str], limit: int, text: str) -> Iterator[str]:
 
 
 def _shortened(text: str, limit: int = MAX_CHARACTERS) -> str:
-    """Returns a text without its middle, so that its start and end remain, which have the problem and the remedy."""
+    """Returns a text without its middle, so that its start and end remain: the problem and, mostly shorter, the remedy."""
     if len(text) <= limit:
         return text
     mark = f" … ({len(text):,} characters) … "
-    end = (limit - len(mark)) // 2
+    end = (limit - len(mark)) * 2 // 5
     return f"{text[: limit - len(mark) - end]}{mark}{text[-end:]}"
 
 
