@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from absl import logging
 
-from ..runtime.logs.exceptions import message_of
+from ..runtime.logs.exceptions import add_note, message_of
 
 
 @contextlib.contextmanager
@@ -29,3 +29,14 @@ def warned_after_publishing(is_published: Callable[[], bool] = lambda: True) -> 
         message = f"{type(error).__name__}: {message_of(error)}"
         logging.warning("The model was published, but a later step failed: %s", message)
         logging.debug("Its traceback:", exc_info=error)
+
+
+@contextlib.contextmanager
+def note_published_model(is_published: Callable[[], bool], model: str) -> Iterator[None]:
+    """Notes on an interrupt of the block that the model had already been published to `model`."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit) as error:
+        if is_published():
+            add_note(error, f"the model had been published to {model}.")
+        raise

@@ -23,6 +23,7 @@ from ..fn_args import FnArgs
 from ..monitoring import run_record
 from ..monitoring.run_json import RunJson
 from ..options import TrainingOptions
+from .after_publishing import note_published_model
 from .run import train
 
 
@@ -90,6 +91,11 @@ def train_on_cluster(
         "function": function,
     }
     stop = threading.Event()
+    before = run_record.read(fn_args.model_run_dir).get("id")
+
+    def is_published() -> bool:
+        chief = run_record.read(fn_args.model_run_dir)
+        return chief.get("id") != before and chief.get("status") == run_record.SUCCEEDED
 
     def run(task: ClusterTask) -> RunJson:
         environment = {VARIABLE: task.to_tf_config()}
@@ -103,7 +109,11 @@ def train_on_cluster(
         )
         return cast("RunJson", record)
 
-    with concurrent.futures.ThreadPoolExecutor(len(tasks)) as pool, _set_at_exit(stop):
+    with (
+        note_published_model(is_published, fn_args.serving_model_dir),
+        concurrent.futures.ThreadPoolExecutor(len(tasks)) as pool,
+        _set_at_exit(stop),
+    ):
         runs = [pool.submit(run, task) for task in tasks]
         for finished in concurrent.futures.as_completed(runs):
             finished.result()  # raises if the task failed, which sets `stop`

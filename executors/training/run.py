@@ -63,7 +63,6 @@ from ..reporting.writing import kept_folder, report_on_exit
 from ..runtime.files import durable, file_io
 from ..runtime.files.temporary_folder import require_temporary_folder
 from ..runtime.logs import redaction, setup
-from ..runtime.logs.exceptions import add_note
 from ..runtime.process.preemption import deferred_signals
 from ..runtime.process.run_environment import inherited_environment
 from ..saved_models.check import check_saved_model, log_report
@@ -76,7 +75,7 @@ from ..saved_models.rejected import Unpublished, keep_abandoned, keep_unpublishe
 from ..saved_models.staging import STAGING, Staging, staging_directory
 from ..tracking.mlflow_runs import NONE, tracked
 from . import module_logs
-from .after_publishing import warned_after_publishing
+from .after_publishing import note_published_model, warned_after_publishing
 from .object_store_copies import local_copies, needs_copies, require_single_machine
 from .preconditions import require_inputs, require_outputs
 from .run_lock import hold_run_lock
@@ -165,16 +164,15 @@ def _train(
         with contextlib.ExitStack() as contexts:
             for context in (
                 hold_run_lock(fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
-                _note_published_model(record, fn_args.serving_model_dir),
+                note_published_model(is_published, fn_args.serving_model_dir),
                 tracked(record, fn_args.model_run_dir, fn_args.serving_model_dir, options.track if is_chief else NONE),
                 report_on_exit(record, fn_args.model_run_dir, shown.model_run_dir)
                 if is_chief
                 else contextlib.nullcontext(),
                 record.written_to(fn_args.model_run_dir, cluster_records.record_name(task)),
-                contextlib.nullcontext(),
             ):
-                contexts.enter_context(warned_after_publishing(is_published))
                 contexts.enter_context(context)
+                contexts.enter_context(warned_after_publishing(is_published))
             record.arguments = redaction.masked({**shown.to_json(), "options": dataclasses.asdict(options)})
             record.code = {"reference": module}
             with record.phase("inputs"):
@@ -205,17 +203,6 @@ def _train(
             if folder := record.profile.get("folder"):
                 record.profile["folder"] = folder.replace(checkpoints.model_run_dir, fn_args.model_run_dir, 1)
     return record
-
-
-@contextlib.contextmanager
-def _note_published_model(record: RunRecord, model: str) -> Iterator[None]:
-    """Notes on an interrupt that the model had already been published."""
-    try:
-        yield
-    except (KeyboardInterrupt, SystemExit) as error:
-        if record.status == SUCCEEDED:
-            add_note(error, f"the model had been published to {model}.")
-        raise
 
 
 def _checkpoints(

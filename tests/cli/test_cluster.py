@@ -196,6 +196,34 @@ def test_all_processes_of_a_cluster_end_together(how: str, arguments: list[objec
     assert not (tmp_path / "out" / "model" / "Format-Serving").exists()
 
 
+@pytest.mark.slow
+def test_an_interrupt_of_a_worker_says_that_the_chief_has_published(
+    iris: Any, tiny_module: str, module: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
+    waiting = """
+        import time, tiny
+
+        def run_fn(fn_args):
+            if fn_args.is_chief:
+                tiny.run_fn(fn_args)
+            else:
+                time.sleep(600)
+    """
+    data = ["--train-files", iris.train, "--eval-files", iris.eval, "--output", str(tmp_path / "out")]
+    line = [sys.executable, "-m", "generic_trainer.cli.main", "train", module(waiting), *data, "--cluster", "worker=2"]
+    running = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
+    try:
+        path = tmp_path / "out" / "model_run" / "run.json"
+        wait_for(lambda: path.exists() and record(tmp_path / "out").get("status") == "succeeded")
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate(timeout=60)
+    finally:
+        running.kill()
+    assert running.returncode == 130
+    model = tmp_path / "out" / "model" / "Format-Serving"
+    assert errors.splitlines()[-1] == f"generic-trainer: interrupted; the model had been published to {model}."
+
+
 def test_tf_config_is_checked_before_anything_starts(command: Command, arguments: list[object]) -> None:
     done = command(*arguments, env={**os.environ, "TF_CONFIG": '{"cluster": {"chief": ["a:1"]}}'})
     assert done.returncode == 2

@@ -82,7 +82,7 @@ def _limited(lines: Sequence[str], limit: int, text: str) -> Iterator[str]:
 
 
 def _shortened(text: str, limit: int = MAX_CHARACTERS) -> str:
-    """Returns a text without its middle, so that its start and end remain: the problem and, mostly shorter, the remedy."""
+    """Returns a text without its middle, so that its start (the problem) and its end (the remedy, mostly shorter) remain."""
     if len(text) <= limit:
         return text
     mark = f" … ({len(text):,} characters) … "

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import pathlib
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from generic_trainer import FnArgs, TrainingOptions, train
 from generic_trainer.executors.monitoring import run_record
@@ -15,6 +18,7 @@ from generic_trainer.executors.monitoring.run_record import RunRecord
 from generic_trainer.executors.runtime.files.lock import FileLock
 from generic_trainer.executors.saved_models import staging
 from generic_trainer.executors.training import run
+from generic_trainer.pipelines.local.outcome import Outcome
 
 HERE = TrainingOptions(isolate=False)
 
@@ -72,3 +76,19 @@ def test_a_published_model_is_a_success_whatever_fails_then(
     assert "Unexpected" in caplog.text
     if owner is not RunRecord:
         assert run_record.status_of(str(fn_args.model_run_dir)) == run_record.SUCCEEDED
+
+
+@pytest.mark.parametrize("name", ["logs_of_pipeline", "module_output", "live_display", "_print_outcome"])
+def test_a_pipeline_that_has_pushed_its_model_is_a_success_whatever_fails_then(
+    name: str, taxi_csv: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    pushed = Outcome(None, None, pushed_model="model", blessed=True, metadata="", metrics={}, cached=())
+    command = importlib.import_module("generic_trainer.cli.run")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(command, "_run_pipeline", lambda *arguments: pushed)
+    monkeypatch.setattr(command, name, fails if name == "_print_outcome" else fails_at_end)
+    line = ["--data", str(taxi_csv), "--module-file", "taxi.py", "--pipeline-root", str(tmp_path), "--no-check"]
+    done = CliRunner().invoke(command.run, line)
+    assert done.exit_code == 0, done.output
+    assert "The model was published, but a later step failed: Unexpected" in caplog.text
