@@ -82,7 +82,7 @@ def _limited(lines: Sequence[str], limit: int, text: str) -> Iterator[str]:
 
 
 def _shortened(text: str, limit: int = MAX_CHARACTERS) -> str:
-    """Returns a text without its middle, so that its start (the problem) and its end (the remedy, mostly shorter) remain."""
+    """Returns a text without its middle: the start, which has the problem, and an end, which mostly has the remedy."""
     if len(text) <= limit:
         return text
     mark = f" … ({len(text):,} characters) … "
