@@ -86,7 +86,7 @@ class EvaluationPlan:
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> EvaluationPlan:
         """Rebuilds a plan from the output of `to_json`, also of another release: fields may be missing or new."""
-        outputs = tuple(OutputPlan(**_known(OutputPlan, one)) for one in state.get("outputs", ()))
+        outputs = tuple(OutputPlan(**_known(OutputPlan, output)) for output in state.get("outputs", ()))
         return cls(**{**_known(cls, state), "outputs": outputs})
 
     def line(self) -> str:

@@ -76,8 +76,8 @@ def delete_marker(folder: str) -> None:
 
 
 def _inode_of(serving_model_dir: str) -> int:
-    found = find_saved_model(serving_model_dir)
-    if found is None or file_io.is_remote(found):
+    model = find_saved_model(serving_model_dir)
+    if model is None or file_io.is_remote(model):
         return 0
-    paths = (os.path.join(found, name) for name in MODEL_FILES)
+    paths = (os.path.join(model, name) for name in MODEL_FILES)
     return next((os.stat(path).st_ino for path in paths if os.path.exists(path)), 0)

@@ -169,7 +169,7 @@ def _load(model: str, meta_graph: meta_graph_pb2.MetaGraphDef, shown: str) -> Lo
 def _finite_variables(model: LoadedModel, shown: str) -> str:
     """Returns "passed", or why a variable of the signatures cannot be tested; raises ModelCheckError for NaN."""
     used = {id(variable): variable for signature in model.signatures.values() for variable in signature.variables}
-    odd, problem = _tested((f"variable {one.name} {one.shape}", one) for one in used.values())
+    odd, problem = _tested((f"variable {variable.name} {variable.shape}", variable) for variable in used.values())
     if odd:
         raise _failed("finite", shown, f"its {odd} contains NaN or infinity")
     return f"is inconclusive: its {problem}" if problem else "passed"

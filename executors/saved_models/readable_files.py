@@ -31,8 +31,8 @@ def first_problem(folder: str) -> str:
     """Returns the first path below a folder that cannot be read, and why; "" for remote folders, and if all can be."""
     if file_io.is_remote(folder):
         return ""
-    found = (f"{os.path.relpath(path, folder)} {why}" for path in _below(folder) if (why := reading_problem(path)))
-    return next(found, "")
+    problems = (f"{os.path.relpath(path, folder)} {why}" for path in _below(folder) if (why := reading_problem(path)))
+    return next(problems, "")
 
 
 def _below(folder: str) -> Iterator[str]:

@@ -160,7 +160,7 @@ def _signature(
 def _described(info: meta_graph_pb2.TensorInfo) -> tuple[str, Shape | None]:
     if info.tensor_shape.unknown_rank:
         return dtype_of(info), None
-    return dtype_of(info), tuple(None if one.size < 0 else one.size for one in info.tensor_shape.dim)[1:]
+    return dtype_of(info), tuple(None if dim.size < 0 else dim.size for dim in info.tensor_shape.dim)[1:]
 
 
 def dtype_of(info: meta_graph_pb2.TensorInfo) -> str:

@@ -78,7 +78,7 @@ def test_a_fork_server_that_is_still_importing_ends_with_its_command(end: str, t
     (tmp_path / "tensorflow.py").write_text("import time\ntime.sleep(1000)")
     program = (
         "import os, signal\nfrom generic_trainer.executors.engines import fork_server\nfork_server.prepare()\n"
-        "[server] = [one._process.pid for one in fork_server._servers._all]\nprint(server, flush=True)\n"
+        "[server] = [server._process.pid for server in fork_server._servers._all]\nprint(server, flush=True)\n"
         f"{EARLY_ENDS[end]}"
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}

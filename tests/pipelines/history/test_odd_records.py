@@ -137,7 +137,7 @@ def test_a_file_that_is_no_record_is_skipped_and_named(
     caplog.clear()
     with caplog.at_level(logging.WARNING, logger="absl"):
         invoke("runs")
-    [line] = [one.getMessage() for one in caplog.records if str(odd) in one.getMessage()]
+    [line] = [entry.getMessage() for entry in caplog.records if str(odd) in entry.getMessage()]
     assert len(line) < 300 + len(str(odd))
     asked = invoke("show", str(odd.parent))
     assert isinstance(asked.exception, TrainerError)
