@@ -8,7 +8,6 @@ import shutil
 import socket
 import stat
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -55,16 +54,6 @@ LINKS = {
         "save(final); move_and_link(final + '/saved_model.pb', final + '/assets/graph.pb', True)"
     ),
 }
-
-
-@pytest.fixture
-def fn_args(iris: Any, tmp_path: pathlib.Path) -> FnArgs:
-    return FnArgs(
-        train_files=[iris.train],
-        eval_files=[iris.eval],
-        serving_model_dir=str(tmp_path / "out" / "model" / "Format-Serving"),
-        model_run_dir=str(tmp_path / "out" / "model_run"),
-    )
 
 
 @pytest.mark.thorough_but("the model, to another disk", "the variables, relative", "a file, to the staging directory")

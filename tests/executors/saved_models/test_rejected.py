@@ -35,16 +35,6 @@ PICKLES = """
 """
 
 
-@pytest.fixture
-def fn_args(iris: Any, tmp_path: pathlib.Path) -> FnArgs:
-    return FnArgs(
-        train_files=[iris.train],
-        eval_files=[iris.eval],
-        serving_model_dir=str(tmp_path / "out" / "model" / "Format-Serving"),
-        model_run_dir=str(tmp_path / "out" / "model_run"),
-    )
-
-
 def kept(fn_args: FnArgs) -> list[pathlib.Path]:
     folder = pathlib.Path(str(fn_args.model_run_dir), "rejected")
     return sorted(folder.iterdir()) if folder.exists() else []

@@ -42,16 +42,6 @@ def fails_after_success(record: RunRecord) -> None:
         raise Unexpected
 
 
-@pytest.fixture
-def fn_args(iris: Any, tmp_path: pathlib.Path) -> FnArgs:
-    return FnArgs(
-        train_files=[iris.train],
-        eval_files=[iris.eval],
-        serving_model_dir=str(tmp_path / "out" / "model" / "Format-Serving"),
-        model_run_dir=str(tmp_path / "out" / "model_run"),
-    )
-
-
 @pytest.mark.parametrize(
     ("owner", "name", "replacement"),
     [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -26,16 +25,6 @@ LOGS = """
                 tf.summary.scalar(name, value, step=step)
         writer.close()
 """
-
-
-@pytest.fixture
-def fn_args(iris: Any, tmp_path: pathlib.Path) -> FnArgs:
-    return FnArgs(
-        train_files=[iris.train],
-        eval_files=[iris.eval],
-        serving_model_dir=str(tmp_path / "out" / "model" / "Format-Serving"),
-        model_run_dir=str(tmp_path / "out" / "model_run"),
-    )
 
 
 @pytest.fixture

@@ -1,0 +1,21 @@
+"""Fixtures of the tests of training and of its models."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+
+from generic_trainer import FnArgs
+
+
+@pytest.fixture
+def fn_args(iris: Any, tmp_path: pathlib.Path) -> FnArgs:
+    """The arguments of a training on iris, which writes to `out`."""
+    return FnArgs(
+        train_files=[iris.train],
+        eval_files=[iris.eval],
+        serving_model_dir=str(tmp_path / "out" / "model" / "Format-Serving"),
+        model_run_dir=str(tmp_path / "out" / "model_run"),
+    )
