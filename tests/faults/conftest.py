@@ -12,6 +12,7 @@ sys.path.append(str(pathlib.Path(__file__).parent))
 pytest.register_assert_rewrite("fault_job", "guarantees", "interrupts", "pipeline_guarantees")
 
 from fault_job import Job, PipelineJob, compiled  # noqa: E402
+from storage_faults import Commands, Faults  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +32,20 @@ def pipeline_job(tmp_path: pathlib.Path, shim: pathlib.Path) -> Iterator[Pipelin
     job = PipelineJob(tmp_path / "job", shim)
     yield job
     job.stop()
+
+
+@pytest.fixture(scope="module")
+def faults(tmp_path_factory: pytest.TempPathFactory) -> Faults:
+    return Faults(tmp_path_factory.mktemp("faults"))
+
+
+@pytest.fixture(scope="module")
+def environment(faults: Faults) -> dict[str, str]:
+    """The environment of `commands`."""
+    return faults.environment()
+
+
+@pytest.fixture(scope="module")
+def commands(environment: dict[str, str]) -> Iterator[Commands]:
+    with Commands(environment) as commands:
+        yield commands

@@ -55,22 +55,11 @@ sys.stdin.read()
 
 
 @pytest.fixture(scope="module")
-def faults(tmp_path_factory: pytest.TempPathFactory) -> Faults:
-    return Faults(tmp_path_factory.mktemp("faults"))
-
-
-@pytest.fixture(scope="module")
 def environment(faults: Faults, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment variables of commands, with a MySQL password in a file."""
     password = tmp_path_factory.mktemp("secret") / "password"
     password.write_text(f"{mariadb.PASSWORD}\n")
     return faults.environment() | {"GENERIC_TRAINER_METADATA_PASSWORD_FILE": str(password)}
-
-
-@pytest.fixture(scope="module")
-def commands(environment: dict[str, str]) -> Iterator[Commands]:
-    with Commands(environment) as commands:
-        yield commands
 
 
 @dataclasses.dataclass

@@ -122,14 +122,8 @@ IRIS_COLUMNS = ["sepal.length", "sepal.width", "petal.length", "petal.width", "v
 
 
 @pytest.fixture(scope="module")
-def faults(tmp_path_factory: pytest.TempPathFactory) -> Faults:
-    return Faults(tmp_path_factory.mktemp("faults"))
-
-
-@pytest.fixture(scope="module")
-def commands(faults: Faults) -> Iterator[Commands]:
-    with Commands(faults.recording_environment()) as commands:
-        yield commands
+def environment(faults: Faults) -> dict[str, str]:
+    return faults.recording_environment()
 
 
 def require_order(faults: Faults, *valid: str) -> None:

@@ -56,17 +56,6 @@ MODULE = """
 """
 
 
-@pytest.fixture(scope="module")
-def faults(tmp_path_factory: pytest.TempPathFactory) -> Faults:
-    return Faults(tmp_path_factory.mktemp("faults"))
-
-
-@pytest.fixture(scope="module")
-def commands(faults: Faults) -> Iterator[Commands]:
-    with Commands(faults.environment()) as commands:
-        yield commands
-
-
 @dataclasses.dataclass
 class Training:
     """Repeated `train` runs of the module above with the same outputs."""
