@@ -11,7 +11,7 @@ import click
 
 from ..executors.monitoring.report_file import path_in
 from ..executors.options import TrainingOptions
-from ..executors.runtime.logs.sanitize import printable
+from ..executors.runtime.logs.error_output import one_line, traceback_lines
 from ..executors.runtime.quantities import duration_text
 from ..pipelines.history.runs import Run, find_run
 from .history_flags import LocationFlags, location_flags, pop_locations
@@ -58,8 +58,8 @@ def show(run: str, as_json: bool, **flags: Unpack[LocationFlags]) -> None:
     _print_phases(found.record.get("phases", {}))
     if traceback := found.record.get("traceback"):
         click.echo()
-        for line in traceback.splitlines():
-            click.echo(printable(line))
+        for line in traceback_lines(traceback):
+            click.echo(line)
 
 
 def _run_facts(run: Run) -> dict[str, str | None]:
@@ -70,7 +70,7 @@ def _run_facts(run: Run) -> dict[str, str | None]:
     return {
         "Run": run.id,
         "Status": f"{run.status}, started {format_time(run.started)} UTC{took}",
-        "Error": f"{error.get('type')}: {error.get('message')}" if error else None,
+        "Error": one_line(f"{error.get('type')}: {error.get('message')}") if error else None,
         "Pipeline": f"{run.pipeline}, run {run.pipeline_run}" if run.pipeline else None,
         "Module": code.get("reference") or run.module,
         "Fingerprint": run.fingerprint,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ..runtime.files import file_io
+from ..runtime.logs.error_output import one_line
 from .loss_curve import loss_of, svg_of
 from .report_file import path_in
 
@@ -82,7 +83,7 @@ def record_view(record: RunJson, folder: str) -> str:
     phases = {name: took for name, took in (record.get("phases") or {}).items() if "/" not in name}
     rows = {
         "status": str(record.get("status", "")),
-        "error": f"{error.get('type')}: {error.get('message')}" if error else None,
+        "error": one_line(f"{error.get('type')}: {error.get('message')}") if error else None,
         "started": str(record.get("started", "")),
         "seconds": ", ".join(f"{name} {took:.3g}" for name, took in phases.items()),
         "module": str((record.get("code") or {}).get("reference", "")),

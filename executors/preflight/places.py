@@ -21,8 +21,9 @@ from ..modules.source import parsed
 from .verdicts import Place
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-_IN_TEXT = re.compile(r"([^\s:'\"]+\.py), line (\d+)")
-_FILE_AND_NAME = re.compile(r"([^\s'\"]+\.py): (\w+)")
+# Both begin at the start of a word: from each of its characters, they would take quadratic time.
+_IN_TEXT = re.compile(r"(?<![^\s:'\"])([^\s:'\"]+\.py), line (\d+)")
+_FILE_AND_NAME = re.compile(r"(?<![^\s'\"])([^\s'\"]+\.py): (\w+)")
 _SUGGESTED = re.compile(r"Did you mean '(\w+)'")
 
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from ..errors import did_you_mean
 from ..runtime.logs.exceptions import NONE_PATTERN, NONE_REMEDY, one_line_message
 
-_LAST_ERROR = re.compile(r"^\s*(?:\w+\.)*(\w*(?:Error|Exception)): (.+)", re.MULTILINE | re.DOTALL)
+_LAST_ERROR = re.compile(r"^[ \t]*(?:\w+\.)*(\w*(?:Error|Exception)): (.+)", re.MULTILINE | re.DOTALL)
 _MAX_LENGTH = 400
 # Decoration that Keras and TensorFlow add to messages.
 _DECORATION = re.compile(
-    r"\x1b\[\d*m|\{\{function_node [^}]*\}\}\s*|\[Op:\w+\]( name:\s*$)?|\[\[\{\{node [^]]*\]\]|Name: <unknown>, "
-    r"|\s*Arguments received by .*|<stack traces unavailable>|Graph execution error:"
+    r"\x1b\[\d*m|\{\{function_node [^{}]*\}\}|\[Op:\w+\]( name:\s*$)?|\[\[\{\{node [^]]*\]\]|Name: <unknown>, "
+    r"|Arguments received by .*|<stack traces unavailable>|Graph execution error:"
     r"|Detected at node \S+ defined at[^:]*:",
     re.DOTALL,
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from ..monitoring.run_record import RUN_SPECIFIC_ARGUMENTS
 from ..monitoring.series import Curve, Metric, read_metrics
+from ..runtime.logs.error_output import one_line
 from .document import (
     BAD,
     GOOD,
@@ -72,7 +73,7 @@ def _runs(names: Sequence[str], runs: Sequence[tuple[str, RunJson]]) -> Table:
         ("Module", *(module_name(record) for _, record in runs)),
         ("Model run", *(code(folder) for folder, _ in runs)),
         ("Run", *(code(str(record.get("id") or "")[:12]) for _, record in runs)),
-        ("Error", *((record.get("error") or {}).get("message") for _, record in runs)),
+        ("Error", *(_error(record) for _, record in runs)),
     ]
     return Table("Compared runs", ("", *names), [row for row in rows if any(row[1:])])
 
@@ -80,6 +81,11 @@ def _runs(names: Sequence[str], runs: Sequence[tuple[str, RunJson]]) -> Table:
 def _status(record: RunJson) -> Cell:
     status = str(record.get("status", "unknown"))
     return Cell(status, tone={"succeeded": GOOD, "failed": BAD, "interrupted": WARN}.get(status, ""))
+
+
+def _error(record: RunJson) -> str | None:
+    error = record.get("error")
+    return one_line(str(error.get("message"))) if error else None
 
 
 def _metrics(names: Sequence[str], records: Sequence[RunJson], split: str, direction: Direction) -> Table:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..monitoring.metrics import Metrics
 from ..monitoring.metrics_origin import origin_line, origin_of
+from ..runtime.logs.error_output import one_line
 from .document import (
     BAD,
     WARN,
@@ -90,7 +91,7 @@ def _failure(record: RunJson) -> Iterator[Block]:
     if record.get("status") == "interrupted":
         yield Note(f"Interrupted: {error.get('message')}. The metrics are those logged before the interruption.", WARN)
         return
-    yield Note(f"{error.get('type')}: {error.get('message')}", BAD)
+    yield Note(one_line(f"{error.get('type')}: {error.get('message')}"), BAD)
     traceback = str(record.get("traceback") or "")
     if place := failure_location(traceback, (record.get("code") or {}).get("files") or ()):
         yield Facts([("Location", code(place))])

@@ -452,6 +452,10 @@ def test_the_last_line_of_a_module_that_cannot_be_imported_names_the_error(name:
     require_last_line(errors)
     assert name in errors.rstrip("\n").split("\n")[-1]
     assert max(map(len, errors.split("\n"))) <= 300
+    code, shown = run("show", "out")
+    assert code == 0
+    assert max(map(len, shown.split("\n"))) < 1000
+    assert len(shown.split("\n")) < 150
 
 
 def test_an_error_of_a_parser_is_in_one_line_with_its_position(run: Run) -> None:

@@ -44,7 +44,7 @@ _ERRNO_BY_CODE = {4: errno.ETIMEDOUT, 7: errno.EACCES, 10: errno.EAGAIN, 14: err
 KNOWN = TRANSIENT | _REMEDIES.keys()
 _ERRNO_BY_TEXT = {os.strerror(number): number for number in KNOWN}
 _PATTERN = re.compile(
-    rf"(?:(\S+); )?({'|'.join(map(re.escape, sorted(_ERRNO_BY_TEXT, key=len, reverse=True)))})(?:: '([^']+)')?"
+    rf"(?:(?<!\S)(\S+); )?({'|'.join(map(re.escape, sorted(_ERRNO_BY_TEXT, key=len, reverse=True)))})(?:: '([^']+)')?"
 )
 
 

@@ -30,17 +30,17 @@ _MAX_WORD = (160, 80, 50)  # of a last line that is too long: a value, path or n
 def error_lines(message: str) -> Iterator[str]:
     """Yields the details, if the message does not fit in one line, and then the message in one line."""
     text = printable_lines(masked_text(message))
-    line = _joined(text)
-    if len(line) > MAX_CHARACTERS:
+    if len(_joined(text)) > MAX_CHARACTERS:
         details = text if is_verbose() else _with_short_words(text, MAX_CHARACTERS)
         if details != text:
             _keep(text)
         yield from _limited(list(_wrapped(details)), _MAX_LINES, text)
-        shorter = (_with_short_words(line, limit) for limit in _MAX_WORD)
-        line = _shortened(
-            next((text for text in shorter if len(text) <= MAX_CHARACTERS), _with_short_words(line, _MAX_WORD[-1]))
-        )
-    yield line
+    yield _short_line(text)
+
+
+def one_line(message: str) -> str:
+    """Returns the message in one line of at most `MAX_CHARACTERS`, the last of `error_lines`."""
+    return _short_line(printable_lines(masked_text(message)))
 
 
 def traceback_lines(text: str) -> Iterator[str]:
@@ -51,6 +51,14 @@ def traceback_lines(text: str) -> Iterator[str]:
         _keep(text)
         lines = [_shortened(line) for line in lines]
     yield from _limited(lines, _MAX_TRACEBACK_LINES, text)
+
+
+def _short_line(text: str) -> str:
+    line = _joined(text)
+    if len(line) <= MAX_CHARACTERS:
+        return line
+    shorter = [_with_short_words(line, limit) for limit in _MAX_WORD]
+    return _shortened(next((text for text in shorter if len(text) <= MAX_CHARACTERS), shorter[-1]))
 
 
 def _joined(text: str) -> str:

@@ -29,7 +29,7 @@ _OURS = tuple(os.path.join(_PROJECT, name, "") for name in ("components", "execu
 _PACKAGE = tuple(os.path.join(_PROJECT, name, "") for name in ("cli", "pipelines"))
 # Files with stack frames between this project's call and the user's module.
 _MACHINERY = (contextlib.__file__, importlib.__file__, "<frozen importlib")
-_LOCATION = re.compile(r'^\s*(?:\| +)*File "([^"]+)", line (\d+)', re.MULTILINE)
+_LOCATION = re.compile(r'^[ \t]*(?:\| +)*File "([^"]+)", line (\d+)', re.MULTILINE)
 _COMPILED = "apache_beam/"  # frames of Beam's Cython code have relative paths
 
 # Beginnings of lines in TensorFlow's errors that only give the location inside TensorFlow.
