@@ -39,6 +39,7 @@ from ..definition.code_archive import CodeArchive, make_archive
 from ..definition.examples import example_gen_for, is_split_with_test
 from ..definition.options import AUTO, PipelineOptions, notices_of
 from ..definition.steps import beam_args_of, steps_of
+from ..submit.expansion import environment
 from ..submit.pods import PodSettings, SecretEnv
 from ..submit.submission import derived_name, is_reachable
 from ..submit.vertex import ACCELERATORS, BUCKETS
@@ -329,7 +330,8 @@ def _insert_parameters(
         RuntimeParameter("data", str, nodes[0].exec_properties["input_base"]),
         RuntimeParameter("train_steps", int, options.train_steps),
         RuntimeParameter("eval_steps", int, options.eval_steps),
-        RuntimeParameter("custom_config", str, json.dumps(options.custom_config)),
+        # Kubeflow passes parameters in the arguments of a container, in which Kubernetes expands `$(NAME)` and `$$`.
+        RuntimeParameter("custom_config", str, json.dumps(options.custom_config).replace("$", r"\u0024")),
     ]
     given = {"custom_config": custom_config}
     changes: dict[type[BaseNode], dict[str, RuntimeParameter | int]] = {
@@ -366,7 +368,7 @@ def _apply_resources(spec: dict[str, Any], options: KubeflowPipeline) -> dict[st
         if resources:
             container["resources"] = resources
         if pods.env:
-            container["env"] = [*container.get("env", []), *({"name": n, "value": v} for n, v in pods.env.items())]
+            container["env"] = [*container.get("env", []), *environment(pods.env)]
         if options.platform == VERTEX:
             continue
         if requested.accelerator:

@@ -3,7 +3,7 @@
     settings = PodSettings(labels={"team": "ads"}, tolerations=(Toleration.parse("dedicated=ml:NoSchedule"),), shm_gb=2)
     settings.apply(template, "ray-worker")
 
-A patch of the user is applied last, so it can change everything.
+A patch of the user is applied last, so it can change everything. Only there `$(NAME)` is a reference to a variable.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import yaml
 from ...executors.errors import InputError, did_you_mean
 from ...executors.runtime.files import file_io
 from ...executors.runtime.files.plain_yaml import PlainLoader
+from .expansion import environment
 from .strategic_merge import merged
 from .submission import SubmittedJob
 
@@ -208,7 +209,7 @@ class PodSettings:
             size = gigabytes(self.shm_gb)
             volumes.append({"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": size}})
             mounts.append({"name": "shared-memory", "mountPath": _SHARED_MEMORY})
-        env: list[dict[str, object]] = [{"name": name, "value": value} for name, value in self.env.items()]
+        env: list[Mapping[str, object]] = [*environment(self.env)]
         env += [
             {"name": one.name, "valueFrom": {"secretKeyRef": {"name": one.secret, "key": one.key}}}
             for one in self.env_secrets

@@ -18,6 +18,7 @@ from typing import Any
 from ...executors.distributed import jobset
 from ...executors.distributed.tf_config import CHIEF, EVALUATOR, PS, WORKER
 from ...executors.errors import InputError
+from .expansion import environment, literal
 from .pods import PodSettings, training_pods, training_resources
 from .submission import PROGRAM, SubmittedJob, require_name
 
@@ -64,8 +65,8 @@ def manifests(job: SubmittedJob, settings: KubeflowTrainer) -> list[dict[str, An
     trainer: dict[str, object] = {
         "image": job.image,
         "command": [PROGRAM],
-        "args": list(job.command),
-        "env": [{"name": jobset.TASKS, "value": json.dumps(counts)}],
+        "args": list(map(literal, job.command)),
+        "env": environment({jobset.TASKS: json.dumps(counts)}),
     }
     if settings.runtime:
         resources = training_resources(job)

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ...executors.errors import InputError, did_you_mean
+from .expansion import environment, literal
 from .submission import PROGRAM, SubmittedJob
 
 if TYPE_CHECKING:
@@ -210,9 +211,9 @@ def send(
 
 
 def _pool(job: SubmittedJob, settings: Vertex, count: int, machine: dict[str, str | int]) -> WorkerPool:
-    container: ContainerSpec = {"imageUri": job.image, "command": [PROGRAM], "args": list(job.command)}
+    container: ContainerSpec = {"imageUri": job.image, "command": [PROGRAM], "args": list(map(literal, job.command))}
     if settings.env:
-        container["env"] = [{"name": name, "value": value} for name, value in settings.env.items()]
+        container["env"] = environment(settings.env)
     return {"machineSpec": dict(machine), "replicaCount": count, "containerSpec": container}
 
 
