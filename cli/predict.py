@@ -54,6 +54,11 @@ from ..executors.saved_models.prediction.request import OUTPUT_ENDINGS, Predicti
     metavar="COLUMN",
     help="Column or feature of the examples to write with each prediction; may be repeated.",
 )
+@click.option(
+    "--escape-formulas",
+    is_flag=True,
+    help="Quote texts in CSV that a spreadsheet would run as a formula: '=1+1 in place of =1+1.",
+)
 @click.option("--with-inputs", is_flag=True, help="Write all columns or features of the examples with each prediction.")
 def predict(model: str, examples: tuple[str, ...], output: str, **flags: object) -> None:
     """Runs batch inference with a SavedModel.

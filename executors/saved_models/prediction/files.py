@@ -17,9 +17,9 @@ from __future__ import annotations
 import base64
 import contextlib
 import csv
-import io
 import json
 import math
+import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Protocol
 
@@ -35,6 +35,9 @@ from ...runtime.files import file_io
 from ...runtime.files.output_file import STDOUT, output_file
 from ...runtime.logs import standard_streams
 from ..tensor_values import number_word
+from .formulas import escaped
+
+_LINE_END = csv.excel.lineterminator
 
 
 class Predictions(Protocol):
@@ -50,11 +53,12 @@ class Predictions(Protocol):
 
 
 @contextlib.contextmanager
-def opened(path: str) -> Iterator[Predictions]:
+def opened(path: str, *, escape_formulas: bool = False) -> Iterator[Predictions]:
     """Opens a file for predictions, which appears only if the block succeeds (see `output_file`), or standard output.
 
     Args:
       path: A file name with one of the extensions in `request.OUTPUT_ENDINGS`, or `STDOUT` for JSON lines.
+      escape_formulas: Whether to quote texts of CSV that a spreadsheet would run as a formula; see `formulas`.
     """
     if path == STDOUT:
         with standard_streams.output() as stream:
@@ -70,7 +74,7 @@ def opened(path: str) -> Iterator[Predictions]:
                 with contextlib.closing(Parquet(file, path)) as table:
                     yield table
                 return
-            yield Csv(file, path) if path.endswith(".csv") else JsonLines(file)
+            yield Csv(file, path, escape_formulas) if path.endswith(".csv") else JsonLines(file)
 
 
 class JsonLines:
@@ -95,27 +99,32 @@ class Csv:
     `write` raises InputError if the outputs' shapes differ between batches.
     """
 
-    def __init__(self, file: IO[bytes], path: str) -> None:
+    def __init__(self, file: IO[bytes], path: str, escape_formulas: bool) -> None:
         self._file = file
         self._path = path
+        self._escape_formulas = escape_formulas
         self._header: list[str] = []
 
     def write(self, outputs: Mapping[str, np.ndarray], inputs: Mapping[str, pa.Array]) -> None:
         """See `Predictions`."""
         header = [*inputs, *column_names(outputs)]
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
         if not self._header:
             self._header = header
-            writer.writerow(header)
+            self._write_rows([header])
         if header != self._header:
             raise _unequal(self._path, self._header, header)
         tables = [_csv_values(array).reshape(len(array), -1) for name, array in outputs.items()]
         cells = [map(_cell, array.to_pylist()) for array in inputs.values()]
-        writer.writerows(
+        self._write_rows(
             (*row, *more) for *row, more in zip(*cells, np.concatenate(tables, axis=1).tolist(), strict=True)
         )
-        self._file.write(text.getvalue().encode())
+
+    def _write_rows(self, rows: Iterable[Iterable[object]]) -> None:
+        # Before Python 3.13, csv quotes only those line breaks that are in its line end, so a cell with \r needs \r\n.
+        lines: list[str] = []
+        cells = (map(escaped, row) for row in rows) if self._escape_formulas else rows
+        csv.writer(types.SimpleNamespace(write=lines.append)).writerows(cells)
+        self._file.write("".join(f"{line.removesuffix(_LINE_END)}\n" for line in lines).encode())
 
 
 class Parquet:

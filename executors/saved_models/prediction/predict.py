@@ -73,7 +73,7 @@ def predict(request: PredictionRequest, progress: Progress = lambda task, positi
     """
     signature = load_signature(request.model, request.signature, request.op_packages)
     count, classes = 0, PredictedClasses(request.thresholds)
-    with _long_values(), files.opened(request.output) as predictions:
+    with _long_values(), files.opened(request.output, escape_formulas=request.escape_formulas) as predictions:
         reader = read_record_reader(request.model) if list(signature.inputs) == [RECORDS] else None
         joined = joined_columns(
             _batches(request, request.batch_size, "Reading column types", progress) if request.joins else (),

@@ -34,9 +34,11 @@ class PredictionRequest:
       ids: Columns or features of the examples to write with each prediction.
       with_inputs: Whether to write all columns or features of the examples.
       thresholds: See `classes.PredictedClasses`.
+      escape_formulas: Whether texts in CSV that a spreadsheet would run as a formula get a leading quote mark.
 
     Raises:
-      InputError: From the constructor, if the output has another extension, is a folder, or is one of the input files.
+      InputError: From the constructor, if the output has another extension, is a folder, is one of the input files, or
+        is not CSV although `escape_formulas` is set.
     """
 
     model: str
@@ -48,6 +50,7 @@ class PredictionRequest:
     ids: tuple[str, ...] = ()
     with_inputs: bool = False
     thresholds: Mapping[str, float] | None = None
+    escape_formulas: bool = False
 
     @property
     def joins(self) -> bool:
@@ -55,6 +58,11 @@ class PredictionRequest:
         return self.with_inputs or bool(self.ids)
 
     def __post_init__(self) -> None:
+        if self.escape_formulas and not self.output.endswith(".csv"):
+            raise InputError(
+                f"--escape-formulas: --output {self.output} is not CSV, which spreadsheets open. Use a name that ends "
+                "in .csv, or omit --escape-formulas."
+            )
         if is_stream(self.output):
             return
         if not self.output.endswith(OUTPUT_ENDINGS):
