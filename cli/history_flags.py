@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import click
 
 from ..executors.errors import InputError
+from ..executors.runtime.logs.unrepeated import unrepeated_warnings
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -63,7 +64,7 @@ def location_flags(command: Command) -> Command:
         multiple=True,
         metavar="PLACE",
         help="Where to search for runs (default: the current directory); repeatable.",
-    )(store_flags(command))
+    )(store_flags(unrepeated_warnings()(command)))
 
 
 def pop_locations(flags: LocationFlags) -> Locations:

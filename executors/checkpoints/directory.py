@@ -25,12 +25,12 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from absl import logging
 
 from ..runtime.files import durable, file_io
 from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
+from ..runtime.files.typed_json import checked_fields
 from ..runtime.process.identity import start_time_of
 from . import damage, fingerprint
 from .damage import numbered
@@ -312,9 +312,8 @@ class _Heartbeat:
     def read(cls, folder: str) -> _Heartbeat | None:
         path = os.path.join(folder, _HEARTBEAT_FILE)
         try:
-            content: dict[str, Any] = json.loads(file_io.read_text(path)) if file_io.exists(path) else {}
-            return cls(**content) if content else None
-        except Exception:  # incomplete, of another release, or any file system's error for a deleted file
+            return cls(**checked_fields(json.loads(file_io.read_text(path)), cls, "The heartbeat"))
+        except Exception:  # missing, incomplete, of another release, or any file system's error for a deleted file
             return None
 
     def write(self, folder: str) -> None:

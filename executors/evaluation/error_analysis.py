@@ -13,16 +13,16 @@ import dataclasses
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ..errors import InputError
 from ..inputs.message_text import join_names
 from ..runtime.files import file_io
-from ..runtime.files.json_text import parsed_json
+from ..runtime.files.typed_json import known_fields, read_or_skip
 from .feature_text import feature_texts, text_of
 from .permutation_importance import Importance, permutation_importance
 from .plan import BINARY, MULTICLASS, REGRESSION, EvaluationPlan, OutputPlan
-from .plots import OutputPlots, plots_of
+from .plots import OutputPlots, PlotsJson, plots_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,6 +38,13 @@ _COLUMNS = 12  # features of them
 _COMPUTED = "computed by the module"  # in place of a label's name, after the word "label"
 
 
+class ErrorsJson(TypedDict, total=False):
+    """A `LargestErrors` as JSON."""
+
+    columns: list[str]
+    rows: list[list[object]]
+
+
 @dataclasses.dataclass(frozen=True)
 class LargestErrors:
     """The examples with the largest errors of one output, the largest first.
@@ -50,6 +57,12 @@ class LargestErrors:
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[Any]] = ()
 
+    @classmethod
+    def from_json(cls, state: ErrorsJson) -> LargestErrors:
+        """Rebuilds the errors from JSON; leaves out rows of another length."""
+        columns, rows = state.get("columns", []), state.get("rows", [])
+        return cls(columns, [row for row in rows if len(row) == len(columns)])
+
 
 @dataclasses.dataclass(frozen=True)
 class OutputAnalysis:
@@ -59,6 +72,29 @@ class OutputAnalysis:
     plots: OutputPlots
     errors: LargestErrors
     class_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+class OutputJson(TypedDict):
+    """An `OutputAnalysis` as JSON."""
+
+    task: str
+    plots: PlotsJson
+    errors: ErrorsJson
+    class_names: dict[str, str]
+
+
+class AnalysisJson(TypedDict, total=False):
+    """An `ErrorAnalysis` as JSON."""
+
+    examples: int
+    sampled: int
+    total: int
+    is_complete: bool
+    split: str
+    plan_line: str
+    outputs: list[OutputJson]
+    importance: Importance | None
+    problem: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,19 +129,20 @@ class ErrorAnalysis:
         return {**vars(self), "outputs": outputs, "importance": self.importance and self.importance.to_json()}
 
     @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> ErrorAnalysis:
-        """Rebuilds an analysis from the output of `to_json`."""
+    def from_json(cls, state: AnalysisJson) -> ErrorAnalysis:
+        """Rebuilds an analysis from the output of `to_json`, also of another release: fields may be missing or new."""
         outputs = tuple(
             OutputAnalysis(
                 one["task"],
                 OutputPlots.from_json(one["plots"]),
-                LargestErrors(**one["errors"]),
-                one["class_names"],
+                LargestErrors.from_json(one["errors"]),
+                one.get("class_names", {}),
             )
-            for one in state["outputs"]
+            for one in state.get("outputs", ())
         )
-        importance = Importance.from_json(state["importance"]) if state["importance"] else None
-        return cls(**{**state, "outputs": outputs, "importance": importance})
+        measured = state.get("importance")
+        importance = Importance.from_json(measured) if measured else None
+        return cls(**{**known_fields(cls, state), "outputs": outputs, "importance": importance})
 
     def write(self, folder: str) -> None:
         """Writes the analysis into a folder."""
@@ -113,9 +150,10 @@ class ErrorAnalysis:
 
 
 def read_error_analysis(folder: str) -> ErrorAnalysis | None:
-    """Reads an analysis written by `ErrorAnalysis.write`; None if there is none."""
-    path = os.path.join(folder, FILE_NAME)
-    return ErrorAnalysis.from_json(parsed_json(file_io.read_bytes(path), path)) if file_io.exists(path) else None
+    """Reads an analysis written by `ErrorAnalysis.write`; None if there is none, or, with a warning, if it is odd."""
+    # A metric that is undefined on the sample is NaN.
+    state = read_or_skip(os.path.join(folder, FILE_NAME), AnalysisJson, "The error analysis", finite=False)
+    return ErrorAnalysis.from_json(state) if state else None
 
 
 def delete_error_analysis(folder: str) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from absl import logging
 
 from ..keras.interception import KerasCall, KerasObserver, may_use_keras
+from ..runtime.files.typed_json import checked_fields, known_fields
 from ..runtime.observers import observed_by
 from .label_values import LabelFacts, by_key, label_values
 from .losses import from_logits_of, name_of
@@ -92,8 +93,13 @@ class TrainingEvidence:
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> TrainingEvidence:
-        """Rebuilds evidence from the output of `to_json`, possibly parsed from JSON text."""
-        return cls(tuple(map(_output, state["outputs"])), tuple(state["inputs"]), tuple(state["metrics"]))
+        """Rebuilds evidence from the output of `to_json`, also of another release: fields may be missing or new.
+
+        Raises:
+          InputError: If a field has another type.
+        """
+        known = checked_fields(state, cls, "The evidence of the task")
+        return cls(tuple(map(_output, known.pop("outputs", ()))), **{name: tuple(part) for name, part in known.items()})
 
 
 class Observer(KerasObserver):
@@ -196,10 +202,8 @@ def _label(spec: object, values: LabelFacts | None) -> LabelEvidence:
 
 
 def _output(state: Mapping[str, Any]) -> OutputEvidence:
-    label = state["label"]
+    label = state.get("label")
     if label is not None:
-        shape = label["shape"]
-        label = LabelEvidence(
-            **{**label, "shape": None if shape is None else tuple(shape), "values": tuple(label["values"])}
-        )
-    return OutputEvidence(**{**state, "label": label})
+        lists = {name: tuple(part) for name, part in label.items() if isinstance(part, list)}
+        label = LabelEvidence(**known_fields(LabelEvidence, {**label, **lists}))
+    return OutputEvidence(**{**known_fields(OutputEvidence, state), "label": label})

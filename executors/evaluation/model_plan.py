@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from absl import logging
+
+from ..errors import InputError
 from ..monitoring import run_record
 from .evidence import TrainingEvidence
 from .plan import EvaluationPlan, Overrides
@@ -35,5 +38,9 @@ def plan_for_model(
     """
     known = (run_record.read(record) if record else {}) if isinstance(record, str) else record
     state = known.get("evaluation_evidence")
-    evidence = TrainingEvidence.from_json(state) if state else None
+    try:
+        evidence = TrainingEvidence.from_json(state) if state else None
+    except InputError as error:
+        logging.warning("%s It is not used.", error)
+        evidence = None
     return plan_of(model_dir, evidence, schema_path, transform_graph_path, overrides)

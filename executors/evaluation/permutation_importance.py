@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+
+from ..runtime.files.typed_json import known_fields
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -58,9 +60,11 @@ class Importance:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> Importance:
-        """Rebuilds an importance from the output of `to_json`."""
-        return cls(**{**state, "features": [FeatureImportance(**one) for one in state["features"]]})
+    def from_json(cls, state: object) -> Importance:
+        """Rebuilds an importance from the output of `to_json`, also of another release: fields may be new."""
+        known = known_fields(cls, state)
+        features = [FeatureImportance(**known_fields(FeatureImportance, one)) for one in known.pop("features")]
+        return cls(**known, features=features)
 
 
 def permutation_importance(

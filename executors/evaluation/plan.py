@@ -13,6 +13,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from ..runtime.files.typed_json import known_fields
+
 BINARY, MULTICLASS, MULTILABEL, REGRESSION, RANKING, UNKNOWN = TASKS = (
     "binary",
     "multiclass",
@@ -86,8 +88,8 @@ class EvaluationPlan:
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> EvaluationPlan:
         """Rebuilds a plan from the output of `to_json`, also of another release: fields may be missing or new."""
-        outputs = tuple(OutputPlan(**_known(OutputPlan, output)) for output in state.get("outputs", ()))
-        return cls(**{**_known(cls, state), "outputs": outputs})
+        outputs = tuple(OutputPlan(**known_fields(OutputPlan, output)) for output in state.get("outputs", ()))
+        return cls(**{**known_fields(cls, state), "outputs": outputs})
 
     def line(self) -> str:
         """Returns the plan as one line of text."""
@@ -123,10 +125,6 @@ class Overrides:
 def reason_key(part: str, output: str, number: int) -> str:
     """Returns the key of a part in `EvaluationPlan.reasons`: "task", and "task of NAME" from the second output on."""
     return f"{part} of {output}" if number else part
-
-
-def _known(kind: type[OutputPlan | EvaluationPlan], state: Mapping[str, Any]) -> dict[str, Any]:
-    return {field.name: state[field.name] for field in dataclasses.fields(kind) if field.name in state}
 
 
 def _described(one: OutputPlan, reasons: Mapping[str, str], number: int) -> str:

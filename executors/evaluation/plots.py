@@ -12,8 +12,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
+from ..runtime.files.typed_json import known_fields
 from .plan import BINARY, MULTICLASS, REGRESSION, OutputPlan
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ Confusion: TypeAlias = "Mapping[tuple[int, int], float]"  # {(class of the label
 MAX_RANGES, SMALLEST_RANGE = 10, 20  # ranges of the prediction, and examples in each
 _SMALLEST_MOVE = 0.003  # distance between the kept points of a curve
 _RESIDUAL_BINS = 30
+_BINARY = {(label, prediction): 0.0 for label in (0, 1) for prediction in (0, 1)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +55,27 @@ class Range:
     error: float | None = None
 
 
+class ThresholdJson(TypedDict):
+    """A `Threshold` as JSON; `confusion` has [class of the label, predicted class, examples]."""
+
+    threshold: float
+    precision: float
+    recall: float
+    false_positive_rate: float
+    f1: float
+    confusion: list[tuple[int, int, float]]
+
+
+class PlotsJson(TypedDict):
+    """An `OutputPlots` as JSON."""
+
+    output: str
+    thresholds: list[ThresholdJson]
+    ranges: list[Range]
+    confusion: list[tuple[int, int, float]]
+    residuals: list[tuple[float, float]]
+
+
 @dataclasses.dataclass(frozen=True)
 class OutputPlots:
     """Predictions of one output compared with labels.
@@ -71,8 +94,8 @@ class OutputPlots:
     confusion: Confusion = dataclasses.field(default_factory=dict)
     residuals: Sequence[tuple[float, float]] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """Returns the plots as JSON values, for `from_json`."""
+    def to_json(self) -> dict[str, object]:
+        """Returns the plots as JSON values, a `PlotsJson`."""
         return {
             "output": self.output,
             "thresholds": [{**vars(one), "confusion": _counts_to_json(one.confusion)} for one in self.thresholds],
@@ -82,10 +105,13 @@ class OutputPlots:
         }
 
     @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> OutputPlots:
+    def from_json(cls, state: PlotsJson) -> OutputPlots:
         """Rebuilds plots from the output of `to_json`."""
-        thresholds = [Threshold(**{**one, "confusion": _counts(one["confusion"])}) for one in state["thresholds"]]
-        ranges = [Range(**one) for one in state["ranges"]]
+        thresholds = [
+            Threshold(**{**known_fields(Threshold, one), "confusion": _BINARY | _counts(one["confusion"])})
+            for one in state["thresholds"]
+        ]
+        ranges = [Range(**known_fields(Range, one)) for one in state["ranges"]]
         residuals = [(middle, examples) for middle, examples in state["residuals"]]
         return cls(state["output"], thresholds, ranges, _counts(state["confusion"]), residuals)
 

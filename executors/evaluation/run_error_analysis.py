@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from absl import logging
 
@@ -17,7 +17,7 @@ from ..inputs.data_accessor import TF_EXAMPLE
 from ..runtime.files import file_io
 from ..runtime.logs.exceptions import one_line_message
 from . import evaluated_examples
-from .error_analysis import ErrorAnalysis
+from .error_analysis import AnalysisJson, ErrorAnalysis
 from .plan import RAW, TRANSFORMED, UNKNOWN, EvaluationPlan
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _analysis(
     except Exception as error:  # the model is published: nothing here may fail the run
         logging.info("The errors of the model could not be analyzed.", exc_info=True, extra={"kept_only": True})
         return ErrorAnalysis(problem=f"{type(error).__name__}: {one_line_message(error)}")
-    return ErrorAnalysis.from_json(state)
+    return ErrorAnalysis.from_json(cast("AnalysisJson", state))
 
 
 def _plan_of_transformed(plan: EvaluationPlan) -> EvaluationPlan:

@@ -5,12 +5,29 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from typing import TypedDict
 
+from ..monitoring.run_json import PlanJson
 from ..runtime.files import file_io
-from ..runtime.files.json_text import parsed_json
+from ..runtime.files.typed_json import known_fields, read_or_skip
 from .plan import EvaluationPlan
 
 FILE_NAME = "verdict.json"
+
+
+class _BlessedJson(TypedDict):
+    blessed: bool
+
+
+class VerdictJson(_BlessedJson, total=False):
+    """The content of the file, as `Verdict`."""
+
+    plan: PlanJson
+    reason: str
+    has_threshold: bool
+    failed: bool
+    notes: list[str]
+    class_names: dict[str, dict[str, str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,9 +63,9 @@ class Verdict:
 
 
 def read_verdict(folder: str) -> Verdict | None:
-    """Reads a verdict written by `Verdict.write`; returns None if there is none, as for TFX's own Evaluator."""
-    path = os.path.join(folder, FILE_NAME)
-    if not file_io.exists(path):
-        return None
-    state = parsed_json(file_io.read_bytes(path), path)
-    return Verdict(**{**state, "notes": tuple(state["notes"])})
+    """Reads a verdict written by `Verdict.write`.
+
+    Returns None if there is none, as for TFX's own Evaluator, or, with a warning, if the file is odd.
+    """
+    state = read_or_skip(os.path.join(folder, FILE_NAME), VerdictJson, "The verdict")
+    return Verdict(**{**known_fields(Verdict, state), "notes": tuple(state.get("notes", ()))}) if state else None

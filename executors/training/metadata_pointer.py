@@ -12,15 +12,25 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 from urllib.parse import quote
 
 from ..runtime.files import file_io
+from ..runtime.files.typed_json import read_or_skip
 
 if TYPE_CHECKING:
     from ml_metadata.proto import metadata_store_pb2
 
 FILE_NAME = ".generic_trainer_metadata.json"
+
+
+class _StoreJson(TypedDict):
+    metadata: str
+    pipeline: str
+
+
+class _PointerJson(TypedDict):
+    stores: list[_StoreJson]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,12 +76,6 @@ def add_store(store: PipelineStore) -> None:
 
 
 def read_stores(root: str) -> list[PipelineStore]:
-    """Returns the stores in a folder's pointer file; [] if the file is missing or invalid."""
-    path = os.path.join(root, FILE_NAME)
-    if not file_io.exists(path):
-        return []
-    try:
-        stores = json.loads(file_io.read_text(path))["stores"]
-        return [PipelineStore(str(store["metadata"]), str(store["pipeline"]), root) for store in stores]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
+    """Returns the stores in a folder's pointer file; [] if there is none, or, with a warning, if the file is odd."""
+    content = read_or_skip(os.path.join(root, FILE_NAME), _PointerJson, "The location of ML Metadata")
+    return [PipelineStore(store["metadata"], store["pipeline"], root) for store in content["stores"]] if content else []

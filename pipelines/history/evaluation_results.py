@@ -53,7 +53,7 @@ def read_evaluation(folder: str) -> Evaluation:
     Imports TFMA unless there are no results, which takes seconds if TensorFlow is not imported yet.
     """
     verdict = read_verdict(folder)
-    if verdict is not None and not file_io.exists(os.path.join(folder, "eval_config.json")):
+    if not file_io.exists(os.path.join(folder, "eval_config.json")):
         return Evaluation({}, verdict=verdict)
     import tensorflow_model_analysis as tfma
 

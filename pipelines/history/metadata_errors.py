@@ -23,7 +23,7 @@ from ml_metadata.proto import metadata_store_pb2
 
 from ...executors.errors import InputError
 from ...executors.runtime.files import file_io, storage_errors
-from .metadata_store import display_url
+from .metadata_url import display_url
 
 _LOCK_TIMEOUT = 60.0  # seconds; more than a step of another run needs for a write
 _LOCK_MESSAGES = ("is locked", "Concurrent writes aborted")

@@ -15,6 +15,8 @@ from ml_metadata.proto import metadata_store_pb2
 from ...executors.errors import InputError
 from ...executors.runtime.files import file_io
 from ...executors.runtime.logs import redaction
+from .metadata_errors import translate_error
+from .metadata_url import display_url
 from .odd_rows import readable_copy
 
 SQLITE = "metadata.sqlite"
@@ -82,8 +84,6 @@ def open_store(url: str) -> mlmd.MetadataStore:
         with readable_copy(url) as config.sqlite.filename_uri:
             return mlmd.MetadataStore(config)
     except (RuntimeError, sqlite3.Error) as error:
-        from .metadata_errors import translate_error
-
         raise translate_error(error, url, "read") or InputError(
             f"ML Metadata in {display_url(url)} cannot be read: {error}"
         ) from error
@@ -129,9 +129,3 @@ def _has_metadata(location: str) -> bool:
     with contextlib.closing(sqlite3.connect(location, timeout=_LOCK_TIMEOUT, uri=True)) as connection:
         found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'MLMDEnv'").fetchone()
         return found is not None
-
-
-def display_url(url: str) -> str:
-    """Returns the store's location for display, without user and password."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if file_io.is_remote(url) else url

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ...executors.monitoring import run_record
 from ...executors.monitoring.notebook_html import run_view
 from ...executors.runtime.files import file_io
-from .metadata_store import display_url
+from .metadata_url import display_url
 
 if TYPE_CHECKING:
     from ...executors.monitoring.run_json import ErrorJson, RunJson

@@ -26,7 +26,8 @@ from ...executors.runtime.files import file_io
 from ...executors.training import metadata_pointer
 from ...executors.training.metadata_pointer import PipelineStore
 from .metadata_runs import runs_in_store
-from .metadata_store import SQLITE, display_url
+from .metadata_store import SQLITE
+from .metadata_url import display_url
 from .metric_comparison import is_higher_better
 from .past_runs import CACHED, Run
 from .recorded_runs import MODEL_RUN, FoundRuns, read_run, search_folder

@@ -38,7 +38,8 @@ from ..definition.options import PipelineOptions, notices_of, with_findings
 from ..definition.pipeline_root import PLAIN_DATA, ROOT_MARKER, convert_data_in_root, foreign_entries
 from ..definition.steps import beam_args_of, steps_of
 from ..history.metadata_errors import require_store, store_identity, translate_pipeline_error
-from ..history.metadata_store import SQLITE, connection_config, display_url
+from ..history.metadata_store import SQLITE, connection_config
+from ..history.metadata_url import display_url
 from ..reporting.sections import write_newest_report
 from .beam_folders import temporary_beam_folder
 from .data_steps import BackgroundCheck, run_data_steps, run_other_steps

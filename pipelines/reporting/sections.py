@@ -21,7 +21,7 @@ from ..history import lineage
 from ..history.evaluation_results import Evaluation, read_evaluation
 from ..history.lineage import Lineage, lineage_of_run
 from ..history.metadata_runs import runs_in_store
-from ..history.metadata_store import display_url
+from ..history.metadata_url import display_url
 from ..history.past_runs import CACHED, Run
 from ..history.run_artifacts import artifacts_of, has_splits
 from .evaluation import evaluation_sections, prediction_sections

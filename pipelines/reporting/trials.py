@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
+import re
 from collections.abc import Mapping, Sequence
+from typing import TypedDict
 
+from absl import logging
+
+from ...executors.errors import InputError
 from ...executors.reporting.document import GOOD, Block, Cell, Chart, Section, Table, Value, as_cell
 from ...executors.runtime.files import file_io
 from ...executors.runtime.files.json_text import parsed_json
+from ...executors.runtime.files.typed_json import checked_json, read_checked_json
 
 _FILE = "tuner_results.json"  # as in tfx.components.tuner.executor
 _NUMBER, _SCORE = "trial_id", "score"
+_NUMERIC = re.compile(r"[0-9]{1,9}")
 _BEST = "best so far"
 _SHOWN = 20  # trials in the table that is not folded
+
+
+class TrialJson(TypedDict, total=False):
+    """A trial; further keys are the values of its hyperparameters."""
+
+    trial_id: object
+    score: float | None
 
 
 def trials_section(folder: str, objective: str = "") -> Section:
@@ -39,20 +52,22 @@ def trials_section(folder: str, objective: str = "") -> Section:
     return Section("trials", "Hyperparameter search", blocks if trials else [])
 
 
-def _read(folder: str) -> list[Mapping[str, object]]:
+def _read(folder: str) -> list[TrialJson]:
     path = os.path.join(folder, _FILE)
-    if not file_io.exists(path):
+    try:
+        found = read_checked_json(path, object, "The trials", finite=False) if file_io.exists(path) else []
+        # TFX's own Tuner writes pandas' JSON text, as a string in a string.
+        trials = parsed_json(found, path) if isinstance(found, str) else found
+        return checked_json(trials, list[TrialJson], path, finite=False)  # a score may be NaN
+    except (InputError, OSError) as error:
+        logging.warning("Skipped a file: %s", error)
         return []
-    found = parsed_json(file_io.read_bytes(path), path)
-    # TFX's own Tuner writes pandas' JSON text, as a string in a string.
-    trials = json.loads(found) if isinstance(found, str) else found
-    return [trial for trial in trials if isinstance(trial, dict)] if isinstance(trials, list) else []
 
 
 def _number_of(trial: Mapping[str, object]) -> str:
     """Returns a trial's number from 1, as in the log; KerasTuner's ids are numbers from 0, or other texts."""
     text = str(trial.get(_NUMBER, ""))
-    return str(int(text) + 1) if text.isdigit() else text
+    return str(int(text) + 1) if _NUMERIC.fullmatch(text) else text
 
 
 def _chart(trials: Sequence[Mapping[str, object]], name: str) -> Chart:
@@ -60,7 +75,7 @@ def _chart(trials: Sequence[Mapping[str, object]], name: str) -> Chart:
     scores = {
         int(_number_of(trial)): float(str(trial[_SCORE]))
         for trial in trials
-        if _number_of(trial).isdigit() and isinstance(trial.get(_SCORE), (int, float))
+        if _NUMERIC.fullmatch(_number_of(trial)) and isinstance(trial.get(_SCORE), (int, float))
     }
     ordered = [scores[number] for number in sorted(scores)]
     if len(ordered) < 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import logging
@@ -18,10 +19,17 @@ from hypothesis import strategies as st
 
 from generic_trainer.cli.main import cli
 from generic_trainer.executors.errors import TrainerError
+from generic_trainer.executors.evaluation import error_analysis, verdict
+from generic_trainer.executors.evaluation.evidence import TrainingEvidence
 from generic_trainer.executors.monitoring import live_state
+from generic_trainer.executors.reporting.document import Report
 from generic_trainer.executors.reporting.live import live_report
 from generic_trainer.executors.reporting.page import html_of
 from generic_trainer.executors.reporting.writing import write_report
+from generic_trainer.executors.training import metadata_pointer
+from generic_trainer.pipelines.history.evaluation_results import read_evaluation
+from generic_trainer.pipelines.reporting.evaluation import evaluation_sections, prediction_sections
+from generic_trainer.pipelines.reporting.trials import trials_section
 from generic_trainer.version import __version__
 
 RECORDS = pathlib.Path(__file__).parents[2] / "executors" / "monitoring" / "records"
@@ -268,3 +276,140 @@ def test_a_live_state_that_is_none_is_named(text: str, tmp_path: pathlib.Path) -
     (folder / live_state.FILE_NAME).write_bytes(ODD_TEXTS[text])
     assert f"{folder}/live.json" in html_of(live_report(str(folder)))
     write_report(str(folder))
+
+
+COUNTS = [[0, 0, 5.0], [0, 1, 1.0], [1, 0, 2.0], [1, 1, 4.0]]
+RATES = {"precision": 0.8, "recall": 0.5, "false_positive_rate": 0.1, "f1": 0.6, "confusion": COUNTS}
+RANGE = {"low": 0.1, "high": 0.5, "examples": 9.0, "prediction": 0.3, "label": 0.2, "error": 0.1}
+PLOTS = {"output": "y", "thresholds": [], "ranges": [], "confusion": [], "residuals": []}
+ANALYSIS = {
+    "examples": 12, "sampled": 14, "total": 20, "is_complete": True, "split": "eval", "plan_line": "y: binary",
+    "outputs": [
+        {
+            "task": "binary",
+            "plots": {**PLOTS, "thresholds": [{"threshold": 0.5, **RATES}, {"threshold": 0.9, **RATES}]},
+            "errors": {"columns": ["label", "x"], "rows": [["1", 0.5], ["0", None]]},
+            "class_names": {"0": "no", "1": "yes"},
+        },
+        {
+            "task": "multiclass",
+            "plots": {**PLOTS, "confusion": [*COUNTS, [2, 1, 3.0]]},
+            "errors": {"columns": [], "rows": []},
+            "class_names": {},
+        },
+        {
+            "task": "regression",
+            "plots": {**PLOTS, "ranges": [RANGE, {**RANGE, "low": 0.5}], "residuals": [[-0.5, 3.0], [0.5, 2.0]]},
+            "errors": {"columns": [], "rows": []},
+            "class_names": {},
+        },
+    ],
+    "importance": {
+        "metric": "roc_auc", "value": 0.9, "examples": 12, "unmeasured": ["z"],
+        "features": [{"name": "x", "drop": 0.1, "spread": None, "repeats": 1}],
+    },
+    "problem": "",
+}  # fmt: skip
+VERDICT = {
+    "blessed": False, "plan": FULL["evaluation_plan"], "reason": "too low", "has_threshold": True, "failed": False,
+    "notes": ["no baseline"], "class_names": {"y": {"0": "no"}},
+}  # fmt: skip
+TRIALS = [{"trial_id": "0", "score": 0.5, "units": 8}, {"trial_id": "1", "score": 0.4, "units": 16}]
+
+
+def write_analysis(folder: pathlib.Path, text: bytes) -> pathlib.Path:
+    write_run(folder, {**FULL, "status": "succeeded", "error": None, "rejected": ""})
+    (folder / error_analysis.FILE_NAME).write_bytes(text)
+    return folder / error_analysis.FILE_NAME
+
+
+def evaluation_page(folder: pathlib.Path, text: bytes) -> pathlib.Path:
+    (folder / verdict.FILE_NAME).write_bytes(text)
+    evaluation = read_evaluation(str(folder))
+    html_of(Report("", "", [], [*evaluation_sections(evaluation, None), *prediction_sections(evaluation)]))
+    return folder / verdict.FILE_NAME
+
+
+def trials_page(folder: pathlib.Path, text: bytes) -> pathlib.Path:
+    (folder / "tuner_results.json").write_bytes(text)
+    html_of(Report("", "", [], [trials_section(str(folder), "loss")]))
+    return folder / "tuner_results.json"
+
+
+def analysis_page(folder: pathlib.Path, text: bytes) -> pathlib.Path:
+    path = write_analysis(folder / "out" / "model_run", text)
+    html_of(live_report(str(path.parent)))
+    return path
+
+
+def stores_of(folder: pathlib.Path, text: bytes) -> pathlib.Path:
+    path = folder / metadata_pointer.FILE_NAME
+    path.write_bytes(text)
+    assert all(isinstance(store.metadata, str) for store in metadata_pointer.read_stores(str(folder)))
+    return path
+
+
+FILES: dict[str, tuple[object, Callable[[pathlib.Path, bytes], pathlib.Path]]] = {
+    "error analysis": (ANALYSIS, analysis_page),
+    "verdict": (VERDICT, evaluation_page),
+    "trials": (TRIALS, trials_page),
+    "store": ({"stores": [{"metadata": "m.sqlite", "pipeline": "p"}]}, stores_of),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("text", sorted(set(ODD_TEXTS) - {"null", "a list"}))
+def test_an_odd_file_beside_a_record_is_skipped_and_named_once(
+    name: str, text: str, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="absl"):
+        path = FILES[name][1](tmp_path, ODD_TEXTS[text])
+    [line] = [one.getMessage() for one in caplog.records if str(path) in one.getMessage()]
+    assert len(line) < 300 + len(str(path))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_beside_a_record_are_read(name: str, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    content, page = FILES[name]
+    with caplog.at_level(logging.WARNING, logger="absl"):
+        page(tmp_path, json.dumps(content).encode())
+        page(tmp_path, json.dumps({**content, "newer": []} if isinstance(content, dict) else content).encode())
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("name", FILES)
+@FUZZED
+@given(data=st.data(), value=VALUES, is_removed=st.booleans())
+def test_no_change_of_a_file_beside_a_record_breaks_a_page(
+    name: str, data: st.DataObject, value: object, is_removed: bool, tmp_path: pathlib.Path
+) -> None:
+    content, page = FILES[name]
+    path = data.draw(st.sampled_from(list(paths_of(content))))
+    page(tmp_path, json.dumps(mutated(content, path, value, is_removed)).encode())  # type: ignore[arg-type]
+
+
+@FUZZED
+@given(path=st.sampled_from(list(paths_of(FULL["evaluation_evidence"]))), value=VALUES, is_removed=st.booleans())
+def test_odd_evidence_of_a_task_is_an_input_error(path: tuple[Any, ...], value: object, is_removed: bool) -> None:
+    with contextlib.suppress(TrainerError):
+        TrainingEvidence.from_json(mutated(FULL["evaluation_evidence"], path, value, is_removed))
+
+
+def test_commands_skip_an_odd_error_analysis(place: pathlib.Path) -> None:
+    odd = write_analysis(place / "odd" / "model_run", b'{"examples": "many"}')
+    write_run(place / "sound" / "model_run", record_of("unreleased", "sound000"))
+    for name, result in reads_of(str(odd.parent), "sound000"):
+        assert result.exit_code == 0, (name, result.output, result.exception)
+        if name == "report":
+            assert f'{odd}: examples: expected an integer, not "many"' in result.output
+
+
+def test_a_command_that_searches_twice_warns_once(place: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_run(place / "first" / "model_run", record_of("unreleased", "first000"))
+    write_run(place / "second" / "model_run", record_of("unreleased", "second00"))
+    odd = write_run(place / "odd" / "model_run", {}) / "run.json"
+    for arguments in (COMMANDS["diff"], COMMANDS["report --compare"]):
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, logger="absl"):
+            assert invoke(*arguments("first000", "second00")).exit_code == 0
+        assert [str(odd) in one.getMessage() for one in caplog.records].count(True) == 1

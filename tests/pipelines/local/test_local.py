@@ -18,7 +18,8 @@ from generic_trainer import InputError, TrainingOptions
 from generic_trainer.executors.modules.defined_names import defines
 from generic_trainer.pipelines.history.diff import compare
 from generic_trainer.pipelines.history.lineage import lineage_of_run
-from generic_trainer.pipelines.history.metadata_store import connection_config, display_url
+from generic_trainer.pipelines.history.metadata_store import connection_config
+from generic_trainer.pipelines.history.metadata_url import display_url
 from generic_trainer.pipelines.history.runs import find_run, find_runs
 from generic_trainer.pipelines.local import LocalPipeline, run_pipeline
 
