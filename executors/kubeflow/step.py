@@ -30,6 +30,7 @@ from ..distributed.tf_config import task_from_environment
 from ..errors import InputError, TrainerError
 from ..monitoring.run_record import status_after
 from ..runtime.files import file_io
+from ..runtime.files import output_file as output_files
 from ..runtime.files.temporary_folder import require_temporary_folder
 from ..runtime.logs.error_output import error_lines, traceback_lines
 from ..runtime.logs.exceptions import RemoteTraceback, message_of, traceback_of
@@ -166,7 +167,7 @@ def write_output(
     if task is not None and not task.is_chief:
         return
     report = {key: {"artifacts": [artifact.to_json() for artifact in found]} for key, found in outputs.items()}
-    file_io.write_text(output_file, json.dumps({**(others or {}), "artifacts": report}, indent=2))
+    output_files.write_output(output_file, json.dumps({**(others or {}), "artifacts": report}, indent=2))
 
 
 @contextlib.contextmanager
@@ -197,7 +198,7 @@ def failure_reported(
 
 def _read_driver_parameters(output_file: str) -> dict[str, dict[str, object]]:
     """Returns the parameters that a driver has written to the output file before the step started."""
-    if not file_io.exists(output_file):
+    if output_files.is_stream(output_file) or not file_io.exists(output_file):
         return {}
     content = json.loads(file_io.read_text(output_file))
     return {name: content[name] for name in ("parameters", "parameterValues") if name in content}

@@ -19,11 +19,11 @@ _FILE, _FOLDER = stat.S_IRUSR, stat.S_IRUSR | stat.S_IXUSR
 def reading_problem(path: str) -> str:
     """Returns why a local file or folder cannot be read, with the remedy; "" if it can be."""
     if kind := special_kind(path):
-        return f"is {kind}, which cannot be published. Write a regular file, or remove it"
+        return f"is {kind}, but a model consists of regular files. Replace it by one, or remove it"
     mode = stat.S_IMODE(os.stat(path).st_mode)
     needed, access = (_FOLDER, os.R_OK | os.X_OK) if os.path.isdir(path) else (_FILE, os.R_OK)
     if mode & needed != needed or not os.access(path, access):
-        return f"cannot be read: its mode is {mode:04o}. Save it with read permission, as by chmod u=rwX,go=rX"
+        return f"cannot be read: its mode is {mode:04o}. Give its owner read permission, as by chmod u=rwX,go=rX"
     return ""
 
 

@@ -10,6 +10,7 @@ from ..fn_args import FnArgs
 from ..runtime.files import file_io, storage_errors
 from ..runtime.files.schema import read_schema
 from ..runtime.files.user_paths import require_readable_kind
+from ..saved_models.readable_files import first_problem
 
 
 def require_outputs(fn_args: FnArgs) -> None:
@@ -43,7 +44,7 @@ def require_inputs(fn_args: FnArgs, any_origin: bool = False) -> None:
       any_origin: Whether the examples need not be files.
 
     Raises:
-      InputError: If a pattern matches no file, a folder is missing, or the schema cannot be read.
+      InputError: If a pattern matches no file, a folder is missing, or one of its files or the schema cannot be read.
     """
     for name in ("train_files", "eval_files"):
         for pattern in fn_args.get(name, ()):
@@ -56,5 +57,7 @@ def require_inputs(fn_args: FnArgs, any_origin: bool = False) -> None:
         path = fn_args.get(name)
         if path and not file_io.isdir(path):
             raise InputError(f"{name}={path}: there is no such folder.")
+        if path and (problem := first_problem(path)):
+            raise InputError(f"{name}={path}: {problem}.")
     if fn_args.schema_path:
         read_schema(fn_args.schema_path)

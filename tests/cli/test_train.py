@@ -196,7 +196,7 @@ def test_an_invalid_model_exits_with_3(train: Command, module: Callable[..., str
         (["--train-steps", "-1"], "Invalid value for '--train-steps'"),
         (["--dialect", "run_fun"], "dialect='run_fun' is not installed"),
         (["--timeout", "5", "--no-isolate"], "timeout needs isolate=True"),
-        (["--output", "/dev/null"], "--output /dev/null: this is a character device. Give a file or a folder."),
+        (["--output", "/dev/null"], "--output /dev/null: this is a character device. Give a folder."),
     ],
 )
 def test_wrong_usage_ends_with_2_and_one_line(

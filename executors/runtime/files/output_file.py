@@ -1,7 +1,7 @@
 """Writes a file to a path that the user has named, as the shell's `>` does, but atomically.
 
-Links are followed, a replaced file keeps its mode, and devices and FIFOs are written to. Files of a run, in contrast,
-are written with `file_io.atomic_write` alone, which replaces links: another user may have planted one.
+Links are followed, a replaced file keeps its owner and mode, and devices and FIFOs are written to. Files of a run, in
+contrast, are written with `file_io.atomic_write` alone, which replaces links: another user may have planted one.
 
     write_output("pipeline.yaml", text)
     write_output("-", text)              # standard output
@@ -71,19 +71,25 @@ def output_file(path: str) -> Iterator[str]:
         with file_io.atomic_write(path) as part:
             yield part
     else:
-        with file_io.atomic_write(os.path.realpath(path)) as part, _same_mode(path, part):
+        with file_io.atomic_write(os.path.realpath(path)) as part, _same_access(path, part):
             yield part
 
 
 @contextlib.contextmanager
-def _same_mode(path: str, part: str) -> Iterator[None]:
-    """Gives the block's file the mode of an existing one; until it is complete, only its owner can read it."""
+def _same_access(path: str, part: str) -> Iterator[None]:
+    """Gives the block's file the owner and mode of an existing one; until it is complete, only its owner can read it.
+
+    Only root can give a file to another user; for others the file becomes theirs, as with an editor.
+    """
     if not os.path.exists(path):
         yield
         return
     os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     yield
-    shutil.copymode(path, part)
+    there = os.stat(path)
+    with contextlib.suppress(PermissionError):
+        os.chown(part, there.st_uid, there.st_gid)
+    shutil.copymode(path, part)  # last, as a change of the owner clears the bits for set-user-ID
 
 
 def _send(part: str, path: str) -> None:

@@ -74,8 +74,13 @@ def require_scheme(path: str, what: str) -> None:
     )
 
 
-def require_readable_kind(path: str, what: str) -> None:
+def require_readable_kind(path: str, what: str, wanted: str = "a file or a folder") -> None:
     """Checks that a local path, if it exists, is a file or a folder.
+
+    Args:
+      path: The value.
+      what: The option, for the message.
+      wanted: What to give instead.
 
     Raises:
       InputError: When it is a dangling link, a FIFO, a socket or a device.
@@ -85,7 +90,7 @@ def require_readable_kind(path: str, what: str) -> None:
     if os.path.islink(path) and not os.path.exists(path):
         raise InputError(f"{what} {path}: this is a link to {os.readlink(path)}, which does not exist.")
     if kind := special_kind(path):
-        raise InputError(f"{what} {path}: this is {kind}. Give a file or a folder.")
+        raise InputError(f"{what} {path}: this is {kind}. Give {wanted}.")
 
 
 def require_writable_kind(path: str, what: str, *, folder: bool) -> None:
@@ -101,12 +106,12 @@ def require_writable_kind(path: str, what: str, *, folder: bool) -> None:
     """
     if "://" in path:
         return
-    require_readable_kind(path, what)
+    wanted, other = ("a folder", "a file") if folder else ("a file", "a folder")
+    require_readable_kind(path, what, wanted)
     if os.path.realpath(path) == os.sep:
         raise InputError(f"{what} {path}: this is the root folder. Give a folder below it.")
     if os.path.exists(path) and os.path.isdir(path) != folder:
-        found, wanted = ("a file", "a folder") if folder else ("a folder", "a file")
-        raise InputError(f"{what} {path}: this is {found}, but {wanted} must be written there. Give another path.")
+        raise InputError(f"{what} {path}: this is {other}, but {wanted} must be written there. Give another path.")
     above = os.path.dirname(os.path.abspath(path))
     while not os.path.lexists(above):
         above = os.path.dirname(above)

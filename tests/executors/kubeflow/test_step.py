@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+import stat
+import threading
 from typing import Any
 
 import pytest
@@ -65,3 +68,14 @@ def test_bad_input_says_which_argument_it_is(caplog: pytest.LogCaptureFixture) -
     for text, said in (("{", "is not JSON"), ("[]", "must be a JSON object, not a list")):
         assert step.main(["--json_serialized_invocation_args", text]) == 2
         assert f"--json_serialized_invocation_args {said}" in caplog.text
+
+
+def test_an_output_file_that_is_a_fifo_is_written_to(tmp_path: pathlib.Path) -> None:
+    fifo, received = tmp_path / "output.json", []
+    os.mkfifo(fifo)
+    reader = threading.Thread(target=lambda: received.append(fifo.read_text()), daemon=True)
+    reader.start()
+    step.write_output(str(fifo), {"model": [StepArtifact({"name": "m"})]})
+    reader.join(10)
+    assert stat.S_ISFIFO(fifo.stat().st_mode)
+    assert list(json.loads(received[0])["artifacts"]) == ["model"]

@@ -108,6 +108,17 @@ def test_a_replaced_file_keeps_its_mode(mode: int, tmp_path: pathlib.Path) -> No
     assert path.read_text() == "after"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_a_file_replaced_by_root_keeps_its_owner(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "output"
+    path.write_text("before")
+    os.chown(path, 12345, 54321)
+    path.chmod(0o4750)
+    write_output(str(path), "after")
+    found = path.stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (12345, 54321, 0o4750)
+
+
 @pytest.mark.parametrize("path", ["-", "/dev/stdout", "/proc/self/fd/1", "link to /dev/stdout", "/dev/fd/2"])
 def test_an_open_file_is_appended_to(path: str, tmp_path: pathlib.Path) -> None:
     """Of a regular file, the content before the process's own stays: `>> log`."""

@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 import pytest
 
-from generic_trainer import FnArgs, ModelCheckError, TrainingOptions, train
+from generic_trainer import FnArgs, InputError, ModelCheckError, TrainingOptions, train
 from generic_trainer.executors.saved_models.check import check_saved_model
 from generic_trainer.executors.saved_models.links import replace_links
 from generic_trainer.executors.saved_models.locations import find_saved_model
+from generic_trainer.executors.training.preconditions import require_inputs
 
 MODULE = """
 import os, shutil
@@ -202,6 +203,17 @@ def test_a_file_that_cannot_be_served_is_named_and_not_opened(
         reason = "cannot be read: its mode is 0000"
     with pytest.raises(ModelCheckError, match=f"saved_model.pb {reason}"):
         check_saved_model(str(path.parent))
+
+
+@pytest.mark.parametrize("argument", ["base_model", "transform_graph_path"])
+@pytest.mark.parametrize(("reason", "make"), list(ODD_FILES.items())[:5], ids=list(ODD_FILES)[:5])
+def test_an_input_folder_that_cannot_be_read_is_refused_before_training(
+    argument: str, reason: str, make: Callable[[pathlib.Path], None], tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "model" / "assets").mkdir(parents=True)
+    make(tmp_path / "model" / "assets" / "words.txt")
+    with pytest.raises(InputError, match=f"{argument}={tmp_path}/model: assets/words.txt {reason}"):
+        require_inputs(FnArgs(**{argument: str(tmp_path / "model")}))
 
 
 def test_a_fifo_is_no_saved_model(tmp_path: pathlib.Path) -> None:
