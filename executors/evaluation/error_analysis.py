@@ -133,12 +133,12 @@ class ErrorAnalysis:
         """Rebuilds an analysis from the output of `to_json`, also of another release: fields may be missing or new."""
         outputs = tuple(
             OutputAnalysis(
-                one["task"],
-                OutputPlots.from_json(one["plots"]),
-                LargestErrors.from_json(one["errors"]),
-                one.get("class_names", {}),
+                output["task"],
+                OutputPlots.from_json(output["plots"]),
+                LargestErrors.from_json(output["errors"]),
+                output["class_names"],
             )
-            for one in state.get("outputs", ())
+            for output in state.get("outputs", ())
         )
         measured = state.get("importance")
         importance = Importance.from_json(measured) if measured else None

@@ -63,7 +63,7 @@ class Importance:
     def from_json(cls, state: object) -> Importance:
         """Rebuilds an importance from the output of `to_json`, also of another release: fields may be new."""
         known = known_fields(cls, state)
-        features = [FeatureImportance(**known_fields(FeatureImportance, one)) for one in known.pop("features")]
+        features = [FeatureImportance(**known_fields(FeatureImportance, feature)) for feature in known.pop("features")]
         return cls(**known, features=features)
 
 

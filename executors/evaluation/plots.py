@@ -108,10 +108,10 @@ class OutputPlots:
     def from_json(cls, state: PlotsJson) -> OutputPlots:
         """Rebuilds plots from the output of `to_json`."""
         thresholds = [
-            Threshold(**{**known_fields(Threshold, one), "confusion": _BINARY | _counts(one["confusion"])})
-            for one in state["thresholds"]
+            Threshold(**{**known_fields(Threshold, item), "confusion": _BINARY | _counts(item["confusion"])})
+            for item in state["thresholds"]
         ]
-        ranges = [Range(**known_fields(Range, one)) for one in state["ranges"]]
+        ranges = [Range(**known_fields(Range, item)) for item in state["ranges"]]
         residuals = [(middle, examples) for middle, examples in state["residuals"]]
         return cls(state["output"], thresholds, ranges, _counts(state["confusion"]), residuals)
 

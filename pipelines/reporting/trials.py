@@ -55,9 +55,9 @@ def trials_section(folder: str, objective: str = "") -> Section:
 def _read(folder: str) -> list[TrialJson]:
     path = os.path.join(folder, _FILE)
     try:
-        found = read_checked_json(path, object, "The trials", finite=False) if file_io.exists(path) else []
+        content = read_checked_json(path, object, "The trials", finite=False) if file_io.exists(path) else []
         # TFX's own Tuner writes pandas' JSON text, as a string in a string.
-        trials = parsed_json(found, path) if isinstance(found, str) else found
+        trials = parsed_json(content, path) if isinstance(content, str) else content
         return checked_json(trials, list[TrialJson], path, finite=False)  # a score may be NaN
     except (InputError, OSError) as error:
         logging.warning("Skipped a file: %s", error)

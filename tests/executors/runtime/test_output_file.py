@@ -115,8 +115,8 @@ def test_a_file_replaced_by_root_keeps_its_owner(tmp_path: pathlib.Path) -> None
     os.chown(path, 12345, 54321)
     path.chmod(0o4750)
     write_output(str(path), "after")
-    found = path.stat()
-    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (12345, 54321, 0o4750)
+    status = path.stat()
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (12345, 54321, 0o4750)
 
 
 @pytest.mark.parametrize("path", ["-", "/dev/stdout", "/proc/self/fd/1", "link to /dev/stdout", "/dev/fd/2"])

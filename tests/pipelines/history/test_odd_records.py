@@ -364,7 +364,7 @@ def test_an_odd_file_beside_a_record_is_skipped_and_named_once(
 ) -> None:
     with caplog.at_level(logging.WARNING, logger="absl"):
         path = FILES[name][1](tmp_path, ODD_TEXTS[text])
-    [line] = [one.getMessage() for one in caplog.records if str(path) in one.getMessage()]
+    [line] = [record.getMessage() for record in caplog.records if str(path) in record.getMessage()]
     assert len(line) < 300 + len(str(path))
 
 
@@ -412,4 +412,4 @@ def test_a_command_that_searches_twice_warns_once(place: pathlib.Path, caplog: p
         caplog.clear()
         with caplog.at_level(logging.WARNING, logger="absl"):
             assert invoke(*arguments("first000", "second00")).exit_code == 0
-        assert [str(odd) in one.getMessage() for one in caplog.records].count(True) == 1
+        assert [str(odd) in record.getMessage() for record in caplog.records].count(True) == 1

@@ -85,7 +85,7 @@ def test_variables_and_arguments_are_what_was_given(platform: str, more: tuple[s
     manifests = submitted(platform, *FLAGS, *more)
     containers = list(containers_of(manifests))
     environments = [
-        {one["name"]: expanded(one["value"], CLUSTER) for one in container.get("env", []) if "value" in one}
+        {item["name"]: expanded(item["value"], CLUSTER) for item in container.get("env", []) if "value" in item}
         for container in containers
     ]
     wanted = {f"A{index}": value for index, value in enumerate(VALUES)}
@@ -97,7 +97,7 @@ def test_variables_and_arguments_are_what_was_given(platform: str, more: tuple[s
         shown = subprocess.run(["bash", "-c", line], capture_output=True, check=True).stdout.decode()
         commands = [shown.split("\0")[:-1]]
     else:
-        commands = [[expanded(word, CLUSTER) for word in one["args"]] for one in containers if "args" in one]
+        commands = [[expanded(word, CLUSTER) for word in item["args"]] for item in containers if "args" in item]
     assert commands
     for command in commands:
         assert {"--train-files=gs://b/$(X)/$$*", f"--custom-config={CONFIG}"} <= set(command)
@@ -106,7 +106,7 @@ def test_variables_and_arguments_are_what_was_given(platform: str, more: tuple[s
 def test_other_fields_are_not_escaped(submitted: Any) -> None:
     [manifest] = submitted("kuberay", "--job-annotation=example.com/a=$(X)$$")
     pods = [manifest["spec"]["rayClusterSpec"]["headGroupSpec"]["template"], manifest]
-    assert [one["metadata"]["annotations"] for one in pods] == [{"example.com/a": "$(X)$$"}] * 2
+    assert [pod["metadata"]["annotations"] for pod in pods] == [{"example.com/a": "$(X)$$"}] * 2
 
 
 def test_a_patch_refers_to_variables(submitted: Any, tmp_path: pathlib.Path) -> None:
@@ -128,7 +128,7 @@ def test_a_compiled_pipeline_keeps_values(tmp_path: pathlib.Path, monkeypatch: p
     )  # fmt: skip
     spec = next(iter(yaml.safe_load_all(path.read_text())))
     for container in containers_of(spec["deploymentSpec"]):
-        assert [expanded(one["value"], CLUSTER) for one in container["env"]] == list(VALUES)
+        assert [expanded(item["value"], CLUSTER) for item in container["env"]] == list(VALUES)
     # The driver passes parameters in JSON as one argument of the container.
     default = spec["root"]["inputDefinitions"]["parameters"]["custom_config"]["defaultValue"]
     passed = expanded(json.dumps({"parameterValues": {"custom_config": default}}), CLUSTER)
