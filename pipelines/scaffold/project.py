@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import importlib.metadata
-import io
 import keyword
 import os
 import random
@@ -15,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import TypeVar
 
+from ...executors.inputs.csv.lines import csv_lines
 from ...executors.inputs.example_files import CSV, Batch, batches
 from .planning import Plan
 
@@ -79,9 +78,8 @@ def _csv_sample(plan: Plan, chosen: list[int]) -> bytes:
     """Returns the header row and the chosen rows, with line feeds as line endings."""
     read = (batch.columns.values() for batch in _batches(plan))
     rows = (row for columns in read for row in zip(*columns, strict=True))
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([list(plan.raw.columns), *_select(rows, chosen)])
-    return text.getvalue().encode("utf-8", "surrogateescape")
+    lines = csv_lines([list(plan.raw.columns), *_select(rows, chosen)])
+    return "".join(lines).encode("utf-8", "surrogateescape")
 
 
 def _record_sample(plan: Plan, chosen: list[int]) -> bytes:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from ...executors.errors import InputError, did_you_mean
+from ...executors.inputs.csv.lines import csv_lines
 from ...executors.inputs.csv.row_reader import csv_rows
 from ...executors.inputs.example_files import CSV
 from .planning import Plan
@@ -54,7 +54,7 @@ def split_by_time(plan: Plan, column: str, folder: str) -> dict[str, Path]:
         path = Path(folder, name, "data.csv")
         os.makedirs(path.parent)
         with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows([names, *rows[begin:end]])
+            file.writelines(csv_lines([names, *rows[begin:end]]))
         written[f"{FOLDER}/{name}/data.csv"] = path
         begin = end
     return written

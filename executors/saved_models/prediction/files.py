@@ -16,10 +16,8 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import csv
 import json
 import math
-import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Protocol
 
@@ -31,13 +29,12 @@ import tensorflow as tf
 
 from ...errors import InputError
 from ...inputs.csv.columns import BYTES, FLOAT, INT, to_tf_examples
+from ...inputs.csv.lines import csv_lines
 from ...runtime.files import file_io
 from ...runtime.files.output_file import STDOUT, output_file
 from ...runtime.logs import standard_streams
 from ..tensor_values import number_word
 from .formulas import escaped
-
-_LINE_END = csv.excel.lineterminator
 
 
 class Predictions(Protocol):
@@ -120,11 +117,8 @@ class Csv:
         )
 
     def _write_rows(self, rows: Iterable[Iterable[object]]) -> None:
-        # Before Python 3.13, csv quotes only those line breaks that are in its line end, so a cell with \r needs \r\n.
-        lines: list[str] = []
-        cells = (map(escaped, row) for row in rows) if self._escape_formulas else rows
-        csv.writer(types.SimpleNamespace(write=lines.append)).writerows(cells)
-        self._file.write("".join(f"{line.removesuffix(_LINE_END)}\n" for line in lines).encode())
+        lines = csv_lines((map(escaped, row) for row in rows) if self._escape_formulas else rows)
+        self._file.write("".join(lines).encode())
 
 
 class Parquet:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import pathlib
 from typing import Any
@@ -13,6 +14,7 @@ from generic_trainer import InputError
 from generic_trainer.pipelines.definition.examples import example_gen_for, is_split_with_test
 from generic_trainer.pipelines.scaffold.column_statistics import analyze_columns
 from generic_trainer.pipelines.scaffold.planning import Plan, make_plan
+from generic_trainer.pipelines.scaffold.project import make_sample
 from generic_trainer.pipelines.scaffold.reading import read_data
 from generic_trainer.pipelines.scaffold.time_split import split_by_time
 
@@ -76,6 +78,18 @@ def test_the_newest_rows_are_the_test_split(tmp_path: pathlib.Path, name: str) -
     latest = [max(row[name] for row in rows) for rows in read]
     first = [min(row[name] for row in rows) for rows in read]
     assert latest[0] < first[1] <= latest[1] < first[2]  # no time is in two splits
+
+
+@pytest.mark.parametrize("text", ["a\rb", "a\nb", "a\r\nb", "\r", 'a"b', "a,b", " a "])
+def test_a_split_and_a_sample_keep_every_text(text: str, tmp_path: pathlib.Path) -> None:
+    rows = [[f"2024-01-{1 + number % 28:02}", f"{text}{number % 3}", number % 2] for number in range(100)]
+    write(tmp_path / "a.csv", [["day", "text", "y"], *rows])
+    raw = read_data(str(tmp_path / "a.csv"))
+    plan = make_plan(raw, analyze_columns(raw), "y")
+    files = [path.read_bytes() for path in split_by_time(plan, "day", str(tmp_path / "out")).values()]
+    for content in (files, [make_sample(plan)]):
+        read = [row for part in content for row in csv.DictReader(io.StringIO(part.decode(), newline=""))]
+        assert sorted(row["text"] for row in read) == sorted(str(row[1]) for row in rows)
 
 
 def test_what_cannot_be_split_by_time_is_refused(tmp_path: pathlib.Path) -> None:
