@@ -17,6 +17,7 @@ from ..executors.fn_args import FnArgs
 from ..executors.inputs.csv.plain_copy import plain_data
 from ..executors.inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
 from ..executors.modules.pipeline_modules import find_modules
+from ..executors.number_range import SECONDS, STEPS
 from ..executors.preflight import stamp
 from ..executors.preflight.check import check as check_run
 from ..executors.preflight.request import LIMIT, CheckRequest
@@ -26,6 +27,7 @@ from ..pipelines.definition.options import has_tuner_step
 from ..pipelines.definition.pipeline_root import PLAIN_DATA, convert_data_in_root
 from .evaluation_flags import evaluation_flags
 from .input_flags import input_flags
+from .number_type import NumberType
 from .pipeline_flags import module_flags
 from .training_flags import (
     custom_config_flag,
@@ -47,10 +49,10 @@ _NOT_REACHED_CODE = 4
 )
 @click.option("--output", metavar="DIR", help="Accepted as in `train`; nothing is written there.")
 @click.option(
-    "--train-steps", type=click.IntRange(0), help="Training steps of the run, to estimate its time and memory."
+    "--train-steps", type=NumberType(STEPS), help="Training steps of the run, to estimate its time and memory."
 )
 @click.option(
-    "--eval-steps", type=click.IntRange(0), help="Evaluation steps, fn_args.eval_steps (default: set by the module)."
+    "--eval-steps", type=NumberType(STEPS), help="Evaluation steps, fn_args.eval_steps (default: set by the module)."
 )
 @click.option(
     "--schema", metavar="FILE", help="Schema of the examples; without examples, synthetic ones are generated from it."
@@ -73,7 +75,11 @@ _NOT_REACHED_CODE = 4
     help="Pipeline root to record a passed check in; `run` then skips the same check.",
 )
 @click.option(
-    "--limit", default=LIMIT, show_default=True, type=float, help="Timeout in seconds of each stage: load, read, train."
+    "--limit",
+    default=LIMIT,
+    show_default=True,
+    type=NumberType(SECONDS),
+    help="Timeout in seconds of each stage: load, read, train.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
 @click.option("--strict", is_flag=True, help="Exit with code 4 if nothing failed, but a part could not be checked.")

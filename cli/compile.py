@@ -7,10 +7,13 @@ from typing import Any
 
 import click
 
+from ..executors.number_range import RETRIES
 from ..executors.runtime.files.output_file import STDOUT
 from ..executors.runtime.logs.setup import keep_logs
 from ..pipelines.definition.options import DATA_FORMATS
+from ..pipelines.submit.names import require_unique
 from ..pipelines.submit.pods import SecretEnv
+from .number_type import NumberType
 from .pipeline_flags import pipeline_flags, pipeline_options
 from .pod_flags import parse_env, pod_flags, pop_pod_settings, require_only, split_steps
 
@@ -41,7 +44,7 @@ from .pod_flags import parse_env, pod_flags, pop_pod_settings, require_only, spl
     metavar="STEP:NAME=VALUE,…",
     help="Resources of a step, or of all with *: cpus, memory_gb (10^9 bytes), gpus, accelerator; may be repeated.",
 )
-@click.option("--retries", type=click.IntRange(0), default=0, help="Retries of a failed step (default: 0).")
+@click.option("--retries", type=NumberType(RETRIES), default=0, help="Retries of a failed step (default: 0).")
 @click.option(
     "--not-secret", multiple=True, metavar="NAME", help="Name that resembles a secret's but is none; may be repeated."
 )
@@ -67,9 +70,11 @@ def compile(output: str, resources: tuple[str, ...], not_secret: tuple[str, ...]
     keep_logs(os.devnull, native=True)
     from ..pipelines.kubeflow import KubeflowPipeline, StepResources, compile_pipeline  # imports TensorFlow and TFX
 
+    by_step = [StepResources.parse(text) for text in resources]
+    require_unique([step for step, _ in by_step], "--resources")
     compiled = compile_pipeline(
         KubeflowPipeline(
-            resources=dict(StepResources.parse(text) for text in resources),
+            resources=dict(by_step),
             pods=pods,
             step_env={step: parse_env(texts, not_secret) for step, texts in step_env.items()},
             step_env_secrets={step: tuple(map(SecretEnv.parse, texts)) for step, texts in step_secrets.items()},

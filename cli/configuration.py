@@ -31,9 +31,10 @@ import click
 import yaml
 from click.core import ParameterSource
 
-from ..executors.errors import InputError, StorageError, did_you_mean
-from ..executors.runtime.files import file_io
-from ..executors.runtime.files.plain_yaml import PlainLoader
+from ..executors.errors import InputError, did_you_mean
+from ..executors.runtime.files.plain_values import require_plain
+from ..executors.runtime.files.plain_yaml import PlainLoader, yaml_errors
+from ..executors.runtime.files.user_text import read_user_file
 from ..executors.runtime.logs.redaction import masked, masked_text
 from .command_names import COMMANDS
 from .path_type import OUTPUT, PathType
@@ -150,22 +151,22 @@ class _Entry:
         if isinstance(self.node, yaml.MappingNode):
             if _metavar(self.parameter) != "JSON|@FILE":
                 raise InputError(f"{self.where}: must be a value{' or a list' * several}, not a mapping.")
-            try:
-                return json.dumps(self.loader.construct_object(self.node, deep=True), default=str)
-            except (yaml.YAMLError, TypeError) as error:  # a Python object, or a key that is not valid in JSON
-                raise InputError(f"{self.where}: cannot be converted to JSON: {error}") from error
+            with yaml_errors(self.where):
+                value = self.loader.construct_object(self.node, deep=True)
+            require_plain(value, self.where)
+            return json.dumps(value)
         nodes = self.node.value if isinstance(self.node, yaml.SequenceNode) else [self.node]
         if not all(isinstance(node, yaml.ScalarNode) for node in nodes):
             raise InputError(f"{self.where}: the items of a list must be plain values.")
         if isinstance(self.node, yaml.SequenceNode) and not several:
             raise InputError(f"{self.where}: must be one value, not a list.")
         words = [self._relative_path(node.value) for node in nodes]
-        value: str | list[str] = words if several else words[0]
+        text: str | list[str] = words if several else words[0]
         try:
-            self.parameter.type_cast_value(context, value)
+            self.parameter.type_cast_value(context, text)
         except click.BadParameter as error:
             raise InputError(f"{self.where}: {error.message}") from error
-        return value
+        return text
 
     def _relative_path(self, word: str) -> str:
         """Returns a path relative to the current folder; other values unchanged."""
@@ -190,7 +191,11 @@ for _tag, _pattern, _first in (
     ("bool", "true|false", "tf"),
     ("null", "~|null|", "~n\0"),
     ("int", "[-+]?[0-9]+", "-+0123456789"),
-    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        "-+.0123456789",
+    ),
 ):
     _Loader.add_implicit_resolver(
         f"tag:yaml.org,2002:{_tag}",
@@ -201,13 +206,11 @@ for _tag, _pattern, _first in (
 
 def _entries(path: str, context: click.Context) -> Iterator[_Entry]:
     """Yields a file's entries for a command: first those for all commands, then those in its own section."""
-    loader = _loader(path)
-    try:
+    where = f"--config {path}"
+    content = read_user_file(path, "--config")
+    with yaml_errors(where):
+        loader = _Loader(content.decode("utf-8"), where)
         node = loader.get_single_node()
-    except yaml.YAMLError as error:
-        raise InputError(f"--config {path}: invalid YAML: {error}") from error
-    except RecursionError as error:
-        raise InputError(f"--config {path}: values are nested too deeply.") from error
     if node is None:
         return
     command = context.command_path.partition(" ")[2]
@@ -225,17 +228,6 @@ def _entries(path: str, context: click.Context) -> Iterator[_Entry]:
             if parameter is None:
                 raise _no_such_option(path, key, context.command)
             yield _Entry(path, parameter, key, value, loader)
-
-
-def _loader(path: str) -> _Loader:
-    try:
-        return _Loader(file_io.read_text(path), f"--config {path}")
-    except StorageError as error:
-        raise InputError(f"--config {path}: {error}") from error
-    except OSError as error:
-        raise InputError(f"--config {path}: cannot read the file ({error.strerror}).") from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"--config {path}: invalid YAML: {error}") from error
 
 
 def _pairs(node: yaml.Node, path: str) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
@@ -323,6 +315,6 @@ def _masked(name: str, value: object, metavar: str) -> object:
 def _masked_json(text: str) -> object:
     try:
         values: object = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return masked_text(text)
     return masked(values)

@@ -12,10 +12,12 @@ from ..executors.distributed.tf_config import task_from_environment
 from ..executors.errors import InputError, did_you_mean
 from ..executors.fn_args import FnArgs
 from ..executors.monitoring import run_record
+from ..executors.number_range import TASKS, WORKERS
 from ..executors.options import LOCAL, TrainingOptions
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.run import train as train_module
+from .number_type import NumberType
 from .removed_flags import removed_flags, without_removed
 from .submitted_command import Submittable
 from .summary import print_summary, summary_lines
@@ -61,9 +63,11 @@ _REMOVED = {
     help="Start at the first row of the data, not at the checkpoint's position; weights are kept.",
 )
 @click.option("--label_in_signature", is_flag=True, help="Include the label in the serving signature, as DLRover did.")
-@click.option("--worker_num", type=int, help="Alias of --workers; ignored without --engine=ray.")
+@click.option("--worker_num", type=NumberType(WORKERS), help="Alias of --workers; ignored without --engine=ray.")
 @click.option(
-    "--ps_num", type=int, help="Alias of --ps (default: 1 for several workers); ignored without --engine=ray."
+    "--ps_num",
+    type=NumberType(TASKS),
+    help="Alias of --ps (default: 1 for several workers); ignored without --engine=ray.",
 )
 @removed_flags(_REMOVED)
 @custom_config_flag

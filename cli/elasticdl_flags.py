@@ -17,6 +17,8 @@ import click
 
 from ..executors.errors import InputError, did_you_mean
 from ..executors.modules.archive import archive_in
+from ..executors.number_range import INT64, POSITIVE, STEPS, TASKS, WORKERS, NumberRange
+from .number_type import NumberType
 from .removed_flags import removed_flags, without_removed
 from .vscode import vscode_flag
 
@@ -31,22 +33,20 @@ class Flag:
     Attributes:
       name: The flag's name, with underscores as in ElasticDL.
       help: The help text.
-      kind: Type of the value.
       commands: Commands on which this flag has an effect.
       required: Commands that require it.
       default: The default value; None for no default.
       aliases: Its names in other releases.
-      minimum: The minimum of an integer; None for no bound.
+      numbers: The range of a number; None for a text.
     """
 
     name: str
     help: str
-    kind: type = str
     commands: tuple[str, ...] = ALL
     required: tuple[str, ...] = ()
     default: Any = None
     aliases: tuple[str, ...] = ()
-    minimum: int | None = 0
+    numbers: NumberRange | None = None
 
 
 DEFAULT_OUTPUT = "elasticdl_output"
@@ -82,32 +82,31 @@ SUPPORTED = (
         required=("predict",),
     ),
     Flag("data_reader_params", "Parameters of the reader: \"columns=['a', 'b']; sep=','\"."),
-    Flag("minibatch_size", "Records per batch and worker (default: 64).", int, minimum=1),
-    Flag("num_minibatches_per_task", "Batches of --minibatch_size per task of a custom reader.", int, minimum=1),
+    Flag("minibatch_size", "Records per batch and worker (default: 64).", numbers=POSITIVE),
+    Flag("num_minibatches_per_task", "Batches of --minibatch_size per task of a custom reader.", numbers=POSITIVE),
     Flag(
         "num_epochs",
         "Passes over the training data (default: 1); 0 or less repeats it until --max_step.",
-        int,
         _TRAIN,
-        minimum=None,
+        numbers=INT64,
     ),
-    Flag("max_step", "Maximum number of training steps; 0 for no limit.", int, _TRAIN),
-    Flag("evaluation_steps", "Steps between evaluations; 0 evaluates at epoch ends only.", int, _TRAIN),
+    Flag("max_step", "Maximum number of training steps; 0 for no limit.", _TRAIN, numbers=STEPS),
+    Flag("evaluation_steps", "Steps between evaluations; 0 evaluates at epoch ends only.", _TRAIN, numbers=STEPS),
     Flag(
         "checkpoint_steps",
         "Steps between checkpoints; 0 writes the final one only (default: 0 for one worker, 500 for several).",
-        int,
         _TRAIN,
+        numbers=STEPS,
     ),
     Flag("checkpoint_dir", "Checkpoint directory; an unfinished job resumes from it.", commands=_TRAIN),
-    Flag("keep_checkpoint_max", "Number of checkpoints to keep; 0 for all.", int, _TRAIN),
+    Flag("keep_checkpoint_max", "Number of checkpoints to keep; 0 for all.", _TRAIN, numbers=STEPS),
     Flag(
         "checkpoint_dir_for_init",
         "Checkpoint, or checkpoint directory, to load the weights from.",
         required=("evaluate", "predict"),
         aliases=("checkpoint_filename_for_init",),
     ),
-    Flag("log_loss_steps", "Steps between log lines with the loss (default: 100).", int, _TRAIN),
+    Flag("log_loss_steps", "Steps between log lines with the loss (default: 100).", _TRAIN, numbers=STEPS),
     Flag(
         "output",
         "Output directory of the SavedModel or the predictions.",
@@ -119,8 +118,8 @@ SUPPORTED = (
         "Local, AllreduceStrategy or ParameterServerStrategy; the last two need --engine=ray.",
         default="Local",
     ),
-    Flag("num_workers", "Alias of --workers; ignored without --engine=ray.", int, _TRAIN, minimum=1),
-    Flag("num_ps_pods", "Alias of --ps; ignored without --engine=ray.", int, _TRAIN),
+    Flag("num_workers", "Alias of --workers; ignored without --engine=ray.", _TRAIN, numbers=WORKERS),
+    Flag("num_ps_pods", "Alias of --ps; ignored without --engine=ray.", _TRAIN, numbers=TASKS),
 )
 _SCHEDULER = "processes are started by the platform, with TF_CONFIG"
 _LOCAL = "training runs in this process, without tasks or a master"
@@ -169,8 +168,7 @@ def elasticdl_flags(command_name: str) -> Callable[[Command], Command]:
             if command_name in flag.commands:
                 required = command_name in flag.required
                 default = {} if flag.default is None else {"default": flag.default}  # click: None is a value
-                is_bounded = flag.kind is int and flag.minimum is not None
-                kind = click.IntRange(min=flag.minimum) if is_bounded else flag.kind
+                kind = NumberType(flag.numbers) if flag.numbers else str
                 names = [flag.name, *(f"--{name}" for name in (flag.name, *flag.aliases))]
                 command = click.option(*names, type=kind, required=required, help=flag.help, **default)(command)
         return command

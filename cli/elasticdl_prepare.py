@@ -8,7 +8,9 @@ import click
 
 from ..executors.dialects.elasticdl.prepare.command import FORMATS, TF_RECORD, PreparationJob
 from ..executors.dialects.elasticdl.prepare.command import prepare as prepare_data
+from ..executors.number_range import POSITIVE, WORKERS
 from .elasticdl_flags import model_file
+from .number_type import NumberType
 
 
 @click.command()
@@ -19,7 +21,7 @@ from .elasticdl_flags import model_file
 )
 @click.option("--output", required=True, metavar="DIR", help="Output directory of the shards.")
 @click.option(
-    "--records-per-shard", type=click.IntRange(1), default=1024, show_default=True, help="Maximum records per shard."
+    "--records-per-shard", type=NumberType(POSITIVE), default=1024, show_default=True, help="Maximum records per shard."
 )
 @click.option(
     "--format", "kind", type=click.Choice(FORMATS), default=TF_RECORD, show_default=True, help="Format of the shards."
@@ -31,7 +33,7 @@ from .elasticdl_flags import model_file
     metavar="N|FRACTION",
     help="Files that may fail: a number such as 10, or a fraction.",
 )
-@click.option("--workers", type=click.IntRange(1), help="Local processes (default: one per core).")
+@click.option("--workers", type=NumberType(WORKERS), help="Local processes (default: one per core).")
 @click.option(
     "--beam-arg", "beam_args", multiple=True, metavar="ARG", help="Additional Beam argument; may be repeated."
 )

@@ -9,9 +9,11 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from ..executors.number_range import PIPELINE_STEPS
 from ..pipelines.definition.options import PipelineKeywords
 from .evaluation_flags import evaluation_flags
 from .input_flags import input_flags
+from .number_type import NumberType
 from .training_flags import (
     custom_config_flag,
     options_from,
@@ -20,6 +22,8 @@ from .training_flags import (
 )
 
 Command = TypeVar("Command", bound=Callable[..., object])
+
+_STEPS = NumberType(PIPELINE_STEPS)
 
 # Also flags of `check`.
 _MODULES = (
@@ -46,11 +50,12 @@ _FLAGS = (
         "--pipeline-root", default="pipeline", show_default=True, metavar="DIR", help="Directory for all outputs."
     ),
     click.option("--pipeline-name", "name", default="", help="Pipeline name (default: the module's name)."),
+    click.option("--train-steps", type=_STEPS, default=0, help="Training steps (default: set by the module)."),
     click.option(
-        "--train-steps", type=click.IntRange(0), default=0, help="Training steps (default: set by the module)."
-    ),
-    click.option(
-        "--eval-steps", type=click.IntRange(0), default=0, help="Evaluation steps (default: set by the module)."
+        "--eval-steps",
+        type=_STEPS,
+        default=0,
+        help="Evaluation steps (default: set by the module).",
     ),
 )
 _MORE = (
@@ -89,7 +94,10 @@ _MORE = (
         help="Tune hyperparameters before training (default: if the tuner module has a tuner_fn).",
     ),
     click.option(
-        "--tune-steps", type=click.IntRange(0), default=0, help="Training steps per trial (default: --train-steps)."
+        "--tune-steps",
+        type=_STEPS,
+        default=0,
+        help="Training steps per trial (default: --train-steps).",
     ),
     click.option(
         "--hyperparameters",

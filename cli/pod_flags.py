@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from ..executors.errors import InputError
+from ..executors.number_range import GIGABYTES, USERS
 from ..pipelines.submit.pods import (
     PULL_POLICIES,
     PodSettings,
@@ -20,6 +21,7 @@ from ..pipelines.submit.pods import (
     read_patch,
 )
 from ..pipelines.submit.secrets import require_no_secrets
+from .number_type import NumberType
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -61,15 +63,15 @@ _FLAGS: dict[str, tuple[str, dict[str, Any]]] = {
         "--priority-class", {**_TEXT, "metavar": "NAME", "help": "Kubernetes: PriorityClass of the pods."}
     ),
     "run_as_user": (
-        "--run-as-user", {"type": click.IntRange(0), "metavar": "UID", "help": "Kubernetes: user id of all processes."}
+        "--run-as-user", {"type": NumberType(USERS), "metavar": "UID", "help": "Kubernetes: user id of all processes."}
     ),
     "fs_group": (
-        "--fs-group", {"type": click.IntRange(0), "metavar": "GID", "help": "Kubernetes: group id of files on volumes."}
+        "--fs-group", {"type": NumberType(USERS), "metavar": "GID", "help": "Kubernetes: group id of files on volumes."}
     ),
     "shm_gb": (
         "--shm-gb",
         {
-            "type": click.FloatRange(0, min_open=True),
+            "type": NumberType(GIGABYTES),
             "help": "Kubernetes: size of /dev/shm in 10^9 bytes, part of the memory limit (default: 64 MiB).",
         },
     ),

@@ -16,10 +16,12 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 from ..executors.evaluation.plan import BINARY, LOGITS, MARGINS, MULTICLASS, PROBABILITIES, UNKNOWN, EvaluationPlan
 from ..executors.evaluation.recorded_plan import recorded_plan_of
 from ..executors.inputs.example_files import CSV
+from ..executors.number_range import POSITIVE
 from ..executors.runtime.files import file_io
 from ..executors.runtime.files.output_file import STDOUT
 from ..executors.runtime.logs.setup import keep_logs
 from ..executors.saved_models.prediction.request import OUTPUT_ENDINGS, PredictionRequest
+from .number_type import NumberType
 
 
 @click.command()
@@ -39,7 +41,7 @@ from ..executors.saved_models.prediction.request import OUTPUT_ENDINGS, Predicti
 @click.option(
     "--signature", metavar="NAME", help="Signature to call (default: serving_default, predict, or the only one)."
 )
-@click.option("--batch-size", type=click.IntRange(1), default=512, show_default=True, help="Examples per batch.")
+@click.option("--batch-size", type=NumberType(POSITIVE), default=512, show_default=True, help="Examples per batch.")
 @click.option(
     "--op-package",
     "op_packages",

@@ -7,10 +7,12 @@ from typing import Any, cast
 
 import click
 
+from ..executors.number_range import STEPS
 from ..executors.runtime.quantities import duration_text
 from ..pipelines.history.past_runs import STATUSES
 from ..pipelines.history.runs import Run, find_runs, metric_of
 from .history_flags import LocationFlags, pop_locations, store_flags
+from .number_type import NumberType
 from .tables import Column, format_number, format_time, print_json, print_table
 
 _COMMON_METRICS = ("auc", "accuracy", "loss")
@@ -25,7 +27,7 @@ _ID_LENGTH = 8  # characters of an ID; more if these are not unique
 @click.option("--status", type=click.Choice(STATUSES), help="Only runs with this status.")
 @click.option("--sort", metavar="METRIC", help="Sort by a metric such as auc or train/loss, best first.")
 @click.option(
-    "--limit", type=click.IntRange(0), default=20, show_default=True, help="Maximum number of runs; 0 for all."
+    "--limit", type=NumberType(STEPS), default=20, show_default=True, help="Maximum number of runs; 0 for all."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a list with the fields of Run.")
 def runs(status: str | None, sort: str | None, limit: int, as_json: bool, **flags: Any) -> None:

@@ -13,6 +13,7 @@ import yaml
 
 from ..executors.distributed.tf_config import CHIEF, EVALUATOR, MASTER, PS, WORKER
 from ..executors.errors import InputError
+from ..executors.number_range import CPUS, GIGABYTES, PORTS
 from ..executors.options import RAY, TrainingOptions, declared_options
 from ..executors.runtime.files.output_file import STDOUT, write_output
 from ..executors.training.local_cluster import parse_counts
@@ -22,6 +23,7 @@ from ..pipelines.submit.elastic_job import ElasticJob, read_elastic_job
 from ..pipelines.submit.secrets import require_no_secrets
 from ..pipelines.submit.submission import SubmittedJob, derived_name
 from ..pipelines.submit.vertex import Vertex
+from .number_type import NumberType
 from .pod_flags import pod_flags, pop_pod_settings, require_only
 from .submit_request import KUBERAY, PLATFORMS, TRAINER, VERTEX, SubmitRequest
 from .submitted_command import CommandLine, read_command_line
@@ -55,14 +57,14 @@ _REPLACED_BY_REPLICAS = (
 @click.option("--from", "elastic_job", default="", metavar="FILE", help="kuberay: DLRover ElasticJob to convert.")
 @click.option("--namespace", default="", help="Kubernetes: namespace (default: kubectl's).")
 @pod_flags
-@click.option("--head-cpus", type=click.FloatRange(0, min_open=True), help="kuberay: CPUs of the head (default: 2).")
+@click.option("--head-cpus", type=NumberType(CPUS), help="kuberay: CPUs of the head (default: 2).")
 @click.option(
     "--head-memory-gb",
-    type=click.FloatRange(0, min_open=True),
+    type=NumberType(GIGABYTES),
     help="kuberay: memory of the head, in 10^9 bytes (default: 8).",
 )
 @click.option("--ray-version", default="", help="kuberay: Ray version of the image (default: the local one).")
-@click.option("--metrics-port", type=click.IntRange(1, 65535), help="kuberay: port of Ray's metrics in each pod.")
+@click.option("--metrics-port", type=NumberType(PORTS), help="kuberay: port of Ray's metrics in each pod.")
 @click.option(
     "--runtime",
     default="",

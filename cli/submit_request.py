@@ -8,6 +8,7 @@ from ..executors.errors import InputError
 from ..pipelines.submit import vertex
 from ..pipelines.submit.elastic_job import ElasticJob
 from ..pipelines.submit.kuberay import KubeRay
+from ..pipelines.submit.names import BUCKET, PROJECT, REGION
 from ..pipelines.submit.pods import PodSettings
 from ..pipelines.submit.train_job import KubeflowTrainer
 
@@ -37,7 +38,8 @@ class SubmitRequest:
     """The flags of `submit`, by the names of its parameters.
 
     Raises:
-      InputError: From the constructor, when a flag belongs to the other platform, or a required flag is missing.
+      InputError: From the constructor, when a flag belongs to the other platform, a required flag is missing, or a
+        name of Google Cloud is invalid.
     """
 
     platform: str
@@ -73,8 +75,9 @@ class SubmitRequest:
             raise InputError("--namespace requires Kubernetes.")
         if self.platform == VERTEX and self.sends and not (self.project and self.region):
             raise InputError("--send needs --project and --region.")
-        if self.staging_bucket and not self.staging_bucket.startswith("gs://"):
-            raise InputError(f"--staging-bucket {self.staging_bucket}: must be a gs:// URI.")
+        BUCKET.require(self.staging_bucket, "--staging-bucket")
+        PROJECT.require(self.project, "--project")
+        REGION.require(self.region, "--region")
 
     @property
     def hint(self) -> str:

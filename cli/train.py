@@ -14,6 +14,7 @@ from ..executors.fn_args import FnArgs
 from ..executors.inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
 from ..executors.monitoring import run_record
 from ..executors.monitoring.report_file import path_in
+from ..executors.number_range import STEPS
 from ..executors.runtime.files import file_io
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS, latest, read_hyperparameters
 from ..executors.saved_models.locations import base_model_path
@@ -21,6 +22,7 @@ from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.local_cluster import parse_counts, train_on_cluster
 from ..executors.training.run import train as train_module
 from ..executors.training.run_lock import hold_run_lock
+from .number_type import NumberType
 from .submitted_command import Submittable
 from .summary import fields_of, json_flag, print_summary, run_summary, summary_lines
 from .tables import print_json
@@ -42,10 +44,10 @@ if TYPE_CHECKING:
 @click.option("--eval-files", multiple=True, metavar="GLOB", help="Evaluation examples; may be repeated.")
 @click.option("--output", required=True, metavar="DIR", help="Output directory of model/ and model_run/.")
 @click.option(
-    "--train-steps", type=click.IntRange(0), help="Training steps, fn_args.train_steps (default: set by the module)."
+    "--train-steps", type=NumberType(STEPS), help="Training steps, fn_args.train_steps (default: set by the module)."
 )
 @click.option(
-    "--eval-steps", type=click.IntRange(0), help="Evaluation steps, fn_args.eval_steps (default: set by the module)."
+    "--eval-steps", type=NumberType(STEPS), help="Evaluation steps, fn_args.eval_steps (default: set by the module)."
 )
 @click.option("--schema", metavar="FILE", help="Schema of the examples, in protobuf text format.")
 @click.option("--transform-graph", metavar="DIR", help="The transform_graph output of a Transform component.")

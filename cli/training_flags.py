@@ -7,10 +7,12 @@ from typing import Any, TypeVar
 
 import click
 
-from ..executors.errors import InputError, StorageError
+from ..executors.errors import InputError
 from ..executors.options import Option, TrainingOptions, declared_options
-from ..executors.runtime.files import file_io
 from ..executors.runtime.files.json_text import parsed_json
+from ..executors.runtime.files.plain_values import require_plain
+from ..executors.runtime.files.user_text import read_user_file
+from .number_type import NumberType
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -35,6 +37,8 @@ def _settings(option: Option) -> dict[str, Any]:
     if option.kind is tuple:
         return {**settings, "multiple": True, "type": choices or str}
     settings |= {"default": option.default, "show_default": option.default is not None}
+    if option.numbers:
+        return {**settings, "type": NumberType(option.numbers)}
     return settings if option.kind is bool else {**settings, "type": choices or option.kind}
 
 
@@ -58,18 +62,12 @@ def parse_custom_config(value: str | None) -> dict[str, object] | None:
     """
     if not value:
         return None
-    text: str | bytes = value
-    if value.startswith("@"):
-        try:
-            text = file_io.read_bytes(value[1:])
-        except StorageError as error:
-            raise InputError(f"--custom-config {value}: {error}") from error
-        except OSError as error:
-            raise InputError(f"--custom-config {value}: cannot read the file ({error.strerror}).") from error
+    text = read_user_file(value[1:], "--custom-config") if value.startswith("@") else value
     try:
         config = parsed_json(text, f"--custom-config {value!r}")
     except InputError as error:
-        raise InputError(f"{error}. Write it as '{{\"epochs\": 3}}', or @file.json.") from error
+        raise InputError(f"{error} Write it as '{{\"epochs\": 3}}', or @file.json.") from error
+    require_plain(config, f"--custom-config {value!r}")
     if not isinstance(config, dict):
         raise InputError(f"--custom-config {value!r} must be a JSON object, not a {type(config).__name__}.")
     return config

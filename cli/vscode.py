@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import click
 
@@ -99,13 +99,9 @@ def add_configuration(path: str, entry: DebugConfiguration) -> None:
       InputError: When the file is not a valid launch.json; it is not changed.
     """
     text = file_io.read_text(path) if file_io.exists(path) else ""
-    launch = read_launch(text, path) if text.strip() else {"version": "0.2.0", "configurations": []}
+    launch: dict[str, Any] = read_launch(text, path) if text.strip() else {"version": "0.2.0", "configurations": []}
     entries = launch.setdefault("configurations", [])
-    if not isinstance(entries, list):
-        raise InputError(f'{path}: "configurations" must be a list, not {entries!r}. Fix the file or choose another.')
-    places = [
-        place for place, other in enumerate(entries) if isinstance(other, dict) and other.get("name") == entry["name"]
-    ]
+    places = [place for place, other in enumerate(entries) if other.get("name") == entry["name"]]
     if places:
         entries[places[0]] = entry
     else:
@@ -116,7 +112,7 @@ def add_configuration(path: str, entry: DebugConfiguration) -> None:
     write_output(path, json.dumps(launch, indent=4, ensure_ascii=False) + "\n")
 
 
-def read_launch(text: str, path: str) -> dict[str, object]:
+def read_launch(text: str, path: str) -> dict[str, Any]:
     """Parses VS Code's JSON with comments and trailing commas.
 
     Raises:
@@ -129,8 +125,13 @@ def read_launch(text: str, path: str) -> dict[str, object]:
         raise InputError(
             f"{path}: invalid JSON in line {error.lineno}: {error.msg}. Fix the file or choose another."
         ) from error
+    except RecursionError as error:
+        raise InputError(f"{path}: values are nested too deeply. Fix the file or choose another.") from error
     if not isinstance(launch, dict):
         raise InputError(f"{path}: must be a JSON object, {{…}}, not {launch!r}. Fix the file or choose another.")
+    entries = launch.get("configurations", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise InputError(f'{path}: "configurations" must be a list of objects. Fix the file or choose another.')
     return launch
 
 

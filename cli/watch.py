@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from ..executors.errors import InputError
+from ..executors.number_range import PORTS_OR_ANY
 from ..executors.reporting.live import RUNNING, live_report
 from ..executors.reporting.page import html_of
 from ..pipelines.history.runs import find_run
 from .history_flags import LocationFlags, location_flags, pop_locations
+from .number_type import NumberType
 from .run_name import RunName
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ _SECONDS = 3  # between two updates of the page
 
 @click.command()
 @click.argument("run", type=RunName(), default="last")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port (default: any free one).")
+@click.option("--port", type=NumberType(PORTS_OR_ANY), default=0, help="Port (default: any free one).")
 @click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
 @location_flags
 def watch(run: str, port: int, opened: bool, **flags: Unpack[LocationFlags]) -> None:

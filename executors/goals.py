@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 
 from .errors import InputError
+from .number_range import POSITIVE
 
 MIN, MAX = "min", "max"
 _HIGHER = ("acc", "auc", "precision", "recall", "f1", "fbeta", "r2", "iou", "ndcg", "mrr", "hit")
@@ -48,8 +49,8 @@ class Goal:
         for other in others:
             if other in (MIN, MAX):
                 direction = other
-            elif other.isdecimal() and int(other) > 0:
-                patience = int(other)
+            elif number := POSITIVE.parse(other):
+                patience = int(number)
             else:
                 raise InputError(f"{option}={text!r}: use METRIC[:PATIENCE][:min|max], such as val_loss:3.")
         if not metric or len(others) > 2:

@@ -21,7 +21,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import math
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +28,19 @@ from typing import Any, TypeAlias, TypedDict, TypeVar
 
 from .errors import InputError, did_you_mean
 from .goals import Goal
+from .number_range import (
+    AMOUNTS,
+    CPUS,
+    GIGABYTES,
+    INT64,
+    POSITIVE,
+    RETRIES_OR_NO_LIMIT,
+    SECONDS,
+    SECONDS_OR_NONE,
+    TASKS,
+    WORKERS,
+    NumberRange,
+)
 
 LOCAL, RAY = "local", "ray"
 ENGINES = (LOCAL, RAY)
@@ -61,8 +73,7 @@ class Option:
       help: Description, for flags and documentation.
       choices: Allowed values; empty if any value is allowed.
       group: Heading of the documentation's table that lists the option.
-      above: Exclusive lower bound of the value, which must also be finite; None for no bound.
-      at_least: Inclusive lower bound of the value, which must also be finite; None for no bound.
+      numbers: Range of a number; None for other types.
       metavar: Placeholder of the value in the flag's help. With DIR, FILE or URL, shell completion offers paths, and
         a value in a `--config` file is relative to that file.
       needs_cluster: Whether a value other than the default requires `engine="ray"`.
@@ -79,8 +90,7 @@ class Option:
     help: str
     choices: tuple[str, ...]
     group: str
-    above: float | None
-    at_least: float | None
+    numbers: NumberRange | None
     metavar: str | None
     needs_cluster: bool
     tuner: bool
@@ -106,7 +116,7 @@ class Option:
         return _PARSERS[self.kind](value)
 
     def check(self, value: Any) -> None:
-        """Checks a value against the choices and bounds; None is allowed if it is the default.
+        """Checks a value against the choices and the range; None is allowed if it is the default.
 
         Raises:
           InputError: If the value is not allowed.
@@ -118,11 +128,9 @@ class Option:
                 raise InputError(
                     f"{self.name}={one!r}: choose from {', '.join(self.choices)}.{did_you_mean(str(one), self.choices)}"
                 )
-        if self.above is not None and (value is None or not self.above < value < math.inf):
+        if self.numbers is not None and not self.numbers.includes(value):
             remedy = ", or leave it out" if self.default is None else ""
-            raise InputError(f"{self.name}={value!r}: give a number above {self.above:g}{remedy}.")
-        if self.at_least is not None and (value is None or not self.at_least <= value < math.inf):
-            raise InputError(f"{self.name}={value!r}: give {self.at_least:g} or more.")
+            raise InputError(f"{self.name}={value!r}: give {self.numbers}{remedy}.")
 
 
 def _option(
@@ -131,8 +139,7 @@ def _option(
     choices: Sequence[str] = (),
     *,
     group: str,
-    above: float | None = None,
-    at_least: float | None = None,
+    numbers: NumberRange | None = None,
     metavar: str | None = None,
     needs_cluster: bool = False,
     tuner: bool = False,
@@ -144,8 +151,7 @@ def _option(
         "help": help_text,
         "choices": tuple(choices),
         "group": group,
-        "above": above,
-        "at_least": at_least,
+        "numbers": numbers,
         "metavar": metavar,
         "needs_cluster": needs_cluster,
         "tuner": tuner,
@@ -179,7 +185,7 @@ class TrainingOptions:
         needs_cluster=True,
     )
     ps: int = _option(
-        0, "Number of parameter servers, in addition to the workers.", group=CLUSTER, at_least=0, needs_cluster=True
+        0, "Number of parameter servers, in addition to the workers.", group=CLUSTER, numbers=TASKS, needs_cluster=True
     )
     cluster_address: str | None = _option(
         None,
@@ -191,22 +197,22 @@ class TrainingOptions:
         1.0,
         "CPUs per worker and parameter server.",
         group=CLUSTER,
-        above=0,
+        numbers=CPUS,
         needs_cluster=True,
     )
-    gpus_per_worker: float = _option(0.0, "GPUs per worker.", group=CLUSTER, at_least=0, needs_cluster=True)
+    gpus_per_worker: float = _option(0.0, "GPUs per worker.", group=CLUSTER, numbers=AMOUNTS, needs_cluster=True)
     memory_gb_per_worker: float | None = _option(
         None,
         "Memory per worker, in 10^9 bytes (default: not requested).",
         group=CLUSTER,
-        above=0,
+        numbers=GIGABYTES,
         needs_cluster=True,
     )
     max_failures: int = _option(
         3,
         "Maximum number of restarts from the last checkpoint after worker failures; -1 for no limit.",
         group=CLUSTER,
-        at_least=-1,
+        numbers=RETRIES_OR_NO_LIMIT,
         needs_cluster=True,
     )
     # Not for Kubeflow: its step always waits for a training subprocess, to report the outcome.
@@ -233,19 +239,20 @@ class TrainingOptions:
         "Time limit in seconds for comparing predictions with the labels of the eval split, and for the importance of "
         "features, in the report; 0 does neither.",
         group=MODEL,
-        at_least=0,
+        numbers=SECONDS_OR_NONE,
     )
     timeout: float | None = _option(
         None,
         "Seconds after which training is terminated as failed (default: no timeout).",
         group=PROCESS,
-        above=0,
+        numbers=SECONDS,
         tuner=True,
     )
     seed: int | None = _option(
         None,
         "Seed of Python, NumPy and TensorFlow; also set as fn_args.seed.",
         group=TRAINING,
+        numbers=INT64,
         tuner=True,
         changes_result=True,
     )
@@ -290,7 +297,7 @@ class TrainingOptions:
         10.0,
         "Maximum size of input_cache, in 10^9 bytes; the least recently used entries are evicted.",
         group=DATA,
-        above=0,
+        numbers=GIGABYTES,
         tuner=True,
     )
 
@@ -331,9 +338,10 @@ class TrainingOptions:
         if self.on_bad_records == "error":
             return None
         word, _, number = str(self.on_bad_records).partition(":")
-        if word != "skip" or not (number.isascii() and number.isdigit() and int(number)):
+        limit = POSITIVE.parse(number) if word == "skip" else None
+        if limit is None:
             raise InputError(f"on_bad_records={self.on_bad_records!r}: give 'error', or a number as in skip:10.")
-        return int(number)
+        return int(limit)
 
     @property
     def worker_range(self) -> tuple[int, int]:
@@ -343,10 +351,10 @@ class TrainingOptions:
           InputError: If `workers` is neither N nor MIN:MAX.
         """
         texts = str(self.workers).split(":")
-        numbers = [int(text) if text.isdigit() else 0 for text in texts]
-        if len(numbers) > 2 or not 1 <= numbers[0] <= numbers[-1]:
-            raise InputError(f"workers={self.workers!r}: give a number such as 2, or the least and most, as in 1:4.")
-        return numbers[0], numbers[-1]
+        least, most = WORKERS.parse(texts[0]), WORKERS.parse(texts[-1])
+        if least is None or most is None or least > most or len(texts) > 2:
+            raise InputError(f"workers={self.workers!r}: give {WORKERS}, or the least and most, as in 1:4.")
+        return int(least), int(most)
 
     def to_exec_properties(self) -> dict[str, str | int | float]:
         """Returns the options that differ from their defaults, as TFX execution properties.
@@ -399,7 +407,10 @@ def _parse_integer(value: str | float) -> int:
 
 
 def _parse_names(value: object) -> tuple[str, ...]:
-    names = json.loads(value) if isinstance(value, str) else value
+    try:
+        names = json.loads(value) if isinstance(value, str) else value
+    except RecursionError:
+        names = None
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
         raise ValueError('expected a JSON list of names such as ["serving_default"]')
     return tuple(names)
@@ -418,7 +429,7 @@ def declared_options(declaration: type = TrainingOptions) -> tuple[Option, ...]:
     """Returns the options that the fields of a class declare, in field order.
 
     Raises:
-      TypeError: If a field has a type that flags and execution properties do not support.
+      TypeError: If a field has a type that flags and execution properties do not support, or a number has no range.
     """
     return _declared(declaration)
 
@@ -428,10 +439,13 @@ def _declared(declaration: type) -> tuple[Option, ...]:
     kinds = kinds_of(declaration)
     if unknown := {name: kind.__name__ for name, kind in kinds.items() if kind not in _PARSERS}:
         raise TypeError(f"{declaration.__name__}: {unknown}: an option is bool, int, float, str or tuple[str, ...].")
-    return tuple(
+    options = tuple(
         Option(field.name, str(field.type), kinds[field.name], field.default, **field.metadata)
         for field in dataclasses.fields(declaration)
     )
+    if endless := [option.name for option in options if option.kind in (int, float) and option.numbers is None]:
+        raise TypeError(f"{declaration.__name__}: {endless}: declare the range of a number with numbers=….")
+    return options
 
 
 def kinds_of(declaration: type) -> dict[str, type]:

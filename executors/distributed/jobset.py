@@ -11,10 +11,11 @@ such as `taxi-worker-0-1.taxi`: https://jobset.sigs.k8s.io/docs/concepts/#dns-ho
 
 from __future__ import annotations
 
-import json
 from collections.abc import MutableMapping
 
 from ..errors import InputError
+from ..number_range import STEPS, WORKERS
+from ..runtime.files.json_text import parsed_json
 from .tf_config import ROLES, VARIABLE, ClusterTask
 
 TASKS, NAME, ROLE, INDEX = (
@@ -43,12 +44,9 @@ def host(name: str, role: str, index: int) -> str:
 
 
 def _counts(text: str) -> dict[str, int]:
-    try:
-        counts = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"{TASKS}={text} is not JSON: {error}.") from error
+    counts = parsed_json(text, f"{TASKS}={text}")
     if not isinstance(counts, dict) or not all(
-        role in ROLES and type(count) is int and count > 0 for role, count in counts.items()
+        role in ROLES and WORKERS.includes(count) for role, count in counts.items()
     ):
         raise InputError(f'{TASKS}={text}: expected numbers of tasks by role, such as {{"worker": 2}}.')
     return counts
@@ -62,7 +60,7 @@ def _task(environment: MutableMapping[str, str], counts: dict[str, int]) -> Clus
             "`generic-trainer submit --to kubeflow-trainer`."
         )
     name, role, index = environment[NAME], environment[ROLE], environment[INDEX]
-    if role not in counts or not index.isdecimal() or int(index) >= counts[role]:
+    if role not in counts or (place := STEPS.parse(index)) is None or place >= counts[role]:
         raise InputError(f"{TASKS}={environment[TASKS]} has no task {role} {index}.")
-    jobs = {one: tuple(f"{host(name, one, place)}:{PORT}" for place in range(count)) for one, count in counts.items()}
-    return ClusterTask(role, int(index), jobs)
+    jobs = {one: tuple(f"{host(name, one, number)}:{PORT}" for number in range(count)) for one, count in counts.items()}
+    return ClusterTask(role, int(place), jobs)

@@ -24,6 +24,8 @@ import socket
 from collections.abc import Mapping
 
 from ..errors import InputError
+from ..number_range import PORTS_OR_ANY, TASKS
+from ..runtime.files.json_text import parsed_json
 
 VARIABLE = "TF_CONFIG"
 CHIEF, MASTER, WORKER, PS, EVALUATOR = "chief", "master", "worker", "ps", "evaluator"
@@ -133,9 +135,9 @@ def task_from_environment(environment: Mapping[str, str] = os.environ) -> Cluste
 def parse(text: str) -> ClusterTask | None:
     """Parses a value of TF_CONFIG; see `task_from_environment`."""
     try:
-        config = json.loads(text)
-    except ValueError as error:
-        raise _malformed(text, f"is not JSON ({error})") from error
+        config = parsed_json(text, "its text")
+    except InputError as error:
+        raise _malformed(text, f"is not usable ({str(error).rstrip('.')})") from error
     if not isinstance(config, dict):
         raise _malformed(text, "is not a JSON object")
     cluster = config.get("cluster") or {}
@@ -161,19 +163,20 @@ def _addresses(text: str, job: str, addresses: object) -> tuple[str, ...]:
     if job not in ROLES:
         raise _malformed(text, f"has the unknown role {job!r}; the roles are {', '.join(ROLES)}")
     if isinstance(addresses, dict):  # TensorFlow accepts {"0": "host:port"} too
-        addresses = [addresses[key] for key in sorted(addresses, key=int)]
+        addresses = [addresses[key] for key in sorted(addresses, key=lambda key: _index(text, key))]
     if not isinstance(addresses, list):
         raise _malformed(text, f"needs a list of addresses for {job!r}, not {addresses!r}")
     for address in addresses:
-        if not isinstance(address, str) or not address.rpartition(":")[2].isdigit():
+        if not isinstance(address, str) or PORTS_OR_ANY.parse(address.rpartition(":")[2]) is None:
             raise _malformed(text, f"has the address {address!r} for {job!r}; it must be host:port")
     return tuple(addresses)
 
 
 def _index(text: str, value: str | int) -> int:
-    if not str(value).isdigit():  # some platforms write it as a string
-        raise _malformed(text, f"has the task index {value!r}, which is not a number")
-    return int(value)
+    index = TASKS.parse(str(value))  # some platforms write it as a string
+    if index is None:
+        raise _malformed(text, f"has the task index {value!r}, which is not {TASKS}")
+    return int(index)
 
 
 def _malformed(text: str, what: str) -> InputError:

@@ -16,13 +16,13 @@ from __future__ import annotations
 import dataclasses
 import io
 import itertools
-import json
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import InputError
 from ..runtime.files import file_io
+from ..runtime.files.json_text import parsed_json
 from ..runtime.files.user_paths import require_readable_kind
 from .csv.row_reader import csv_rows
 from .gzipped_files import is_gzipped, opened, position, unzipped_head
@@ -212,11 +212,11 @@ def _json_batches(file: ExampleFile, size: int) -> Iterator[Batch]:
 def _json_object(file: ExampleFile, number: int, line: str) -> dict[str, object]:
     problem = "it is something else"
     try:
-        row = json.loads(line)
+        row = parsed_json(line, "its text")
         if isinstance(row, dict):
             return row
-    except ValueError as error:
-        problem = str(error)
+    except InputError as error:
+        problem = str(error).rstrip(".")
     raise InputError(
         f"{file.path}, line {number}: each line must be a JSON object, as in "
         f'{{"age": 31, "scores": [0.5, 1.0]}}; {problem}.'

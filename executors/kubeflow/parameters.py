@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from ..errors import InputError, did_you_mean
 from ..inputs.data_accessor import PAYLOAD_FORMATS
+from ..number_range import STEPS
 from ..options import TrainingOptions, declared_options, kinds_of
 
 EXCLUDED_OPTIONS = tuple(option.name for option in declared_options() if not option.kubeflow)
@@ -83,8 +84,8 @@ class StepParameters:
             )
         for name in ("train_steps", "eval_steps", "serving_version"):
             value = getattr(self, name)
-            if value is not None and value < 0:
-                raise InputError(f"{name}={value}: must be 0 or more.")
+            if value is not None and not STEPS.includes(value):
+                raise InputError(f"{name}={value}: give {STEPS}.")
         if not self.train_splits:
             raise InputError("train_splits=[]: set at least one split.")
         if self.eval_files and not self.train_files:
@@ -120,7 +121,7 @@ def read_parameters(values: Mapping[str, object]) -> tuple[StepParameters, Train
 
 
 def _checked(name: str, value: object, kind: type) -> Any:
-    if kind is int and isinstance(value, (int, float)) and not isinstance(value, bool) and float(value).is_integer():
+    if kind is int and (type(value) is int or (isinstance(value, float) and value.is_integer())):
         return int(value)
     if kind is list and isinstance(value, list) and all(isinstance(one, str) for one in value):
         return tuple(value)

@@ -31,6 +31,7 @@ from ..errors import InputError, TrainerError
 from ..monitoring.run_record import status_after
 from ..runtime.files import file_io
 from ..runtime.files import output_file as output_files
+from ..runtime.files.json_text import parsed_json
 from ..runtime.files.temporary_folder import require_temporary_folder
 from ..runtime.logs.error_output import error_lines, traceback_lines
 from ..runtime.logs.exceptions import RemoteTraceback, message_of, traceback_of
@@ -236,10 +237,7 @@ def parse_json_flag(text: str | None, flag: str) -> dict[str, object]:
     Raises:
       InputError: If the value is not JSON, or not an object.
     """
-    try:
-        value = json.loads(text or "{}")
-    except ValueError as error:
-        raise InputError(f"--{flag} is not JSON: {error}") from error
+    value = parsed_json(text or "{}", f"--{flag}")
     if not isinstance(value, dict):
         raise InputError(f"--{flag} must be a JSON object, not a {type(value).__name__}.")
     return value

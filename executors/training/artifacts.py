@@ -18,8 +18,10 @@ from tfx.proto import trainer_pb2
 from ..errors import InputError, did_you_mean
 from ..fn_args import FnArgs
 from ..inputs.data_accessor import PAYLOAD_FORMATS, PROTO, ExamplesFormat
+from ..number_range import STEPS
 from ..runtime.files import file_io
 from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS, only_file_in, read_json_object
+from ..runtime.files.json_text import parsed_json
 from ..runtime.logs.redaction import masked_text, remember_secrets
 from ..saved_models.locations import base_model_path
 
@@ -144,8 +146,10 @@ def parse_custom_config(value: Any) -> dict[str, object] | None:
 
             config = json_utils.loads(value)
         else:
-            config = json.loads(value)
-    except (ValueError, TypeError) as error:
+            config = parsed_json(value, f"custom_config={shown}")
+    except InputError:
+        raise
+    except (ValueError, TypeError, RecursionError) as error:
         raise InputError(f"custom_config={shown} is not JSON: {error}") from error
     except (ImportError, AttributeError) as error:
         raise InputError(f"custom_config={shown} contains an object whose class cannot be imported: {error}") from error
@@ -174,9 +178,9 @@ def _steps(properties: Mapping[str, Any], key: str, default: int) -> int | None:
         return default or None
     try:
         steps = float(value)  # Kubeflow writes integers as "7.0"
-        if steps < 0 or not steps.is_integer():
+        if not steps.is_integer() or not STEPS.includes(int(steps)):
             raise ValueError
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{key}={value!r}: expected a whole number of steps; with 0 the module decides.") from None
     return int(steps) or None
 

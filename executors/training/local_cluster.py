@@ -22,6 +22,7 @@ from ..errors import InputError, did_you_mean
 from ..fn_args import FnArgs
 from ..monitoring import run_record
 from ..monitoring.run_json import RunJson
+from ..number_range import TASKS
 from ..options import TrainingOptions
 from .after_publishing import note_published_model
 from .run import train
@@ -47,9 +48,11 @@ def parse_counts(text: str) -> dict[str, int]:
         role, _, number = (piece.strip() for piece in part.partition("="))
         if role not in ROLES:
             raise InputError(f"--cluster {text}: {role!r} is not one of {', '.join(ROLES)}.{did_you_mean(role, ROLES)}")
-        if not number.isdigit() or role in counts:
+        if role in counts:
             raise InputError(f"--cluster {text}: set each role once, such as chief=1,worker=2,ps=1,evaluator=1.")
-        counts[role] = int(number)
+        if (count := TASKS.parse(number)) is None:
+            raise InputError(f"--cluster {text}: give the number of {role} tasks, {TASKS}.")
+        counts[role] = int(count)
     for role in (CHIEF, EVALUATOR):
         if counts.get(role, 0) > 1:
             raise InputError(f"--cluster {text}: there can be only one {role}.")

@@ -9,6 +9,7 @@ from typing import Any, TypedDict, TypeVar
 from ...executors.errors import InputError
 from ...executors.modules.pipeline_modules import PipelineModules, tuner_candidates
 from ...executors.modules.source import ModuleSource
+from ...executors.number_range import PIPELINE_STEPS
 from ...executors.options import TrainingOptions, declared_options
 
 AUTO, CSV, TFRECORD, SPLITS = DATA_FORMATS = ("auto", "csv", "tfrecord", "splits")  # see `example_gen_for`
@@ -16,6 +17,7 @@ BASELINE = "baseline_model"  # ID of the Importer node of a baseline model
 HYPERPARAMETERS = "hyperparameters"  # ID of the Importer node of hyper-parameters
 TRAIN_EXAMPLES = ("auto", "raw", "transformed")
 SCHEMA_SHAPES = ("auto", "yes", "no")
+_LONGEST_NAME = 255  # of the columns of ML Metadata in MySQL
 Options = TypeVar("Options", bound="PipelineOptions")
 
 
@@ -101,6 +103,9 @@ class PipelineOptions:
       cache: Whether to reuse the outputs of unchanged steps from earlier runs.
       beam_args: Additional Beam arguments for the components.
       training: Options of the training run.
+
+    Raises:
+      InputError: From the constructor, if a number of steps is out of range, or the name cannot be stored.
     """
 
     data: str
@@ -134,6 +139,16 @@ class PipelineOptions:
     training: TrainingOptions = dataclasses.field(default_factory=TrainingOptions)
     transform_module: str = ""
     tuner_module: str = ""
+
+    def __post_init__(self) -> None:
+        for option in ("train_steps", "eval_steps", "tune_steps"):
+            if not PIPELINE_STEPS.includes(value := getattr(self, option)):
+                raise InputError(f"{option}={value!r}: give {PIPELINE_STEPS}.")
+        if len(self.name) > _LONGEST_NAME or not self.name.isprintable():
+            raise InputError(
+                f"--pipeline-name {self.name!r}: control characters are not allowed, nor more than {_LONGEST_NAME} "
+                "characters."
+            )
 
     def name_for(self, source: ModuleSource) -> str:
         """Returns the pipeline's name: `name`, or the last part of the module's name."""

@@ -33,6 +33,7 @@ from ...components.tuner import Tuner
 from ...executors.errors import InputError, did_you_mean
 from ...executors.modules.pipeline_modules import PipelineModules, find_modules
 from ...executors.modules.source import ModuleSource
+from ...executors.number_range import CPUS, GIGABYTES, WORKERS
 from ...executors.runtime.files import file_io
 from ...executors.runtime.files.output_file import write_output
 from ..definition.code_archive import CodeArchive, make_archive
@@ -40,7 +41,8 @@ from ..definition.examples import example_gen_for, is_split_with_test
 from ..definition.options import AUTO, PipelineOptions, notices_of
 from ..definition.steps import beam_args_of, steps_of
 from ..submit.expansion import environment
-from ..submit.pods import PodSettings, SecretEnv
+from ..submit.names import IMAGE
+from ..submit.pods import PodSettings, SecretEnv, accelerator_label
 from ..submit.submission import derived_name, is_reachable
 from ..submit.vertex import ACCELERATORS, BUCKETS
 from .executor_config import executor_config, require_supported
@@ -50,8 +52,9 @@ KUBEFLOW, VERTEX = "kubeflow", "vertex"
 ALL_STEPS = "*"
 _LONGEST_NAME = 128
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")  # the pattern in tfx.orchestration.kubeflow.v2.pipeline_builder
+# The numbers of `StepResources`.
+_AMOUNTS = {"cpus": CPUS, "memory_gb": GIGABYTES, "gpus": WORKERS}
 _ANY_GPU = "nvidia.com/gpu"
-_GKE_GPUS = "cloud.google.com/gke-accelerator"
 _BACKOFF = {"backoffDuration": "30s", "backoffFactor": 2.0, "backoffMaxDuration": "600s"}
 _PATHS = ("data", "pipeline_root", "code_root", "push_to", "schema", "baseline_model", "hyperparameters")
 
@@ -84,12 +87,13 @@ class StepResources:
         values: dict[str, Any] = {}
         for part in rest.split(","):
             name, _, value = part.partition("=")
-            kind = {"cpus": float, "memory_gb": float, "gpus": int, "accelerator": str}.get(name)
-            try:
-                values[name] = kind(value) if kind else None
-            except ValueError:
-                kind = None
-            if kind is None or not value or (kind is not str and not values[name] > 0):
+            if name in values:
+                raise InputError(f"--resources {text}: {name} occurs twice. Keep one of them.")
+            numbers = _AMOUNTS.get(name)
+            values[name] = numbers.parse(value) if numbers else value
+            if values[name] is None:
+                raise InputError(f"--resources {text}: {part!r} is invalid: give {numbers}.")
+            if not value or (numbers is None and name != "accelerator"):
                 raise InputError(
                     f"--resources {text}: {part!r} is invalid. Expected STEP:cpus=4,memory_gb=16,gpus=1,accelerator=…, "
                     "or some of these."
@@ -262,6 +266,7 @@ def _require_usable(options: KubeflowPipeline) -> None:
         raise InputError(
             "--image is missing: set the container image of the steps, which must contain generic-trainer."
         )
+    IMAGE.require(options.image, "--image")
     if options.platform == VERTEX:
         if options.pods.volumes:
             raise InputError("--volume: Vertex AI does not mount volume claims; it mounts every bucket at /gcs/BUCKET.")
@@ -372,8 +377,8 @@ def _apply_resources(spec: dict[str, Any], options: KubeflowPipeline) -> dict[st
         if options.platform == VERTEX:
             continue
         if requested.accelerator:
-            label, _, value = requested.accelerator.rpartition("=")
-            pods = dataclasses.replace(pods, node_selector={**pods.node_selector, label or _GKE_GPUS: value})
+            label = accelerator_label(requested.accelerator, "--resources: accelerator")
+            pods = dataclasses.replace(pods, node_selector={**pods.node_selector, **label})
         if settings := executor_config(pods):
             platform[_executor(spec, task)] = settings
     return {"platforms": {"kubernetes": {"deploymentSpec": {"executors": platform}}}} if platform else {}

@@ -16,11 +16,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import yaml
-
 from ...executors.errors import InputError
-from ...executors.runtime.files import file_io
-from ...executors.runtime.files.plain_yaml import PlainLoader
+from ...executors.number_range import RETRIES, TASKS, NumberRange
+from ...executors.runtime.files.plain_yaml import yaml_documents
 from .quantities import gigabytes, processors
 from .trainer_call import TrainerCall, find_call
 
@@ -160,9 +158,12 @@ class _Translation:
         if "replicas" not in spec:
             self._notes.append(f"{role}: replicas is not set; using 1.")
         count = spec.pop("replicas", 1)
-        if not isinstance(count, int) or count < 0:
-            raise InputError(f"{self._path}: replicaSpecs.{role}.replicas must be 0 or more, not {count!r}.")
-        return count
+        return self._whole(count, TASKS, f"{role}.replicas")
+
+    def _whole(self, value: object, numbers: NumberRange, field: str) -> int:
+        if not isinstance(value, int) or not numbers.includes(value):
+            raise InputError(f"{self._path}: replicaSpecs.{field} must be {numbers}, not {value!r}.")
+        return value
 
     def _call(self, role: str, template: dict[str, Any]) -> TrainerCall:
         where = f"{self._path}: {role}"
@@ -220,8 +221,7 @@ class _Translation:
     def _restarts(self, specs: Mapping[str, dict[str, Any]], lead: str) -> Iterator[int]:
         counts = {role: spec.pop("restartCount") for role, spec in specs.items() if "restartCount" in spec}
         for role, count in counts.items():
-            if not isinstance(count, int) or count < 0:
-                raise InputError(f"{self._path}: replicaSpecs.{role}.restartCount must be 0 or more, not {count!r}.")
+            self._whole(count, RETRIES, f"{role}.restartCount")
             if role != lead and count != counts.get(lead):
                 self._note(f"{role}: restartCount", count, "restartCount", "failures are counted for the whole job")
         if lead in counts:
@@ -272,18 +272,9 @@ class _Translation:
 
 def _only_job(path: str) -> tuple[dict[str, object], list[str]]:
     """Returns the only ElasticJob in a file, and notes on the file's other documents."""
-    if not file_io.exists(path) or file_io.isdir(path):
-        raise InputError(f"--from {path}: there is no such file.")
-    try:
-        loader = PlainLoader(file_io.read_text(path), f"--from {path}")
-        documents = []
-        while loader.check_data():
-            if (document := loader.get_data()) is not None:
-                documents.append(document)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"--from {path} is not YAML: {error}") from error
+    documents = yaml_documents(path, "--from")
     kinds = [document.get("kind") if isinstance(document, dict) else type(document).__name__ for document in documents]
-    jobs = [document for document, kind in zip(documents, kinds, strict=True) if kind == "ElasticJob"]
+    jobs = [document for document in documents if isinstance(document, dict) and document.get("kind") == "ElasticJob"]
     if len(jobs) != 1:
         found = ", ".join(map(str, kinds)) or "nothing"
         raise InputError(f"--from {path}: expected exactly one ElasticJob, found {found}.")

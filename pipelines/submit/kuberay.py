@@ -18,6 +18,7 @@ from typing import Any, TypedDict
 
 from ...executors.errors import InputError
 from ...executors.options import RAY
+from .names import RAY_VERSION, SUBDOMAIN
 from .pods import METRICS_PORT, PodSettings, gigabytes, training_pods, training_resources
 from .strategic_merge import merged
 from .submission import PROGRAM, SubmittedJob, require_name
@@ -82,7 +83,7 @@ def ray_job(job: SubmittedJob, settings: KubeRay) -> RayJob:
     least, most = (number + options.ps for number in options.worker_range)
     elastic = least < most
     cluster = {
-        "rayVersion": settings.ray_version or _installed_ray(),
+        "rayVersion": RAY_VERSION.require(settings.ray_version, "--ray-version") or _installed_ray(),
         "enableInTreeAutoscaling": elastic,
         "headGroupSpec": {
             # The head offers no CPUs, so that Ray schedules workers on worker pods only; the driver needs none.
@@ -196,7 +197,7 @@ def _pod(
         container["ports"] = ports
     spec["containers"][0] = container
     if job.service_account:
-        spec["serviceAccountName"] = job.service_account
+        spec["serviceAccountName"] = SUBDOMAIN.require(job.service_account, "--service-account")
     return pods.apply(template, name)
 
 

@@ -11,16 +11,13 @@ from __future__ import annotations
 import dataclasses
 import math
 import posixpath
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import yaml
-
 from ...executors.errors import InputError, did_you_mean
-from ...executors.runtime.files import file_io
-from ...executors.runtime.files.plain_yaml import PlainLoader
+from ...executors.runtime.files.plain_yaml import yaml_documents
 from .expansion import environment
+from .names import LABEL_KEY, LABEL_VALUE, QUEUE, SECRET_KEY, SUBDOMAIN, VARIABLE, NameRule, require_unique
 from .strategic_merge import merged
 from .submission import SubmittedJob
 
@@ -31,10 +28,6 @@ _GPU = "nvidia.com/gpu"
 _GKE_GPUS = "cloud.google.com/gke-accelerator"
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  # nosec B108
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_LABEL_KEY = re.compile(r"([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
-_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +54,8 @@ class Volume:
         claim, _, place = text.partition(":")
         path, _, mode = place.partition(":")
         path = posixpath.normpath(path)
-        if not _SUBDOMAIN.fullmatch(claim) or not path.startswith("/") or path == "/" or mode not in ("", "ro"):
+        is_path = path.startswith("/") and path.strip("/") and path.isprintable()
+        if not SUBDOMAIN.allows(claim) or not is_path or mode not in ("", "ro"):
             raise InputError(
                 f"--volume {text}: expected CLAIM:/FOLDER or CLAIM:/FOLDER:ro, such as training-data:/data."
             )
@@ -91,7 +85,7 @@ class Toleration:
         """
         taint, _, effect = text.partition(":")
         key, has_value, value = taint.partition("=")
-        if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value) or (":" in text and not effect):
+        if not LABEL_KEY.allows(key) or not LABEL_VALUE.allows(value) or (":" in text and not effect):
             raise InputError(f"--toleration {text}: expected KEY[=VALUE][:EFFECT], such as dedicated=ml:NoSchedule.")
         if effect and effect not in _EFFECTS:
             raise InputError(
@@ -130,9 +124,9 @@ class SecretEnv:
         name, has_name, rest = text.rpartition("=")
         secret, has_key, key = rest.partition("/")
         if (
-            not _SUBDOMAIN.fullmatch(secret)
+            not SUBDOMAIN.allows(secret)
             or bool(has_name) != bool(has_key)
-            or (has_name and not (_VARIABLE.fullmatch(name) and key))
+            or (has_name and not (VARIABLE.allows(name) and SECRET_KEY.allows(key)))
         ):
             raise InputError(f"--env-secret {text}: expected SECRET, or NAME=SECRET/KEY for a single variable.")
         return cls(secret, name, key)
@@ -158,6 +152,9 @@ class PodSettings:
       fs_group: Group id of the files on volumes; added to the processes' groups.
       shm_gb: Size of /dev/shm in 10^9 bytes, which counts as memory of the container; 0 for the default of 64 MiB.
       patch: A strategic merge patch of the pod template, applied last. A container without a name is the job's.
+
+    Raises:
+      InputError: From the constructor, when Kubernetes does not allow a name, or a name occurs twice.
     """
 
     volumes: tuple[Volume, ...] = ()
@@ -175,6 +172,15 @@ class PodSettings:
     fs_group: int | None = None
     shm_gb: float = 0.0
     patch: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        QUEUE.require(self.queue, "--queue")
+        SUBDOMAIN.require(self.priority_class, "--priority-class")
+        for name in self.pull_secrets:
+            SUBDOMAIN.require(name, "--image-pull-secret")
+        require_unique(self.pull_secrets, "--image-pull-secret")
+        require_unique([volume.path for volume in self.volumes], "--volume")
+        require_unique([*self.env, *(one.name for one in self.env_secrets if one.name)], "--env and --env-secret")
 
     @property
     def job_metadata(self) -> dict[str, object]:
@@ -244,10 +250,19 @@ def training_pods(settings: PodSettings, job: SubmittedJob) -> PodSettings:
         return settings
     selector = dict(settings.node_selector)
     if job.accelerator:
-        label, _, value = job.accelerator.rpartition("=")
-        selector[label or _GKE_GPUS] = value
+        selector |= accelerator_label(job.accelerator, "--accelerator")
     taint = Toleration(_GPU, effect="NoSchedule")
     return dataclasses.replace(settings, node_selector=selector, tolerations=(*settings.tolerations, taint))
+
+
+def accelerator_label(text: str, flag: str) -> dict[str, str]:
+    """Returns the node label of a type of GPU, LABEL=VALUE or a value of GKE's label.
+
+    Raises:
+      InputError: When Kubernetes does not allow it.
+    """
+    label, _, value = text.rpartition("=")
+    return {LABEL_KEY.require(label, flag) or _GKE_GPUS: LABEL_VALUE.require(value, flag)}
 
 
 def training_resources(job: SubmittedJob, overhead_gb: float = 0.0) -> dict[str, str]:
@@ -280,12 +295,8 @@ def read_patch(path: str) -> dict[str, Any]:
       InputError: When there is no such file, or it has another form.
     """
     flag = f"--pod-patch {path}"
-    if not file_io.exists(path) or file_io.isdir(path):
-        raise InputError(f"{flag}: there is no such file.")
-    try:
-        document = PlainLoader(file_io.read_text(path), flag).get_single_data()
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{flag} is not YAML: {error}") from error
+    documents = yaml_documents(path, "--pod-patch")
+    document = documents[0] if len(documents) == 1 else None
     if isinstance(document, dict) and document.get("kind") == "PodTemplate":
         document = document.get("template")
     elif isinstance(document, dict) and document.get("kind") == "Pod":
@@ -311,19 +322,11 @@ def parse_pairs(flag: str, texts: Iterable[str], *, labels: bool = False) -> dic
       labels: Whether keys and values must be valid for Kubernetes labels.
 
     Raises:
-      InputError: When a text has another form, or Kubernetes does not allow it.
+      InputError: When a text has another form, Kubernetes does not allow it, or a key occurs twice.
     """
-    pairs = {}
-    for text in texts:
-        key, has_value, value = text.partition("=")
-        if not has_value or not _LABEL_KEY.fullmatch(key):
-            raise InputError(f"{flag} {text}: expected KEY=VALUE with a key such as team or example.com/team.")
-        if labels and not _LABEL_VALUE.fullmatch(value):
-            raise InputError(
-                f"{flag} {text}: Kubernetes allows letters, digits, '-', '_' and '.' in values of labels, at most 63 "
-                "characters, with a letter or digit at both ends."
-            )
-        pairs[key] = value
+    pairs = _pairs(flag, texts, LABEL_KEY, "KEY=VALUE with a key such as team or example.com/team")
+    for value in pairs.values() if labels else ():
+        LABEL_VALUE.require(value, flag)
     return pairs
 
 
@@ -331,15 +334,18 @@ def parse_variables(texts: Iterable[str]) -> dict[str, str]:
     """Parses `NAME=VALUE` texts of --env.
 
     Raises:
-      InputError: When a text has another form.
+      InputError: When a text has another form, or a name occurs twice.
     """
-    pairs = {}
-    for text in texts:
-        name, has_value, value = text.partition("=")
-        if not has_value or not _VARIABLE.fullmatch(name):
-            raise InputError(f"--env {text}: expected NAME=VALUE.")
-        pairs[name] = value
-    return pairs
+    return _pairs("--env", texts, VARIABLE, "NAME=VALUE")
+
+
+def _pairs(flag: str, texts: Iterable[str], rule: NameRule, form: str) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    for name, mark, value in pairs:
+        if not mark or not rule.allows(name):
+            raise InputError(f"{flag} {name + mark + value}: expected {form}.")
+    require_unique([name for name, _, _ in pairs], flag)
+    return {name: value for name, _, value in pairs}
 
 
 def gigabytes(number: float) -> str:

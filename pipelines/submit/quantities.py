@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from ...executors.errors import InputError
+from ...executors.number_range import AMOUNTS
 
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(m|[kKMGTPE]i?|)")
 _DECIMAL = {"": 1.0, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
@@ -22,13 +23,9 @@ def processors(quantity: object, where: str) -> float:
       where: Location of the value, for the error message.
 
     Raises:
-      InputError: When it is not a quantity, or negative.
+      InputError: When it is not a quantity, negative, or more than any machine has.
     """
-    match = _QUANTITY.fullmatch(str(quantity).strip())
-    factor = {**_DECIMAL, **_BINARY}.get(match[2]) if match else None
-    if match is None or factor is None or float(match[1]) < 0:
-        raise InputError(f"{where}: {quantity!r} is not a quantity such as 2, 500m or 4Gi.")
-    return float(match[1]) * factor
+    return _amount(quantity, 1.0, "", where)
 
 
 def gigabytes(quantity: object, where: str) -> float:
@@ -39,6 +36,17 @@ def gigabytes(quantity: object, where: str) -> float:
       where: Location of the value, for the error message.
 
     Raises:
-      InputError: When it is not a quantity, or negative.
+      InputError: When it is not a quantity, negative, or more than any machine has.
     """
-    return processors(quantity, where) / 1e9
+    return _amount(quantity, 1e9, " GB", where)
+
+
+def _amount(quantity: object, unit: float, name: str, where: str) -> float:
+    match = _QUANTITY.fullmatch(str(quantity).strip())
+    factor = {**_DECIMAL, **_BINARY}.get(match[2]) if match else None
+    amount = float(match[1]) * factor / unit if match and factor else None
+    if amount is None or not AMOUNTS.includes(amount):
+        raise InputError(
+            f"{where}: {quantity!r} is not a quantity such as 2, 500m or 4Gi, from 0 to {AMOUNTS.high:,}{name}."
+        )
+    return amount

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from ...executors.errors import InputError
 from ...executors.options import TrainingOptions
 from ...executors.runtime.files import file_io
+from .names import IMAGE
 
 PROGRAM = "generic-trainer"
 # Added to --timeout, which limits the training only: starting machines, pulling the image, checking the model.
@@ -38,6 +39,9 @@ class SubmittedJob:
       service_account: Service account of the job; "" for the platform's default.
       accelerator: Type of GPU, by the platform's name; "" for any.
       output: Output folder of the command; "" if the command line has none.
+
+    Raises:
+      InputError: From the constructor, when the image is no valid reference.
     """
 
     name: str
@@ -48,6 +52,9 @@ class SubmittedJob:
     service_account: str = ""
     accelerator: str = ""
     output: str = ""
+
+    def __post_init__(self) -> None:
+        IMAGE.require(self.image, "--image")
 
     @property
     def deadline_seconds(self) -> int | None:

@@ -19,6 +19,7 @@ from ...executors.distributed import jobset
 from ...executors.distributed.tf_config import CHIEF, EVALUATOR, PS, WORKER
 from ...executors.errors import InputError
 from .expansion import environment, literal
+from .names import IMAGE, SUBDOMAIN
 from .pods import PodSettings, training_pods, training_resources
 from .submission import PROGRAM, SubmittedJob, require_name
 
@@ -56,6 +57,7 @@ def manifests(job: SubmittedJob, settings: KubeflowTrainer) -> list[dict[str, An
     name = require_name(job.name, LONGEST_NAME, "--name")
     place = {"namespace": require_name(settings.namespace, 63, "--namespace")} if settings.namespace else {}
     counts = _counts(job)
+    SUBDOMAIN.require(settings.runtime, "--runtime")
     if settings.runtime and counts.keys() != {WORKER}:
         raise InputError(
             f"--runtime {settings.runtime}: the runtime of the cluster has workers only, no parameter servers and no "
@@ -96,10 +98,15 @@ def manifests(job: SubmittedJob, settings: KubeflowTrainer) -> list[dict[str, An
 
 def cluster_runtime(name: str, image: str, settings: KubeflowTrainer) -> dict[str, Any]:
     """Returns a ClusterTrainingRuntime for any number of workers; the TrainJob sets number, command and resources."""
-    container = {"name": _CONTAINER, "image": image, "command": [PROGRAM, "--help"], "env": _environment()}
+    container = {
+        "name": _CONTAINER,
+        "image": IMAGE.require(image, "--image"),
+        "command": [PROGRAM, "--help"],
+        "env": _environment(),
+    }
     pod = settings.pods.apply({"spec": {"restartPolicy": "OnFailure", "containers": [container]}}, _CONTAINER)
     worker = {"name": WORKER, "template": {"metadata": {"labels": dict(_STEP)}, "spec": {"template": pod}}}
-    runtime = _runtime("ClusterTrainingRuntime", {"name": require_name(name, 63, "--name")}, [worker], WORKER)
+    runtime = _runtime("ClusterTrainingRuntime", {"name": require_name(name, 63, "--runtime")}, [worker], WORKER)
     return {**runtime, "spec": {"mlPolicy": {"numNodes": 1}, **runtime["spec"]}}
 
 
@@ -151,7 +158,7 @@ def _replicated_job(job: SubmittedJob, pods: PodSettings, role: str, count: int)
     }
     spec: dict[str, object] = {"restartPolicy": "OnFailure", "containers": [container]}
     if job.service_account:
-        spec["serviceAccountName"] = job.service_account
+        spec["serviceAccountName"] = SUBDOMAIN.require(job.service_account, "--service-account")
     settings = training_pods(pods, job) if trains else pods
     failures = job.options.max_failures
     return {
@@ -163,7 +170,7 @@ def _replicated_job(job: SubmittedJob, pods: PodSettings, role: str, count: int)
                 "parallelism": count,
                 "completions": count,
                 # When a task fails, those that communicate with it fail too; each counts once.
-                "backoffLimit": _UNLIMITED_RETRIES if failures < 0 else failures * count,
+                "backoffLimit": _UNLIMITED_RETRIES if failures < 0 else min(failures * count, _UNLIMITED_RETRIES),
                 **({"activeDeadlineSeconds": job.deadline_seconds} if job.deadline_seconds else {}),
                 "template": settings.apply({"spec": spec}, _CONTAINER),
             },

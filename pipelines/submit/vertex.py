@@ -12,21 +12,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ...executors.errors import InputError, did_you_mean
 from .expansion import environment, literal
+from .names import ACCOUNT, DISPLAY_NAME, GOOGLE_LABEL_KEY, GOOGLE_LABEL_VALUE, MACHINE_TYPE
 from .submission import PROGRAM, SubmittedJob
 
 if TYPE_CHECKING:
     from google.cloud import aiplatform_v1
 
 BUCKETS = "/gcs"  # Vertex AI mounts every bucket below it in each replica
-LONGEST_NAME = 128
-_LABEL_KEY, _LABEL_VALUE = re.compile(r"[a-z][-_a-z0-9]{0,62}"), re.compile(r"[-_a-z0-9]{0,63}")
 _RESTARTS = 3  # the default of TrainingOptions.max_failures
 # Vertex AI's accelerator types: https://cloud.google.com/vertex-ai/docs/training/configure-compute
 ACCELERATORS = (
@@ -95,6 +93,9 @@ class Vertex:
       output: A gs:// URI for `baseOutputDirectory`, which Vertex AI displays and passes on; "" for none.
       labels: Labels of the job.
       env: Environment variables of all replicas.
+
+    Raises:
+      InputError: From the constructor, when a machine type is no name.
     """
 
     machine_type: str
@@ -102,6 +103,10 @@ class Vertex:
     output: str = ""
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     env: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        MACHINE_TYPE.require(self.machine_type, "--machine-type")
+        MACHINE_TYPE.require(self.ps_machine_type, "--ps-machine-type")
 
 
 def custom_job(job: SubmittedJob, settings: Vertex) -> CustomJob:
@@ -111,8 +116,7 @@ def custom_job(job: SubmittedJob, settings: Vertex) -> CustomJob:
       InputError: When the job's name is too long, a machine type is missing, or the accelerator or number of GPUs is
         not available.
     """
-    if len(job.name) > LONGEST_NAME:
-        raise InputError(f"--name {job.name}: Vertex AI allows at most {LONGEST_NAME} characters.")
+    DISPLAY_NAME.require(job.name, "--name")
     workers, ps = job.options.worker_range[1], job.options.ps
     if not settings.machine_type:
         raise InputError(
@@ -137,7 +141,7 @@ def custom_job(job: SubmittedJob, settings: Vertex) -> CustomJob:
         pools.pop()
     spec: JobSpec = {"workerPoolSpecs": pools, "scheduling": _scheduling(job, sum(map(bool, pools)) > 1)}
     if job.service_account:
-        spec["serviceAccount"] = job.service_account
+        spec["serviceAccount"] = ACCOUNT.require(job.service_account, "--service-account")
     if settings.output:
         spec["baseOutputDirectory"] = {"outputUriPrefix": settings.output}
     custom: CustomJob = {"displayName": job.name, "jobSpec": spec}
@@ -220,11 +224,8 @@ def _pool(job: SubmittedJob, settings: Vertex, count: int, machine: dict[str, st
 def _labels(labels: Mapping[str, str]) -> dict[str, str]:
     """Checks labels against the rules of Google Cloud, which are narrower than those of Kubernetes."""
     for key, value in labels.items():
-        if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
-            raise InputError(
-                f"--job-label {key}={value}: Google Cloud allows lower-case letters, digits, '-' and '_', at most 63 "
-                "characters; keys start with a letter."
-            )
+        GOOGLE_LABEL_KEY.require(key, "--job-label")
+        GOOGLE_LABEL_VALUE.require(value, "--job-label")
     return dict(labels)
 
 

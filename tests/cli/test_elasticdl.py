@@ -359,7 +359,7 @@ def test_an_interrupted_job_resumes_from_its_last_checkpoint(
         ),
         (["--model_def=iris"], "--model_def=iris: must be package.module.function, relative to --model_zoo."),
         (["--model_def=nowhere.custom_model"], "nowhere.py does not exist"),
-        (["--num_epochs=zwei"], "'zwei' is not a valid integer"),
+        (["--num_epochs=zwei"], "'zwei': give an integer"),
     ],
 )
 def test_a_command_line_that_is_wrong(

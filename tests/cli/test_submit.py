@@ -208,7 +208,7 @@ def test_an_elastic_job_is_converted(submit: Callable[..., Any], tmp_path: pathl
         ((*KUBERAY, "predict", "--model", "m"), "submit predict: the commands that can be submitted are"),
         ((*KUBERAY, "elasticdl", "evaluate"), "submit elasticdl: .*Did you mean 'elasticdl train'"),
         ((*KUBERAY, *ON_RAY, "--image", "other"), "--image is an option of submit: put it before 'train'"),
-        ((*KUBERAY, *ON_RAY, "--workers", "4:1"), "workers='4:1': give a number such as 2"),
+        ((*KUBERAY, *ON_RAY, "--workers", "4:1"), "workers='4:1': give an integer from 1"),
         ((*KUBERAY, *ON_RAY, "--cluster", "worker=2"), "--cluster starts a cluster on one machine"),
         ((*KUBERAY, *ON_RAY, "--schema", "schema.pbtxt"), "--schema schema.pbtxt: on this machine only"),
         ((*KUBERAY, *ON_RAY, "--eval-files", "file:///e*"), "--eval-files file:///e.*: on this machine only"),
@@ -246,7 +246,7 @@ def test_an_elastic_job_is_converted(submit: Callable[..., Any], tmp_path: pathl
         ((*KUBERAY, *ELASTICDL, "--model_zoo=z", "--engine=ray"), "--output elasticdl_output .its default"),
         ((*VERTEX, "--volume=v:/d", *TRAIN), "--volume: requires Kubernetes"),
         ((*VERTEX, "--send", *TRAIN), "--send needs --project and --region"),
-        ((*VERTEX, "--staging-bucket=/gcs/b", *TRAIN), "--staging-bucket /gcs/b: must be a gs:// URI"),
+        ((*VERTEX, "--staging-bucket=/gcs/b", *TRAIN), "--staging-bucket '/gcs/b': must be a gs:// URI"),
         ((*VERTEX, "run", "--data=gs://b", "--module-file=m"), "SQLite"),
         ((*VERTEX, *ON_RAY, "--workers=2", "--cluster=worker=2"), "Give one of them"),
         ((*VERTEX, *ON_RAY, "--cluster-address=a:1"), "the job does not use a Ray cluster"),
@@ -266,7 +266,7 @@ def test_commands_that_would_fail_in_the_job_are_rejected(
         (("--to", "kubernetes", *TRAIN), "'kubernetes' is not one of 'kuberay', 'kubeflow-trainer', 'vertex'"),
         ((*KUBERAY, *ON_RAY, "--wokers", "2"), "No such option: --wokers|No such option '--wokers'"),
         ((*KUBERAY, "train", "m", "--engine", "ray"), "Missing option '--train-files'"),
-        ((*KUBERAY, *ON_RAY, "--max-failures", "many"), "'many' is not a valid integer"),
+        ((*KUBERAY, *ON_RAY, "--max-failures", "many"), "'many': give an integer"),
     ],
 )
 def test_errors_of_the_commands_own_parser_are_shown(

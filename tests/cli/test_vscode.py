@@ -76,6 +76,8 @@ def test_other_configurations_stay_and_comments_are_in_a_copy(tmp_path: pathlib.
         ('{\n"version": // a comment\n}', "invalid JSON in line 3"),
         ("[]", "must be a JSON object"),
         ('{"configurations": {}}', "must be a list"),
+        ('{"configurations": [1]}', "must be a list of objects"),
+        ("[" * 100_000, "nested too deeply"),
     ],
 )
 def test_an_invalid_launch_file_is_not_changed(tmp_path: pathlib.Path, text: str, said: str) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from generic_trainer import InputError, Trainer, TrainingOptions, Tuner
 from generic_trainer.executors import options as declaration
+from generic_trainer.executors.number_range import POSITIVE, SECONDS
 from generic_trainer.executors.options import (
     GROUPS,
     Option,
@@ -47,7 +48,7 @@ WITH_ONE_MORE = """
     sys.meta_path.insert(0, Finder())
 """
 FIELD = """    warm_up: int = _option(
-        0, "Steps before the first that counts.", group=TRAINING, at_least=0, metavar="STEPS", tuner=True
+        0, "Steps before the first that counts.", group=TRAINING, numbers=TASKS, metavar="STEPS", tuner=True
     )
 """
 BEFORE = "    stop_on_nan: bool = _option("
@@ -102,9 +103,9 @@ def test_every_option_has_a_help_and_a_group() -> None:
     ("kind", "default", "bounds", "texts", "wrong"),
     [
         (bool, False, {}, {"true": True, "0": False}, "maybe"),
-        (int, 3, {"at_least": 1}, {"7": 7, "7.0": 7}, "0"),
-        (float, 1.0, {"above": 0}, {"2.5": 2.5}, "-1"),
-        ("int | None", None, {"above": 0}, {"4": 4}, "0"),
+        (int, 3, {"numbers": POSITIVE}, {"7": 7, "7.0": 7}, "0"),
+        (float, 1.0, {"numbers": SECONDS}, {"2.5": 2.5}, "-1"),
+        ("int | None", None, {"numbers": POSITIVE}, {"4": 4}, "0"),
         (str, "a", {"choices": ("a", "b")}, {"b": "b"}, "c"),
         (tuple[str, ...], (), {"choices": ("a", "b")}, {'["b"]': ("b",)}, '["c"]'),
     ],

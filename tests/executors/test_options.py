@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from generic_trainer import InputError, TrainingOptions
+from generic_trainer.executors.options import declared_options
 
 # Every field differs from its default.
 ALL = TrainingOptions(
@@ -122,16 +123,18 @@ def test_a_wrong_choice_in_a_property_is_rejected_too() -> None:
         TrainingOptions.from_exec_properties({"keras": 4})
 
 
-@pytest.mark.parametrize("timeout", [0, -1.0, math.nan, math.inf])
-def test_a_timeout_is_a_number_of_seconds_above_zero(timeout: float) -> None:
-    with pytest.raises(InputError, match="above 0"):
-        TrainingOptions(timeout=timeout)
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, 2**70, -(2**70), 10**400, "1", True])
+@pytest.mark.parametrize("name", [option.name for option in declared_options() if option.numbers])
+def test_what_is_no_number_of_an_options_range_is_rejected(name: str, number: Any) -> None:
+    with pytest.raises(InputError, match=rf"^{name}=.*: give an? "):
+        TrainingOptions(**{"engine": "ray", name: number})
 
 
-@pytest.mark.parametrize("gb", [0, -1.0, math.nan, math.inf])
-def test_the_size_of_the_cache_is_a_number_above_zero(gb: float) -> None:
-    with pytest.raises(InputError, match="input_cache_gb"):
-        TrainingOptions(input_cache_gb=gb)
+@pytest.mark.parametrize("name", ["timeout", "input_cache_gb"])
+@pytest.mark.parametrize("number", [0, -1.0])
+def test_some_numbers_are_above_zero(name: str, number: float) -> None:
+    with pytest.raises(InputError, match=f"{name}={number}: give a number above 0"):
+        TrainingOptions(**{name: number})
 
 
 @pytest.mark.parametrize(("workers", "least_and_most"), [("1", (1, 1)), ("3", (3, 3)), ("2:5", (2, 5)), (4, (4, 4))])

@@ -18,6 +18,7 @@ from absl import logging
 from ...errors import InputError, ModuleError, did_you_mean
 from ...fn_args import FnArgs
 from ...monitoring.save_interval import measured_steps
+from ...number_range import POSITIVE, SECONDS_OR_NONE, STEPS
 from .conf_names import DATA_SET_KEYS, require_no_misspelling, unused_names
 
 if TYPE_CHECKING:
@@ -234,10 +235,9 @@ def _settings(values: Mapping[str, Any], where: str) -> dict[str, Any]:
     given = {name: value for name, value in values.items() if name in names}
     for name in _NUMERIC_OPTIONS:
         value = given.get(name)
-        number = isinstance(value, (int, float) if name == "save_secs" else int) and not isinstance(value, bool)
-        if value is not None and not (number and value >= 0):
-            kind = "number of seconds" if name == "save_secs" else "whole number"
-            raise InputError(f"{where}: {name}={value!r} must be a {kind}, not below 0.")
+        numbers = SECONDS_OR_NONE if name == "save_secs" else STEPS
+        if value is not None and not numbers.includes(value):
+            raise InputError(f"{where}: {name}={value!r}: give {numbers}.")
     save_steps, save_secs = given.get("save_steps"), given.get("save_secs")
     if save_steps and save_secs:
         raise InputError(f"{where}: save_steps={save_steps} and save_secs={save_secs}: set only one of them.")
@@ -285,8 +285,8 @@ def _data_set(name: str, values: Mapping[str, Any], where: str) -> DataSet:
 
 def _size(values: Mapping[str, Any], name: str, where: str) -> int | None:
     value = values.get(name)
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise InputError(f"{where}: {name} is {value!r}; it must be a whole number above 0.")
+    if value is not None and not POSITIVE.includes(value):
+        raise InputError(f"{where}: {name} is {value!r}; give {POSITIVE}.")
     return value
 
 

@@ -9,16 +9,16 @@ from typing import Any
 from ...errors import InputError
 from ...fn_args import FnArgs
 from ...monitoring.save_interval import CLUSTER_STEPS, measured_steps
+from ...number_range import INT64, POSITIVE, STEPS
 from ...spelling import is_misspelling, nearest
 
-_COUNTS = (
-    "max_step",
-    "evaluation_steps",
-    "checkpoint_steps",
-    "keep_checkpoint_max",
-    "log_loss_steps",
-    "records_per_task",
-)
+_NUMBERS = {
+    "minibatch_size": POSITIVE,
+    "num_minibatches_per_task": POSITIVE,
+    "num_epochs": INT64,
+    **dict.fromkeys(("max_step", "evaluation_steps", "checkpoint_steps"), STEPS),
+    **dict.fromkeys(("keep_checkpoint_max", "log_loss_steps", "records_per_task"), STEPS),
+}
 
 _MAX_CHECKPOINTS = 2
 
@@ -83,11 +83,9 @@ class ElasticDLOptions:
     prediction_outputs_processor: str = "PredictionOutputsProcessor"
 
     def __post_init__(self) -> None:
-        if self.minibatch_size < 1:
-            raise InputError(f"minibatch_size={self.minibatch_size!r}: must be a number of records, at least 1.")
-        for name in _COUNTS:
-            if getattr(self, name) < 0:
-                raise InputError(f"{name}={getattr(self, name)!r}: must be 0 or more.")
+        for name, numbers in _NUMBERS.items():
+            if not numbers.includes(getattr(self, name)):
+                raise InputError(f"{name}={getattr(self, name)!r}: give {numbers}.")
         if self.num_epochs < 1 and self.max_step < 1:
             raise InputError(f"num_epochs={self.num_epochs!r} trains indefinitely; set max_step, or num_epochs=1.")
 

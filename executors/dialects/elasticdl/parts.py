@@ -71,7 +71,7 @@ class Parts:
         value = self._get(name)
         if value is None:
             raise self._missing(name, "model")
-        params = parse_reader_params(self.options.model_params)
+        params = parse_reader_params(self.options.model_params, "--model_params")
         model = value if isinstance(value, tf.keras.Model) else value(**params) if callable(value) else value
         if not isinstance(model, tf.keras.Model):
             raise ModuleError(f"{self._name_in_file(name)} must return a tf.keras.Model; it returned {model!r}.")

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import InputError, did_you_mean
+from ...number_range import POSITIVE, WORKERS
 
 CSV, ODPS, RECORD_IO, TF_RECORD, TEXT, PARQUET = "CSV", "ODPS", "RecordIO", "TFRecord", "Text", "Parquet"
 READER_TYPES = (CSV, ODPS, RECORD_IO, TF_RECORD, TEXT, PARQUET)
@@ -22,7 +23,9 @@ READER_TYPES = (CSV, ODPS, RECORD_IO, TF_RECORD, TEXT, PARQUET)
 _IGNORED = ("data_dir", "label_col")
 
 
-def parse_reader_params(text: str | Mapping[str, object] | None) -> dict[str, object]:
+def parse_reader_params(
+    text: str | Mapping[str, object] | None, flag: str = "--data_reader_params"
+) -> dict[str, object]:
     """Parses ElasticDL's syntax "name=value; name=value" without evaluating expressions, which ElasticDL did.
 
     Values are Python literals; anything else is taken as a string, so `sep=,` is the same as `sep=','`. A ";" inside a
@@ -41,11 +44,9 @@ def parse_reader_params(text: str | Mapping[str, object] | None) -> dict[str, ob
             continue
         name, equals, value = part.partition("=")
         if not equals or not name.strip():
-            raise InputError(
-                f"--data_reader_params: {part.strip()!r} is not of the form name=value; the whole value is {text!r}."
-            )
+            raise InputError(f"{flag}: {part.strip()!r} is not of the form name=value; the whole value is {text!r}.")
         if name.strip() in params:
-            raise InputError(f"--data_reader_params names {name.strip()!r} twice: {text!r}.")
+            raise InputError(f"{flag} names {name.strip()!r} twice: {text!r}.")
         params[name.strip()] = _value(value, parts)
     return params
 
@@ -92,10 +93,10 @@ class ReaderParams:
             raise InputError(f"columns is {self.columns!r}; write a list of names, as in columns=['age', 'label'].")
         if self.sep is not None and (not isinstance(self.sep, str) or len(self.sep) != 1 or self.sep in '"\r\n'):
             raise InputError(f"sep is {self.sep!r}; it must be one character, as in sep=',' or sep='\\t'.")
-        for name in ("num_processes", "records_per_task"):
+        for name, numbers in (("num_processes", WORKERS), ("records_per_task", POSITIVE)):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise InputError(f"{name} is {value!r}; it must be a whole number from 1.")
+            if value is not None and not numbers.includes(value):
+                raise InputError(f"{name} is {value!r}; give {numbers}.")
 
     @classmethod
     def of(cls, params: Mapping[str, object]) -> ReaderParams:

@@ -8,6 +8,8 @@ from typing import Any
 from ...errors import InputError
 from . import file_io
 from .json_text import parsed_json
+from .plain_values import require_plain
+from .user_text import read_user_file
 
 # From TFX's path_constants, and from releases before 0.29.
 SERVING_DIRS = ("Format-Serving", "serving_model_dir")
@@ -37,11 +39,12 @@ def read_json_object(path: str, what: str) -> dict[str, Any]:
     """Reads a file that contains one JSON object.
 
     Raises:
-      InputError: When it is missing, not JSON, or not a JSON object.
+      InputError: When it is missing, too large, not JSON, or not a JSON object.
     """
     if not file_io.exists(path):
         raise InputError(f"{what} {path} does not exist.")
-    value = parsed_json(file_io.read_bytes(path), f"{what} {path}")
+    value = parsed_json(read_user_file(path, what), f"{what} {path}")
+    require_plain(value, f"{what} {path}")
     if not isinstance(value, dict):
         raise InputError(f"{what} {path} must hold a JSON object, not a {type(value).__name__}.")
     return value

@@ -142,8 +142,8 @@ def glob(pattern: str) -> list[str]:
     return found
 
 
-def read_bytes(path: str) -> bytes:
-    """Returns a file's content."""
+def read_bytes(path: str, most: int = -1) -> bytes:
+    """Returns a file's content; only its first bytes if `most`, a number of them, is given."""
 
     if not is_remote(path):
         require_regular(path)
@@ -151,7 +151,7 @@ def read_bytes(path: str) -> bytes:
     def read() -> bytes:
         # Local files are opened with `open`: TFX's error for a missing file has neither errno nor message.
         with _plain(path).open(path, mode="rb") if is_remote(path) else open(path, "rb") as file:
-            data: bytes = file.read()
+            data: bytes = file.read(most)
             return data
 
     return retry_call(read, "Reading", path)

@@ -1,6 +1,7 @@
-"""Parses JSON written by a user, and reports each mistake as an `InputError`.
+"""Parses JSON, and reports each mistake as an `InputError`.
 
-parsed_json(text, "--custom-config taxi.json")
+config = parsed_json(text, "--custom-config taxi.json")
+require_plain(config, "--custom-config taxi.json")    # of plain_values.py: refuses NaN, as Python writes it
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def parsed_json(text: str | bytes, what: str) -> Any:
     except UnicodeDecodeError as error:
         raise InputError(f"{what} is not JSON: the byte at position {error.start} is not UTF-8.") from error
     except ValueError as error:
-        raise InputError(f"{what} is not JSON: {error}") from error
+        raise InputError(f"{what} is not JSON: {error}.") from error
     except RecursionError as error:
         raise InputError(f"{what}: its values are nested too deeply.") from error
 

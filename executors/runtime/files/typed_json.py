@@ -24,13 +24,13 @@ from typing import Any, TypeVar, cast
 from absl import logging
 
 from ...errors import InputError
+from ...number_range import INT64
 from . import file_io
 from .json_text import parsed_json
+from .plain_values import require_shallow
 
 T = TypeVar("T")
 _MAX_BYTES = 64 << 20  # parsing takes a second, and a gigabyte of memory; records have about 10 kB
-_MAX_DEPTH = 100  # readers of nested values are recursive
-_INT64 = 1 << 63
 _NAMES = {str: "a text", bool: "true or false", int: "an integer", float: "a number"}
 _OBJECTS = (dict, Mapping)
 _LISTS = (list, tuple, Sequence)
@@ -89,23 +89,10 @@ def checked_json(value: object, kind: type[T], what: str, *, finite: bool = True
       InputError: When it has another type, is nested more than 100 levels deep, or has a number that is not finite or
         does not fit in 64 bits.
     """
-    if _is_too_deep(value):
-        raise InputError(f"{what}: its values are nested more than {_MAX_DEPTH} levels deep.")
+    require_shallow(value, what)
     for problem in _Check(finite).problems(value, kind, ""):
         raise InputError(f"{what}: {problem}.")
     return cast("T", value)
-
-
-def _is_too_deep(value: object) -> bool:
-    level: list[object] = [value]
-    for _ in range(_MAX_DEPTH):
-        level = [
-            item for part in level if isinstance(part, (dict, list))
-            for item in (part.values() if isinstance(part, dict) else part)
-        ]  # fmt: skip
-        if not level:
-            return False
-    return True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,7 +137,7 @@ class _Check:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return False
         if isinstance(value, int):
-            return -_INT64 <= value < _INT64
+            return INT64.includes(value)
         return kind is float and (not self.finite or math.isfinite(value))
 
 

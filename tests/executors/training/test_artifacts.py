@@ -295,7 +295,7 @@ class TestSteps:
 
         assert (fn_args.train_steps, fn_args.eval_steps) == (expected, 5)
 
-    @pytest.mark.parametrize("steps", [-1, 1.5, "many"])
+    @pytest.mark.parametrize("steps", [-1, 1.5, "many", "nan", "1e300", 2**70, 10**400])
     def test_what_is_no_number_of_steps_is_refused(
         self, examples: types.Artifact, outputs: Artifacts, steps: Any
     ) -> None:

@@ -69,6 +69,10 @@ def test_without_a_cluster_there_is_one_machine(monkeypatch: pytest.MonkeyPatch)
     [
         ("{'cluster'", "is not JSON"),
         ("[1]", "is not a JSON object"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"cluster": {"worker": ["a:1"], "worker": ["b:1"]}}', "the key 'worker' occurs twice"),
+        ('{"cluster": {"worker": ["a:99999"]}}', "has the address 'a:99999' for 'worker'"),
+        ('{"cluster": {"worker": {"x": "a:1"}}}', "has the task index 'x'"),
         ('{"cluster": ["a:1"]}', "has a cluster that is not an object of lists"),
         ('{"cluster": {"chief": ["a:1"]}}', "needs a task with type and index, not None"),
         (
@@ -80,7 +84,7 @@ def test_without_a_cluster_there_is_one_machine(monkeypatch: pytest.MonkeyPatch)
             "has the address 'a' for 'chief'; it must be host",
         ),
         (config("worker", 2), "has the task worker 2, but its cluster has only 2 of them"),
-        (config("worker", -1), "has the task index -1, which is not a number"),
+        (config("worker", -1), "has the task index -1, which is not an integer from 0"),
         (config("worker", 0, chief=["a:1"]), "has the task type 'worker', which is not in its cluster of chief"),
         (config("chef", 0, chef=["a:1"]), "has the unknown role 'chef'"),
     ],
@@ -109,8 +113,9 @@ def test_a_port_in_use_is_found_before_tensorflow_shares_it() -> None:
     ("text", "what"),
     [
         ("chief=1,workers=2", "'workers' is not one of chief, worker, ps, evaluator, master. Did you mean 'worker'?"),
-        ("chief", "set each role once"),
+        ("chief", "give the number of chief tasks"),
         ("worker=1,worker=2", "set each role once"),
+        (f"worker={2**70}", "give the number of worker tasks, an integer from 0 to 1,000,000"),
         ("chief=2", "there can be only one chief"),
         ("ps=1,evaluator=1", "the cluster needs a chief or a worker"),
         ("chief=0", "the cluster needs a chief or a worker"),

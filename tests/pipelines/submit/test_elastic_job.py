@@ -183,8 +183,14 @@ def test_nothing_is_dropped_silently(read: Callable[..., ElasticJob]) -> None:
         (lambda job: job["spec"].update(replicaSpecs={}), "no worker and no chief with a template"),
         (lambda job: job["spec"].update(replicaSpecs=[1]), "replicaSpecs must be a mapping, not"),
         (lambda job: _worker(job).update(replicas=0), "no replicas of worker or chief"),
-        (lambda job: _worker(job).update(replicas="many"), "replicas must be 0 or more, not 'many'"),
-        (lambda job: _worker(job).update(restartCount=-1), "restartCount must be 0 or more, not -1"),
+        (
+            lambda job: _worker(job).update(replicas="many"),
+            "replicas must be an integer from 0 to 1,000,000, not 'm",
+        ),
+        (
+            lambda job: _worker(job).update(restartCount=-1),
+            "restartCount must be an integer from 0 to 2,1",
+        ),
         (lambda job: _worker(job).update(template={"spec": {}}), "its template has no containers"),
         (
             lambda job: _main(job).update(command=["python", "-m", "model_zoo.iris"]),
@@ -244,14 +250,14 @@ def test_an_invalid_or_missing_file_is_rejected(tmp_path: pathlib.Path, content:
     path.write_text(content)
     with pytest.raises(InputError, match=f"--from {path}"):
         read_elastic_job(str(path))
-    with pytest.raises(InputError, match="there is no such file"):
+    with pytest.raises(InputError, match="cannot read the file"):
         read_elastic_job(str(tmp_path / "nowhere.yaml"))
 
 
 def test_yaml_does_not_create_objects(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "elasticjob.yaml"
     path.write_text("!!python/object/apply:os.system ['false']\n")
-    with pytest.raises(InputError, match="is not YAML"):
+    with pytest.raises(InputError, match="line 1: the tag"):
         read_elastic_job(str(path))
 
 
@@ -279,6 +285,6 @@ def test_quantities() -> None:
         1,
         0.536870912,
     ]
-    for text in ("", "4GB", "-1", "four", "1 Gi", "1ki"):
+    for text in ("", "4GB", "-1", "four", "1 Gi", "1ki", "1e400", "1e400Gi", "1000000E"):
         with pytest.raises(InputError, match="is not a quantity"):
             processors(text, "resources.cpu")

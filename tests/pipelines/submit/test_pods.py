@@ -130,7 +130,7 @@ def test_a_whole_pod_is_a_patch_too(submit: Any, tmp_path: pathlib.Path) -> None
     [
         ("", "expected an object with metadata or spec"),
         ("- a", "expected an object with metadata or spec"),
-        ("spec: [1", "is not YAML"),
+        ("spec: [1", "invalid YAML"),
         ("spec: 1", "spec must be an object, not 1"),
         ("specs: {}", "'specs'.*Did you mean 'spec'"),
         ("spec: {containers: [{env: [{value: a}]}]}", r"spec.containers\[0\].env\[0\]: name is missing"),
@@ -147,7 +147,7 @@ def test_an_invalid_patch_is_rejected(submit: Any, tmp_path: pathlib.Path, text:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--pod-patch", "nowhere.yaml"), "--pod-patch nowhere.yaml: there is no such file"),
+        (("--pod-patch", "nowhere.yaml"), "--pod-patch nowhere.yaml: cannot read the file"),
         (("--toleration", "a:NoSchedul"), "'NoSchedul' is no effect.*Did you mean 'NoSchedule'"),
         (("--toleration", "a b"), r"expected KEY\[=VALUE\]"),
         (("--job-label", "team"), "--job-label team: expected KEY=VALUE"),
@@ -173,7 +173,7 @@ def test_vertex_has_labels_and_environment_but_no_pods(submit: Any) -> None:
         if flags[0] not in ("--job-label", "--env", "--service-account"):
             with pytest.raises(InputError, match=f"{flags[0]}.* requires Kubernetes"):
                 submit("vertex", *machine, *flags)
-    with pytest.raises(InputError, match="--job-label Team=ads: Google Cloud allows lower-case letters"):
+    with pytest.raises(InputError, match="--job-label 'Team': Google Cloud allows lower-case letters"):
         submit("vertex", *machine, "--job-label", "Team=ads")
 
 

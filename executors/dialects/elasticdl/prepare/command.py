@@ -18,6 +18,7 @@ import tempfile
 from ....engines import child_process
 from ....errors import InputError, TrainerError
 from ....modules.source import find_source
+from ....number_range import POSITIVE, STEPS, NumberRange
 from ....runtime.files import file_io
 from ....runtime.logs.exceptions import RemoteTraceback
 from ...loading import choose_keras
@@ -27,6 +28,7 @@ FUNCTION = "prepare_data_for_a_single_file"
 TF_RECORD, RECORD_IO = "tfrecord", "recordio"
 FORMATS = (TF_RECORD, RECORD_IO)
 _PIPELINE = f"{__package__}.pipeline"
+_SHARE = NumberRange(0, 1, is_whole=False)
 
 
 class BadFilesError(TrainerError):
@@ -60,8 +62,8 @@ class PreparationJob:
     beam_args: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.records_per_shard < 1:
-            raise InputError(f"records_per_shard={self.records_per_shard!r}: must be a number of records, at least 1.")
+        if not POSITIVE.includes(self.records_per_shard):
+            raise InputError(f"records_per_shard={self.records_per_shard!r}: give {POSITIVE}.")
         if self.format not in FORMATS:
             raise InputError(f"format={self.format!r}: must be one of {', '.join(FORMATS)}.")
         self.allowed_bad(0)
@@ -74,13 +76,11 @@ class PreparationJob:
         Raises:
           InputError: When `max_bad` is neither a number of files nor a fraction between 0 and 1.
         """
-        try:
-            value = float(self.max_bad) if "." in self.max_bad else int(self.max_bad)
-        except ValueError:
-            value = -1
-        if value < 0 or (isinstance(value, float) and value > 1):
+        share = _SHARE.parse(self.max_bad) if "." in self.max_bad else None
+        count = STEPS.parse(self.max_bad) if share is None else share * files
+        if count is None:
             raise InputError(f"max_bad={self.max_bad!r}: must be a number of files (10) or a fraction of them (0.01).")
-        return int(value * files) if isinstance(value, float) else value
+        return int(count)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -29,11 +29,11 @@ def conf(data: dict[str, Any] | None = None, **attributes: Any) -> type:
         (conf({"field_delm": "\t"}), None, "train_set: there is no setting 'field_delm'. Did you mean 'field_delim'?"),
         (conf(), {"max_step": 5}, "custom_config: there is no setting 'max_step'. Did you mean 'max_steps'?"),
         (conf(params={"rate": 1}), {"rat": 1}, "custom_config: there is no setting 'rat'. Did you mean 'rate'?"),
-        (conf({"batch_size": 0}), None, "train_set: batch_size is 0; it must be a whole number above 0."),
-        (conf(batch_size=0), None, "TrainConf: batch_size is 0; it must be a whole number above 0."),
-        (conf({"epoch": -1}), None, "train_set: epoch is -1; it must be a whole number above 0."),
-        (conf(eval_steps=-4), None, "eval_steps=-4 must be a whole number, not below 0."),
-        (conf(save_secs="ten"), None, "save_secs='ten' must be a number of seconds, not below 0."),
+        (conf({"batch_size": 0}), None, "train_set: batch_size is 0; give an integer from 1 to"),
+        (conf(batch_size=0), None, "TrainConf: batch_size is 0; give an integer from 1 to"),
+        (conf({"epoch": -1}), None, "train_set: epoch is -1; give an integer from 1 to"),
+        (conf(eval_steps=-4), None, "eval_steps=-4: give an integer from 0 to"),
+        (conf(save_secs="ten"), None, "save_secs='ten': give a number from 0 to"),
     ],
 )
 def test_a_misspelled_or_impossible_setting_is_an_error(made: type, config: Any, message: str) -> None:

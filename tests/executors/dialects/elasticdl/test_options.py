@@ -12,9 +12,9 @@ from generic_trainer.executors.fn_args import FnArgs
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"minibatch_size": 0}, "minibatch_size=0: must be a number of records, at least 1."),
-        ({"evaluation_steps": -5}, "evaluation_steps=-5: must be 0 or more."),
-        ({"max_step": -1}, "max_step=-1: must be 0 or more."),
+        ({"minibatch_size": 0}, "minibatch_size=0: give an integer from 1"),
+        ({"evaluation_steps": -5}, "evaluation_steps=-5: give an integer from 0"),
+        ({"max_step": -1}, "max_step=-1: give an integer from 0"),
         ({"num_epochs": 0}, "num_epochs=0 trains indefinitely"),
         ({"checkpoint_step": 5}, "ElasticDL has no flag 'checkpoint_step'. Did you mean 'checkpoint_steps'?"),
         ({"minibatchsize": 5}, "ElasticDL has no flag 'minibatchsize'. Did you mean 'minibatch_size'?"),

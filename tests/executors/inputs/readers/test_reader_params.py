@@ -56,7 +56,7 @@ def test_unparsable_records_are_reported(text: str, what: str) -> None:
         ({"columns": [1]}, "write a list of names"),
         ({"sep": "\\t"}, "one character"),
         ({"sep": 1}, "one character"),
-        ({"num_processes": 0}, "num_processes is 0; it must be a whole number"),
+        ({"num_processes": 0}, "num_processes is 0; give an integer from 1"),
         ({"records_per_task": "many"}, "records_per_task is 'many'"),
     ],
 )

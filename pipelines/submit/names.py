@@ -1,0 +1,90 @@
+"""The rules of Kubernetes, container registries and Google Cloud for names in manifests.
+
+SUBDOMAIN.require("ml-team", "--queue")         # "ml-team"
+IMAGE.require("a; b", "--image")                # InputError: --image 'a; b': …
+require_unique(["A", "A"], "--env")             # InputError: --env: A occurs twice. …
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import re
+from collections.abc import Iterable
+
+from ...executors.errors import InputError
+
+_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_LABEL_NAME = r"[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"
+
+
+@dataclasses.dataclass(frozen=True)
+class NameRule:
+    """A rule for names.
+
+    Attributes:
+      pattern: Regular expression of the whole name.
+      text: The rule in words, a sentence for messages.
+      longest: The maximum number of characters.
+    """
+
+    pattern: str
+    text: str
+    longest: int = 253
+
+    def allows(self, name: str) -> bool:
+        """Whether a name follows the rule."""
+        return len(name) <= self.longest and re.fullmatch(self.pattern, name, re.ASCII) is not None
+
+    def require(self, name: str, flag: str) -> str:
+        """Returns the name; "" is allowed, and means that the flag is not given.
+
+        Raises:
+          InputError: When the name does not follow the rule.
+        """
+        if name and not self.allows(name):
+            raise InputError(f"{flag} {name!r}: {self.text}, at most {self.longest} characters.")
+        return name
+
+
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
+_LOWER = "Kubernetes allows lower-case letters, digits, '-' and '.', with a letter or digit at both ends of each part"
+SUBDOMAIN = NameRule(_SUBDOMAIN, _LOWER)
+QUEUE = NameRule(_SUBDOMAIN, _LOWER, 63)  # also the value of a label
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
+LABEL_KEY = NameRule(
+    rf"((?=[^/]{{1,253}}/){_SUBDOMAIN}/)?{_LABEL_NAME}", "expected a key such as team or example.com/team", 317
+)
+LABEL_VALUE = NameRule(
+    rf"({_LABEL_NAME})?",
+    "Kubernetes allows letters, digits, '-', '_' and '.' in values of labels, with a letter or digit at both ends",
+    63,
+)
+VARIABLE = NameRule(r"[A-Za-z_][A-Za-z0-9_]*", "expected letters, digits and '_', with no digit at the beginning")
+SECRET_KEY = NameRule(r"[-._A-Za-z0-9]+", "Kubernetes allows letters, digits, '-', '_' and '.' in keys of Secrets")
+# The grammar of https://pkg.go.dev/github.com/distribution/reference
+IMAGE = NameRule(
+    r"((?!-)[-A-Za-z0-9]+(\.[-A-Za-z0-9]+)*(:[0-9]{1,5})?/|\[[0-9a-fA-F:]+\](:[0-9]{1,5})?/)?"
+    r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*"
+    r"(:[A-Za-z0-9_][-.\w]{0,127})?(@[a-z0-9]+([+._-][a-z0-9]+)*:[0-9a-f]{32,128})?",
+    "an image is [REGISTRY/]REPOSITORY[:TAG][@DIGEST], such as registry.example.com/team/trainer:1, with a repository "
+    "in lower case",
+    512,
+)
+RAY_VERSION = NameRule(r"\d+(\.\d+)+((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?", "expected a version such as 2.60.0", 40)
+_GOOGLE = "Google Cloud allows lower-case letters, digits, '-' and '_'"
+GOOGLE_LABEL_KEY = NameRule(r"[a-z][-_a-z0-9]*", f"{_GOOGLE}, with a letter at the beginning", 63)
+GOOGLE_LABEL_VALUE = NameRule(r"[-_a-z0-9]*", _GOOGLE, 63)
+_WORD = "expected lower-case letters, digits and '-', with a letter at the beginning"
+MACHINE_TYPE = REGION = NameRule(r"[a-z]([-a-z0-9]*[a-z0-9])?", _WORD, 63)
+PROJECT = NameRule(r"[a-z0-9][-a-z0-9.:]*", "expected a project's id or number", 63)
+ACCOUNT = NameRule(r"[-+.\w]+@[-a-z0-9.]+", "expected an e-mail address, such as me@project.iam.gserviceaccount.com")
+BUCKET = NameRule(r"gs://[a-z0-9][-_.a-z0-9]*(/[^\s;\x00-\x1f\x7f]*)?", "must be a gs:// URI", 1024)
+DISPLAY_NAME = NameRule(r"[^\x00-\x1f\x7f]*", "control characters are not allowed", 128)
+
+
+def require_unique(names: Iterable[str], flag: str) -> None:
+    """Raises InputError if a name occurs twice."""
+    for name, count in collections.Counter(names).items():
+        if count > 1:
+            raise InputError(f"{flag}: {name} occurs twice. Keep one of them.")
