@@ -19,11 +19,14 @@ and in the process that writes the run record:
 from __future__ import annotations
 
 import contextlib
+import glob
+import io
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, TypedDict
 
+import numpy as np
 from absl import logging
 
 from .. import run_context
@@ -58,7 +61,7 @@ class DamageList:
     """The damage that a run has repaired so far.
 
     Attributes:
-      intact: Folders whose newest checkpoint is known to be complete: later ones are written by this process.
+      intact: Folders whose newest checkpoint is known to be complete: later ones are written by this run.
 
     Args:
       checkpoint_dir: `fn_args.checkpoint_dir`.
@@ -91,9 +94,11 @@ def damage_recorded(checkpoint_dir: str | None, model_run_dir: str) -> Iterator[
 
 
 def read_damage(model_run_dir: str) -> list[Damage]:
-    """Returns the damage that the run in a folder has repaired."""
+    """Returns the damage that the run in a folder has repaired; none if the list itself is damaged."""
     path = os.path.join(model_run_dir, _LIST)
-    content: list[Damage] = json.loads(file_io.read_text(path)) if file_io.exists(path) else []
+    content: list[Damage] = []
+    with contextlib.suppress(ValueError):
+        content = json.loads(file_io.read_text(path)) if file_io.exists(path) else []
     return content
 
 
@@ -104,19 +109,18 @@ def forget_damage(model_run_dir: str) -> None:
         file_io.file_system(path).remove(path)
 
 
-def set_aside(path: str, problem: str, result: str, files: Iterable[str] | None = None) -> None:
+def set_aside(path: str, problem: str, result: str) -> None:
     """Moves a damaged checkpoint or file to the folder for damaged ones, logs that, and adds it to the run's list.
 
     Args:
       path: A file, a folder, or the prefix of a checkpoint's files.
       problem: What is wrong with it, as a clause.
       result: What happens instead, as a clause.
-      files: The files of a checkpoint; by default `path` itself.
     """
     damages = run_context.part(DamageList)
     folder = damages.folder_for(path) if damages else _beside(path)
     target = numbered(os.path.join(folder, os.path.basename(path)))
-    moved = [path] if files is None else list(files)
+    moved = [path] if file_io.exists(path) else file_io.glob(f"{glob.escape(path)}.*")
     for file in moved:
         file_io.move(file, target if file_io.isdir(file) else os.path.join(target, os.path.basename(file)))
     where = f" It was moved to {target}." if moved else ""
@@ -143,6 +147,21 @@ def read_sidecar(path: str, keys: Collection[str], result: str) -> dict[str, Any
         return content
     set_aside(path, f"it is not a JSON object with {', '.join(keys)}", result)
     return None
+
+
+def read_arrays(path: str) -> dict[str, np.ndarray]:
+    """Returns the arrays in an .npz file, by name.
+
+    Raises:
+      DamagedError: If the file is damaged.
+      StorageError: If it cannot be read.
+    """
+    content = file_io.read_bytes(path)
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except Exception:  # of NumPy, zipfile, zlib and struct
+        raise DamagedError(f"{os.path.basename(path)} cannot be read") from None
 
 
 def numbered(path: str) -> str:

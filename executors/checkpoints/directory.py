@@ -145,6 +145,7 @@ def model_run_checkpoints(identity: Identity, model_run_dir: str, is_chief: bool
     """
     path = os.path.join(model_run_dir, "checkpoints")
     if is_chief:
+        _repair_fingerprint(path, model_run_dir)
         earlier = fingerprint.read(path)
         differences = identity.differences(earlier) if earlier else []
         for folder in (path, *(os.path.join(model_run_dir, name) for name in (SERVING_DIRS[0], EVAL_DIR))):
@@ -157,6 +158,14 @@ def model_run_checkpoints(identity: Identity, model_run_dir: str, is_chief: bool
                     _move_completed_fits(aside, folder)
         identity.write(path)
     yield CheckpointFolder(path, model_run_dir)
+
+
+def _repair_fingerprint(folder: str, model_run_dir: str) -> None:
+    """Moves a damaged `checkpoint.json` aside, because training could not be resumed without the checkpoints."""
+    path = os.path.join(folder, fingerprint.FILE_NAME)
+    if fingerprint.read(folder) is None and file_io.exists(path):
+        with damage.damage_recorded(folder, model_run_dir):
+            damage.set_aside(path, "it is empty or garbled", "the checkpoints beside it are taken for this training's")
 
 
 @contextlib.contextmanager

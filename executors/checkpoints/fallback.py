@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import glob
 import json
 import os
 import re
@@ -61,10 +60,10 @@ def newest_complete(folder: str, is_owner: bool = True) -> str | None:
     search = search_newest(folder)
     if is_owner:
         search.repair()
-        if damages:
-            damages.intact.add(folder)
     else:
         _await_repair(search)
+    if damages:
+        damages.intact.add(folder)
     return search.newest
 
 
@@ -123,7 +122,7 @@ class Search:
       newest: The path prefix of the newest complete checkpoint, or None.
       damaged: {path prefix: problem} of the damaged newer ones.
       listed: The path prefixes in TensorFlow's state file, the newest last.
-      state_problem: What is wrong with the state file; "" if nothing is.
+      state_problem: What is wrong with the state file; "" if nothing is, or if there is none.
     """
 
     folder: str
@@ -134,15 +133,15 @@ class Search:
 
     def repair(self) -> None:
         """Moves the damaged checkpoints aside, and updates the state file."""
-        if not (self.damaged or self.state_problem):
-            return
         for path, problem in self.damaged.items():
-            set_aside(path, problem, self.result, file_io.glob(f"{glob.escape(path)}.*"))
+            set_aside(path, problem, self.result)
         state = os.path.join(self.folder, _STATE)
-        if self.state_problem or self.newest is None:
-            problem = self.state_problem or "all checkpoints that it lists are damaged"
-            set_aside(state, problem, self.result, [state] if file_io.exists(state) else [])
-        if self.newest is not None:
+        if self.state_problem:
+            set_aside(state, self.state_problem, self.result)
+        elif self.listed and self.newest is None:
+            set_aside(state, "all checkpoints that it lists are damaged", self.result)
+        if self.newest is not None and self.listed[-1:] != (self.newest,):
+            logging.info("%s now lists %s.", state, os.path.basename(self.newest))
             file_io.write_text(state, self._state_text(self.newest))
 
     @property
@@ -172,14 +171,15 @@ def search_newest(folder: str) -> Search:
         if not (problem := damage_of(path)):
             return Search(folder, path, damaged, listed, state_problem)
         damaged[path] = problem
-    return Search(folder, None, damaged, listed, state_problem if listed or damaged or _has_state(folder) else "")
+    return Search(folder, None, damaged, listed, state_problem)
 
 
 def _read_state(folder: str) -> tuple[tuple[str, ...], str]:
     """Returns the checkpoints in TensorFlow's state file, the newest last, and what is wrong with the file."""
-    if not _has_state(folder):
-        return (), "it is missing"
-    file_io.read_bytes(os.path.join(folder, _STATE))  # raises a disk error, which TensorFlow only logs
+    path = os.path.join(folder, _STATE)
+    if not file_io.exists(path):  # the first checkpoint was being written, or somebody has deleted the file
+        return (), ""
+    file_io.read_bytes(path)  # raises a disk error, which TensorFlow only logs
     state = None
     with contextlib.suppress(ValueError):
         state = tf.train.get_checkpoint_state(folder)
@@ -205,10 +205,6 @@ def _await_repair(search: Search) -> None:
     end = time.monotonic() + _WAIT_SECONDS
     while tf.train.latest_checkpoint(search.folder) in search.damaged and time.monotonic() < end:
         time.sleep(0.2)
-
-
-def _has_state(folder: str) -> bool:
-    return file_io.exists(os.path.join(folder, _STATE))
 
 
 def _exists(path: str) -> bool:

@@ -24,6 +24,7 @@ import numpy as np
 from absl import logging
 
 from .. import run_context
+from ..checkpoints.damage import DamagedError, read_arrays, set_aside
 from ..errors import InputError, did_you_mean
 from ..goals import Goal
 from ..monitoring import progress
@@ -153,10 +154,13 @@ class _FitWatch:
         history: Mapping[str, list[float]] = getattr(model.history, "history", {}) if model.history else {}
         self._values = list(history.get(self._stop.metric, ())) if self._stop else []
         if history and self._goal is not None and os.path.exists(self._path):
-            with np.load(self._path, allow_pickle=False) as kept:
-                count = len(kept.files) - 2
-                weights = [kept[f"weight {number}"] for number in range(count)]
-                self._best = _Best(int(kept["epoch"]), float(kept["value"]), weights)
+            try:
+                kept = read_arrays(self._path)
+            except DamagedError as error:
+                set_aside(self._path, str(error), "only epochs from here on are candidates for the best one")
+                return
+            weights = [kept[f"weight {number}"] for number in range(len(kept) - 2)]
+            self._best = _Best(int(kept["epoch"]), float(kept["value"]), weights)
 
     def after_batch(self, logs: Mapping[str, object] | None) -> None:
         """Checks the loss, about once a second.

@@ -24,7 +24,7 @@ import tensorflow as tf
 
 from ..checkpoints import restore as checkpoint_restoring
 from ..checkpoints.async_checkpoints import AsyncCheckpoints
-from ..checkpoints.damage import DamagedError
+from ..checkpoints.damage import DamagedError, read_arrays
 from ..checkpoints.fallback import damage_of
 from ..errors import CheckpointError
 from ..runtime.files import durable, file_io
@@ -174,14 +174,7 @@ class FitState:
 
     def _arrays(self) -> list[np.ndarray]:
         path = os.path.join(self.folder, _ARRAYS)
-        content = file_io.read_bytes(path) if file_io.exists(path) else None
-        if content is None:
-            return []
-        try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as kept:
-                return [kept[name] for name in kept.files]
-        except Exception:  # of NumPy, zipfile, zlib and struct
-            raise DamagedError(f"{_ARRAYS} cannot be read") from None
+        return list(read_arrays(path).values()) if file_io.exists(path) else []
 
     def _history(self, model: keras.Model, facts: FitFacts) -> keras.callbacks.History:
         history = keras_of(model).callbacks.History()

@@ -15,6 +15,7 @@ from absl import logging
 
 from .. import dialects, run_context
 from ..checkpoints.damage import damage_recorded
+from ..checkpoints.repaired_managers import managers_repaired
 from ..checkpoints.synced import checkpoints_synced
 from ..dialects.loading import loaded
 from ..dialects.signatures import require_has_run
@@ -33,6 +34,7 @@ from ..inputs.tfrecord.framing import describe_damage, frames
 from ..keras import completed_fits
 from ..keras.early_stopping import goals_applied
 from ..keras.fit_progress import fit_progress_reported
+from ..keras.repaired_backups import backups_repaired
 from ..modules import tensorflow_1
 from ..modules.keras_version import KerasChoice, version_in_use
 from ..modules.seeds import seed_all
@@ -127,6 +129,8 @@ def execute(state: dict[str, object]) -> TrainingResult:
                 fit_progress_reported(request.source.files),
                 measured_interval_applied(),
                 checkpoints_repaired(),
+                managers_repaired(),
+                backups_repaired(request.source.files),
                 checkpoints_synced(),
                 completed_fits.restored(request.fn_args, request.source),  # innermost: the others observe restored fits
             ):

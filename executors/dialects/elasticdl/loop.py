@@ -16,6 +16,7 @@ import tensorflow as tf
 from absl import logging
 
 from ...checkpoints.async_checkpoints import AsyncCheckpoints
+from ...checkpoints.damage import set_aside
 from ...checkpoints.fallback import damage_of, search_newest
 from ...checkpoints.restore import restore
 from ...errors import InputError
@@ -247,9 +248,12 @@ class Evaluation:
         return {"lowest": self._lowest, "best": self.save_best()}
 
     def resume(self, state: EvaluationState) -> None:
-        """Restores the best loss and path from an earlier attempt, if the checkpoint is still complete."""
-        if state["best"] and not damage_of(state["best"]):
-            self._lowest, self._earlier_best = state["lowest"], state["best"]
+        """Restores the best loss and path from an earlier attempt; a damaged checkpoint is moved aside."""
+        path = state["best"]
+        if path and (problem := damage_of(path)):
+            set_aside(path, problem, "the last weights are evaluated and exported as the best")
+        elif path:
+            self._lowest, self._earlier_best = state["lowest"], path
 
     def run(self, step: int) -> None:
         """Evaluates the current weights, unless the same weights were evaluated at this step."""

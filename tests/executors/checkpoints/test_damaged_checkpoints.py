@@ -46,7 +46,6 @@ DAMAGE: dict[str, tuple[str, Callable[[pathlib.Path], object], int]] = {
     "state empty": (STATE, empty, 3),
     "state garbled": (STATE, lambda path: path.write_bytes(b"\xff\x00model"), 3),
     "state is other text": (STATE, lambda path: path.write_text("model"), 3),
-    "state missing": (STATE, pathlib.Path.unlink, 3),
     "state names one that is gone": (
         STATE,
         lambda path: path.write_text('model_checkpoint_path: "ckpt-9"'),
@@ -113,6 +112,28 @@ def test_the_newest_complete_one_is_restored_and_the_damaged_one_is_kept(
     caplog.clear()
     assert Loop().train(folder, 6) == str(folder / "ckpt-6")
     assert not caplog.text
+
+
+@pytest.mark.parametrize(
+    ("lost", "step"),
+    [
+        ([STATE], 3),  # of the first checkpoint, whose state file was not written before the kill
+        ([STATE, INDEX, "ckpt-2.*"], 0),  # neither was its index
+    ],
+)
+def test_a_checkpoint_whose_write_was_killed_is_not_damaged(
+    folder: pathlib.Path, caplog: pytest.LogCaptureFixture, lost: list[str], step: int
+) -> None:
+    for pattern in lost:
+        for path in folder.glob(pattern):
+            path.unlink()
+    loop = Loop()
+    with caplog.at_level(logging.WARNING):
+        assert loop.train(folder, step) == (str(folder / f"ckpt-{step}") if step else None)
+    assert not caplog.text
+    assert not (folder / "damaged").exists()
+    assert loop.train(folder, 4) == (str(folder / f"ckpt-{step}") if step else None)
+    assert set(loop.weights.numpy()) == {4.0}
 
 
 def test_training_starts_from_the_beginning_when_every_checkpoint_is_damaged(folder: pathlib.Path) -> None:
