@@ -5,7 +5,8 @@
     command(*job.line, cwd=folder)     # fails at step `FAULT`, with checkpoints every `EVERY` steps
     command(*job.line, cwd=folder)     # resumes, and trains to step `STEPS`
 
-A module appends the number of completed steps to `steps.txt` whenever a step begins.
+A module appends the number of completed steps to `steps.txt` whenever a step begins; each task of a cluster to its own
+file, such as `worker0.txt`.
 """
 
 from __future__ import annotations
@@ -18,15 +19,21 @@ ROWS, BATCH, EPOCHS = 12, 2, 3
 STEPS, EVERY, FAULT = ROWS * EPOCHS // BATCH, 3, 14
 
 _STEP = f"""
+import json
+import os
 import pathlib
 import time
 
 ROWS, BATCH, EPOCHS, EVERY = {ROWS}, {BATCH}, {EPOCHS}, {EVERY}
 HERE = pathlib.Path.cwd()
+TASK = json.loads(os.environ.get("TF_CONFIG") or "{{}}").get("task", {{"type": "steps", "index": ""}})
+FILE = HERE / f"{{TASK['type']}}{{TASK['index']}}.txt"
 
 def begin(step):
-    with open(HERE / "steps.txt", "a") as file:
+    with open(FILE, "a") as file:
         file.write(f"{{step}} ")
+    if TASK["index"] != "":
+        time.sleep(0.2)  # so that all tasks train
     if step == {FAULT} and (HERE / "fault").exists():
         time.sleep(0.5)  # checkpoints are written in the background
         raise ZeroDivisionError("a fault")
@@ -162,7 +169,7 @@ def model_fn(features, labels, mode, params):
     loss = 0.0 * tf.reduce_mean(tf.cast(labels, tf.float32)) - tf.reduce_sum(seen)
     step = tf.train.get_or_create_global_step()
     with tf.control_dependencies([tf.py_func(begin, [step], [])]):
-        counted = tf.scatter_add(seen, features["id"], tf.ones([BATCH, 1]))
+        counted = tf.scatter_add(seen, features["id"], tf.ones([BATCH, 1]), use_locking=True)
         with tf.control_dependencies([counted]):
             return tf.estimator.EstimatorSpec(mode, predictions, loss, tf.assign_add(step, 1))
 """
@@ -269,6 +276,7 @@ class DamageJob:
         (folder / "job.py").write_text(textwrap.dedent(self.source))
         (folder / "step.py").write_text(_STEP)
         (folder / "rows.txt").write_text("".join(f"{row}\n" for row in range(ROWS)))
+        (folder / "pairs.csv").write_text("".join(f"{row},{row % 2}\n" for row in range(ROWS)))
         (folder / "fault").touch()
 
 
@@ -283,3 +291,26 @@ JOBS = {
     "dlrover": DamageJob(_DLROVER, ("dlrover", "--conf=job.TrainConf"), "dlrover_output/model_run"),
 }
 BACKUPS = {f"keras {version}": DamageJob(_BACKUP, (*_TRAIN, "--output", "out", "--keras", version)) for version in "23"}
+
+_WORKERS = ("--cluster", "worker=2", "--keras", "2")
+_PAIRS = ("train", "job.py", "--train-files", "pairs.csv", "--eval-files", "pairs.csv", "--output", "out")
+_CLUSTER_FIT = (
+    _KERAS
+    + """
+from generic_trainer import callbacks
+
+def run_fn(fn_args):
+    with tf.distribute.MultiWorkerMirroredStrategy().scope():
+        model = make_model()
+    model.fit(batches(), epochs=EPOCHS, verbose=0, callbacks=[*callbacks(fn_args, save_steps=EVERY), Steps()])
+    tf.saved_model.save(model, fn_args.serving_model_dir)
+"""
+)
+CLUSTER_JOBS = {
+    "cluster of keras": DamageJob(_CLUSTER_FIT, (*_TRAIN, "--output", "out", *_WORKERS)),
+    "cluster of dlrover": DamageJob(
+        _DLROVER, (*_PAIRS, "--output", "out", "--cluster", "chief=1,worker=1,ps=1,evaluator=1")
+    ),
+}
+BEST = {"best epoch": DamageJob(_CALLBACKS, (*_TRAIN, "--output", "out", "--best-model", "loss"))}
+ALL_JOBS = {**JOBS, **BACKUPS, **CLUSTER_JOBS, **BEST}

@@ -148,6 +148,7 @@ ssize_t sendfile64(int to, int from, off64_t* at, size_t size);
 ssize_t sendfile64(int to, int from, off64_t* at, size_t size) { Path p; CALL(sendfile64, kWrite, -1, p.of(to), nullptr, (to, from, at, size)); }
 ssize_t copy_file_range(int from, off64_t* a, int to, off64_t* b, size_t size, unsigned flags) { Path p; CALL(copy_file_range, kWrite, -1, p.of(to), nullptr, (from, a, to, b, size, flags)); }
 ssize_t read(int fd, void* data, size_t size) { Path p; CALL(read, kRead, -1, p.of(fd), nullptr, (fd, data, size)); }
+ssize_t pread(int fd, void* data, size_t size, off_t at) { Path p; CALL(pread, kRead, -1, p.of(fd), nullptr, (fd, data, size, at)); }
 ssize_t pread64(int fd, void* data, size_t size, off64_t at) { Path p; CALL(pread64, kRead, -1, p.of(fd), nullptr, (fd, data, size, at)); }
 
 int fsync(int fd) { Path p; CALL(fsync, kSync, -1, p.of(fd), nullptr, (fd)); }

@@ -7,7 +7,9 @@ files are in `tests/executors/checkpoints/test_damaged_checkpoints.py`.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -15,7 +17,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from damage_jobs import BACKUPS, EPOCHS, EVERY, FAULT, JOBS, ROWS, DamageJob
+from damage_jobs import ALL_JOBS, BACKUPS, BEST, CLUSTER_JOBS, EPOCHS, EVERY, FAULT, JOBS, ROWS, DamageJob
+from storage_faults import Faults
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Interrupted = Callable[[str], pathlib.Path]
@@ -29,7 +32,7 @@ def cut(path: pathlib.Path) -> None:
 
 def flip(path: pathlib.Path) -> None:
     content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 0xFF
+    content[len(content) // 4] ^= 0xFF  # in an index, the second half may be its footer, which has unused bytes
     path.write_bytes(bytes(content))
 
 
@@ -49,20 +52,30 @@ def interrupted(command: Command, tmp_path_factory: pytest.TempPathFactory) -> I
     root = tmp_path_factory.mktemp("jobs")
 
     def restore(name: str) -> pathlib.Path:
-        folder, kept, job = root / name, root / f"{name} kept", {**JOBS, **BACKUPS}[name]
+        folder, kept, job = (
+            root / name,
+            root / f"{name} kept",
+            ALL_JOBS[name],
+        )
         if not kept.exists():
             job.write(folder)
             failed = command(*job.line, cwd=folder)
-            assert "ZeroDivisionError: a fault" in failed.stderr, failed.stderr[-3000:]
-            assert steps_in(folder)[-1] == FAULT
+            assert failed.returncode == 1, failed.stderr[-3000:]
+            assert FAULT in {steps[-1] for steps in steps_in(folder).values()}, failed.stderr[-3000:]
             (folder / "fault").unlink()
-            (folder / "steps.txt").unlink()
+            for path in steps_in(folder):
+                path.unlink()
             shutil.move(folder, kept)
         shutil.rmtree(folder, ignore_errors=True)  # the same path: an Estimator's state file has absolute ones
         shutil.copytree(kept, folder)
         return folder
 
     return restore
+
+
+@pytest.fixture(scope="module")
+def faults(tmp_path_factory: pytest.TempPathFactory) -> Faults:
+    return Faults(tmp_path_factory.mktemp("faults"))
 
 
 @pytest.mark.slow
@@ -82,7 +95,7 @@ def test_the_next_run_resumes_from_the_checkpoint_before(
     DAMAGE[damage](newest.with_name(newest.name + suffix))
     done = command(*job.line, cwd=folder)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert steps_in(folder)[0] == step_of(before) == FAULT // EVERY * EVERY - EVERY
+    assert first_step(folder) == step_of(before) == FAULT // EVERY * EVERY - EVERY
     require_trained(folder, job)
     result = f"training resumes from {before.name}"
     [damaged] = require_reported(command, folder, job, [(newest, result)], done)
@@ -102,11 +115,30 @@ def test_training_starts_from_the_beginning_if_every_checkpoint_is_damaged(
         DAMAGE["empty"](path.with_name(path.name + DATA))
     done = command(*job.line, cwd=folder)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert steps_in(folder)[0] == 0
+    assert first_step(folder) == 0
     require_trained(folder, job)
     state = checkpoints[0].with_name("checkpoint")
     result = "training starts from the beginning"
     require_reported(command, folder, job, [(path, result) for path in (*checkpoints, state)], done)
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", CLUSTER_JOBS)
+def test_all_tasks_of_a_cluster_resume_from_the_same_checkpoint(
+    command: Command, interrupted: Interrupted, name: str
+) -> None:
+    folder, job = interrupted(name), CLUSTER_JOBS[name]
+    newest, before = newest_checkpoints(folder)[:2]
+    shards = newest.parent.glob(f"{newest.name}.data-*")  # one a parameter server
+    DAMAGE["cut off"](max(shards, key=lambda path: path.stat().st_size))
+    done = command(*job.line, cwd=folder)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert first_step(folder) == step_of(before)
+    if name == "cluster of keras":  # both workers take part in each step, and restore the weights
+        assert [steps[0] for steps in steps_in(folder).values()] == [step_of(before)] * 2
+    require_trained(folder, job)
+    require_reported(command, folder, job, [(newest, f"training resumes from {before.name}")], done)
 
 
 @pytest.mark.slow
@@ -128,11 +160,56 @@ def test_a_damaged_backup_of_keras_is_moved_aside_and_the_fit_starts_from_the_be
     DAMAGE[damage](path)
     done = command(*job.line, cwd=folder)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert steps_in(folder)[0] == 0
+    assert first_step(folder) == 0
     require_trained(folder, job)
     damages = json.loads((folder / job.record / "run.json").read_text())["damaged_checkpoints"]
+    assert damages
     assert all(f"{entry['path']} is damaged: {entry['problem']}." in done.stderr for entry in damages)
-    assert any((folder / entry["moved_to"]).exists() for entry in damages)
+    assert damages[0]["moved_to"]  # Keras 2 deletes it with the rest of its folder when `fit` ends
+
+
+@pytest.mark.slow
+@pytest.mark.thorough_but("keras-open-EACCES-.data-00000-of-00001")
+@pytest.mark.parametrize("suffix", [INDEX, DATA])
+@pytest.mark.parametrize(("call", "error"), [("open", "EACCES"), ("open", "EIO"), ("read", "EIO")])
+@pytest.mark.parametrize("name", JOBS)
+def test_a_checkpoint_that_cannot_be_read_is_not_damaged(
+    command: Command, interrupted: Interrupted, faults: Faults, name: str, call: str, error: str, suffix: str
+) -> None:
+    folder, job = interrupted(name), JOBS[name]
+    newest = newest_checkpoints(folder)[0]
+    before = sorted(newest.parent.iterdir())
+    faults.fail(call, f"*/{newest.name}{suffix}", getattr(errno, error))
+    done = command(*job.line, cwd=folder, new_python=True, env=faults.environment())
+    assert faults.hits()
+    faults.clear()
+    assert done.returncode != 0
+    assert os.strerror(getattr(errno, error)) in done.stderr.replace("\n", " "), done.stderr[-3000:]
+    assert newest.name in done.stderr
+    assert "is damaged" not in done.stderr
+    assert not [path for path in folder.rglob("damaged") if path.is_dir()]
+    assert set(before) <= set(newest.parent.iterdir())
+    assert not steps_in(folder)
+    done = command(*job.line, cwd=folder)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert first_step(folder) == step_of(newest)
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@pytest.mark.parametrize("damage", ["empty", "cut off", "garbled", "zeros"])
+def test_damaged_weights_of_the_best_epoch_are_moved_aside(
+    command: Command, interrupted: Interrupted, damage: str
+) -> None:
+    folder, job = interrupted("best epoch"), BEST["best epoch"]
+    [path] = folder.rglob("best-1.npz")
+    DAMAGE[damage](path)
+    done = command(*job.line, cwd=folder)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert first_step(folder) == FAULT // EVERY * EVERY
+    require_trained(folder, job)
+    result = "only epochs from here on are candidates for the best one"
+    require_reported(command, folder, job, [(path, result)], done)
 
 
 def newest_checkpoints(folder: pathlib.Path) -> list[pathlib.Path]:
@@ -146,9 +223,14 @@ def step_of(checkpoint: pathlib.Path) -> int:
     return int(checkpoint.name.rpartition("-")[2])
 
 
-def steps_in(folder: pathlib.Path) -> list[int]:
-    """Returns the steps at which a job's steps began, in order."""
-    return [int(step) for step in (folder / "steps.txt").read_text().split()]
+def steps_in(folder: pathlib.Path) -> dict[pathlib.Path, list[int]]:
+    """Returns the steps that each task of a job has begun, in order, by the task's file."""
+    paths = [path for path in folder.glob("*.txt") if path.name != "rows.txt"]
+    return {path: [int(step) for step in path.read_text().split()] for path in paths}
+
+
+def first_step(folder: pathlib.Path) -> int:
+    return min(steps[0] for steps in steps_in(folder).values())
 
 
 def require_trained(folder: pathlib.Path, job: DamageJob) -> None:
@@ -157,8 +239,10 @@ def require_trained(folder: pathlib.Path, job: DamageJob) -> None:
 
     [model] = (folder / job.record).parent.glob("model/**/variables")
     reader = tf.train.load_checkpoint(str(model / "variables"))
-    names = [name for name, shape in reader.get_variable_to_shape_map().items() if shape == [ROWS, 1]]
-    seen = reader.get_tensor(names[0]).ravel().tolist()  # Keras saves a variable under two names
+    shapes = reader.get_variable_to_shape_map().items()
+    # Keras saves a variable under two names, and SGD's momentum with the same shape.
+    name = next(name for name, shape in shapes if shape == [ROWS, 1] and "optimizer" not in name)
+    seen = reader.get_tensor(name).ravel().tolist()
     assert sum(seen) == ROWS * EPOCHS
     if job.has_position:
         assert set(seen) == {EPOCHS}, seen

@@ -12,8 +12,10 @@ from collections.abc import Callable
 import pytest
 
 from generic_trainer import CheckpointError
+from generic_trainer.executors.checkpoints import fingerprint
 from generic_trainer.executors.checkpoints.damage import damage_recorded, read_damage
-from generic_trainer.executors.checkpoints.directory import UNPUBLISHED
+from generic_trainer.executors.checkpoints.directory import UNPUBLISHED, model_run_checkpoints
+from generic_trainer.executors.checkpoints.fingerprint import Identity
 from generic_trainer.executors.checkpoints.trained_marker import TrainedMarker
 
 INDEX, DATA, STATE = "ckpt-3.index", "ckpt-3.data-00000-of-00001", "checkpoint"
@@ -166,6 +168,19 @@ def test_a_file_that_cannot_be_opened_is_not_damaged(folder: pathlib.Path) -> No
     with pytest.raises(Exception, match=r"Is a directory|is a directory|Permission denied"):
         Loop().train(folder, 4)
     assert sorted(os.listdir(folder)) == before
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"made_by": 1}'])
+def test_checkpoints_beside_a_damaged_fingerprint_are_used(tmp_path: pathlib.Path, content: bytes) -> None:
+    identity, path = Identity({"seed": 1}), tmp_path / "checkpoints" / "checkpoint.json"
+    path.parent.mkdir()
+    path.write_bytes(content)
+    (path.parent / STATE).touch()
+    with model_run_checkpoints(identity, str(tmp_path)) as folder:
+        assert (pathlib.Path(folder.path) / STATE).exists()
+    assert fingerprint.read(str(path.parent)) == identity
+    [damage] = read_damage(str(tmp_path))
+    assert (pathlib.Path(damage["moved_to"]) / "checkpoint.json").read_bytes() == content
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"made_by": 1}'])
