@@ -26,14 +26,17 @@ import time
 
 ROWS, BATCH, EPOCHS, EVERY = {ROWS}, {BATCH}, {EPOCHS}, {EVERY}
 HERE = pathlib.Path.cwd()
-TASK = json.loads(os.environ.get("TF_CONFIG") or "{{}}").get("task", {{"type": "steps", "index": ""}})
+CONFIG = json.loads(os.environ.get("TF_CONFIG") or "{{}}")
+TASK = CONFIG.get("task", {{"type": "steps", "index": ""}})
 FILE = HERE / f"{{TASK['type']}}{{TASK['index']}}.txt"
 
 def begin(step):
     with open(FILE, "a") as file:
         file.write(f"{{step}} ")
-    if TASK["index"] != "":
-        time.sleep(0.2)  # so that all tasks train
+    if "chief" in CONFIG.get("cluster", ()):
+        time.sleep(0.2)  # so that both tasks train, and the chief saves checkpoints
+        while not (HERE / "chief0.txt").exists():
+            time.sleep(0.1)
     if step == {FAULT} and (HERE / "fault").exists():
         time.sleep(0.5)  # checkpoints are written in the background
         raise ZeroDivisionError("a fault")
