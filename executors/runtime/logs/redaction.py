@@ -48,14 +48,16 @@ def masked(value: object, name: str = "") -> Any:
       name: Its name; "" without one.
     """
     value = _plain(value)
-    if _is_container(value):
-        if is_secret_value(name, value):
-            return MASK
-        parts = {key: masked(item, called) for key, called, item in _items(value)}
-        return _with_masked_keys(parts) if isinstance(value, Mapping) else list(parts.values())
     if is_secret_value(name, value):
         return MASK
-    return masked_text(value) if isinstance(value, str) else value
+    if isinstance(value, Mapping):
+        return {masked(key): masked(item, called) for key, called, item in _items(value)}
+    if isinstance(value, (list, tuple)):
+        return [masked(item, called) for _, called, item in _items(value)]
+    if not isinstance(value, str):
+        return value
+    value = mask_known(value)
+    return _replaced(value, _find_after(name, value))
 
 
 def masked_text(text: str) -> str:
@@ -68,20 +70,6 @@ def masked_source(code: str) -> str:
     """Returns Python code with known secrets, and string literals that are likely secrets, replaced by "***"."""
     code = mask_known(code)
     return _replaced(code, find_secrets(code, literals_only=True))
-
-
-def secrets_in(value: object, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yields the name ("" without one) and a description of each secret that `masked` would replace."""
-    value = _plain(value)
-    if is_secret_value(name, value):
-        yield name, repr(name)
-    elif isinstance(value, str):
-        yield from ((secret.name, secret.description) for secret in find_secrets(value))
-    else:
-        for key, called, item in _items(value):
-            if isinstance(value, Mapping) and isinstance(key, str):
-                yield from secrets_in(key)
-            yield from secrets_in(item, called)
 
 
 def mask_known(text: str) -> str:
@@ -97,15 +85,14 @@ def unfinished_secret(text: str) -> int:
     return _known.unfinished(text)
 
 
-def secret_names(config: object, above: str = "") -> Iterator[str]:
-    """Yields the dotted paths of values that would be redacted in a configuration: "database.password"."""
-    for key, name, item in _items(config):
-        place = f"{above}.{key}" if above else str(key)
-        hidden = masked(item, name)
-        if _is_container(item) and hidden != MASK:
-            yield from secret_names(item, place)
-        elif hidden != item:
-            yield place
+def secrets_in(value: object) -> Iterator[tuple[str, str]]:
+    """Yields the name ("" without one) and a description of each secret in a value that `masked` would replace."""
+    return ((secret.name, secret.description) for _, _, secret in _secrets(value))
+
+
+def secret_names(config: object) -> Iterator[str]:
+    """Yields the dotted paths of the secrets in a configuration: "database.password"."""
+    return iter(dict.fromkeys(path for path, _, _ in _secrets(config)))
 
 
 def remember_secrets(config: object) -> None:
@@ -115,23 +102,44 @@ def remember_secrets(config: object) -> None:
       config: JSON values. Secrets with fewer than 6 characters, or 12 if they consist of letters only, are not redacted
         in texts.
     """
-    _known.add(
-        secret for secret in _secrets(config) if len(secret) >= (_MIN_LENGTH, _MIN_WORD_LENGTH)[secret.isalpha()]
-    )
+    values = [text[secret.start : secret.end] for _, text, secret in _secrets(config)]
+    _known.add(value for value in values if len(value) >= (_MIN_LENGTH, _MIN_WORD_LENGTH)[value.isalpha()])
+
+
+def _secrets(config: object) -> Iterator[tuple[str, str, Secret]]:
+    """Yields the path, the text, and the secret in the text, for each secret of a configuration."""
+    for path, name, leaf in _leaves(config):
+        text = leaf if isinstance(leaf, str) else ""
+        if is_secret_value(name, leaf):
+            yield path, str(leaf), Secret(0, len(str(leaf)), name, repr(name))
+        else:
+            yield from ((path, text, secret) for secret in _find_after(name, text))
+
+
+def _leaves(value: object, name: str = "", path: str = "") -> Iterator[tuple[str, str, object]]:
+    """Yields the path, name and value of each scalar and key; everything under a secret name has this name."""
+    value = _plain(value)
+    if not isinstance(value, (Mapping, list, tuple)):
+        yield path, name, value
+        return
+    for key, called, item in _items(value):
+        below = f"{path}.{masked(key)}".removeprefix(".")
+        if isinstance(value, Mapping):
+            yield below, "", key
+        yield from _leaves(item, called if sensitivity(name) == PUBLIC else name, below)
+
+
+def _find_after(name: str, text: str) -> Iterator[Secret]:
+    """Yields the secrets in a text; after a flag of a command line, also the one that the flag announces: -u me:…."""
+    before = f"{name} " if name.startswith("-") else ""
+    for secret in find_secrets(before + text):
+        yield secret._replace(start=max(0, secret.start - len(before)), end=secret.end - len(before))
 
 
 def _plain(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return value
-
-
-def _is_container(value: object) -> bool:
-    return isinstance(value, (Mapping, list, tuple))
-
-
-def _with_masked_keys(parts: Mapping[object, object]) -> dict[object, object]:
-    return {masked_text(key) if isinstance(key, str) else key: item for key, item in parts.items()}
 
 
 def _replaced(text: str, secrets: Iterable[Secret]) -> str:
@@ -143,7 +151,7 @@ def _replaced(text: str, secrets: Iterable[Secret]) -> str:
 
 
 def _items(value: object) -> Iterator[tuple[object, str, object]]:
-    """Yields (key or index, name, item) for the elements of a JSON value; nothing for a scalar."""
+    """Yields (key or index, name, item) for the elements of a mapping or list."""
     if isinstance(value, Mapping):
         variable = next((str(value[key]) for key in _NAME_KEYS if key in value), "")
         for key, item in value.items():
@@ -161,13 +169,3 @@ def _is_flag(item: object) -> bool:
 
 def _name(key: object) -> str:
     return key.decode("utf-8", "replace") if isinstance(key, bytes) else key if isinstance(key, str) else ""
-
-
-def _secrets(value: object, name: str = "") -> Iterator[str]:
-    value = _plain(value)
-    for _, called, item in _items(value):
-        yield from _secrets(item, called if sensitivity(name) == PUBLIC else name)
-    if isinstance(value, str):
-        if is_secret_value(name, value):
-            yield value
-        yield from (value[secret.start : secret.end] for secret in find_secrets(value))

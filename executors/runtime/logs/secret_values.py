@@ -1,34 +1,33 @@
 """Delimits the value after a name: where a secret in a text starts and ends.
 
-Each function searches forward for the first end of a value, so that its time is proportional to the value's length.
+Every value is searched forward from its start for the first thing that ends it. An unclosed string or bracket ends with
+its block: before the next line that is not indented deeper than the name.
 """
 
 from __future__ import annotations
 
-import functools
 import re
 
 Span = tuple[int, int]
 
 _OPENING = re.compile(r"(?P<kind>[bruf]{0,2})(?P<escapes>\\{0,15})(?P<quote>\"\"\"|'''|[\"'`])", re.I)
+_BRACKET = re.compile(r"[\w.]{0,80}(?=[\[({])")
 _ITEM = r"[\w.-]{1,40}\s?"
-# A delimiter is part of the secret unless it is followed by another item or by the end of the text.
-_WORD_END = re.compile(
-    rf"[\s\x00]|[\"'`,;&(){{}}\[\]<>\\](?=[\s\"'`)\]}},;&<>:\x00]|\Z|{_ITEM}[=:]|--?[a-z])|\\(?=[nrt\\])"
-)
-_PARAMETER_END = re.compile(r"[&\s\"'`#<>\\]")
-_LINE_ENDS = {  # a line has another item if it has the same separator again
-    ":": re.compile(rf"\n|[ \t]#|[\s,;]{_ITEM}:\s|\\[nr]"),
-    "=": re.compile(rf"\n|[ \t]#|[\s,;&]{_ITEM}=|\\[nr]"),
-    "": re.compile(r"\n|\\[nr]"),
+# Where values without quotes or brackets end.
+_ENDS = {
+    # A delimiter is part of a word unless it is followed by another item or by the end of the text.
+    "word": rf"[\s\x00]|[\"'`,;&(){{}}\[\]<>\\](?=[\s\"'`)\]}},;&<>:\x00]|\Z|{_ITEM}[=:]|--?[a-z])|\\(?=[nrt\\])",
+    "parameter": r"[&\s\"'`#<>\\]",
+    "line": r"\n|\\[nr]",
+    # A line has another item if it has the same separator again.
+    ":": rf"\n|[ \t]#|[\s,;]{_ITEM}:\s|\\[nr]",
+    "=": rf"\n|[ \t]#|[\s,;&]{_ITEM}=|\\[nr]",
 }
-_LINE_START = re.compile(r"(?P<indent>[ \t]*(?:-[ \t]+)*)(?:export[ \t]+)?[\"']?\Z")
-_MAX_INDENT = 200
-_CONTEXT = 400  # characters before a value that are examined
+# `name=value` pairs as in Digest, AWS4-HMAC-SHA256 and cookies.
+_PAIR = r"[\w.-]{1,80}=(?:\\{0,15}\"[^\"\n]*\"?|[^\s,;\"'\\]*)"
+_PAIRS = re.compile(rf"(?:{_PAIR}|\*{{3}})(?:[,;][ \t]*{_PAIR})*")
 _BLOCK = re.compile(r"(?:[|>][-+\d]{0,2})?[ \t]*(?:#[^\n]{0,200})?\r?\n")
-_BRACKETS = re.compile(r"[\w.]{0,80}(?P<bracket>[\[({])")
-_NEXT_LINE = re.compile(r"[ \t]*\r?\n[ \t]*(?=[\"'\[{])")
-_NESTED = re.compile(r"[\[({]|(?P<close>[\])}])|(?P<string>\\{0,15}[\"'])")
+_MAX_MARGIN = 400  # characters before a name that are examined; in a longer line, a name is not the first
 
 
 def literal(text: str, start: int) -> Span | None:
@@ -36,9 +35,9 @@ def literal(text: str, start: int) -> Span | None:
     opening = _OPENING.match(text, start)
     if opening is None:
         return None
-    end = _closing(text, opening)
-    is_template = "f" in opening["kind"].lower() and end is not None and "{" in text[opening.end() : end]
-    return None if end is None or is_template else (opening.end(), end)
+    end = _string_end(text, opening, -1)
+    is_template = "f" in opening["kind"].lower() and "{" in text[opening.end() : end]
+    return (opening.end(), end) if text.startswith(opening["quote"], end) and not is_template else None
 
 
 def assigned(text: str, name_start: int, start: int, separator: str) -> Span:
@@ -50,53 +49,38 @@ def assigned(text: str, name_start: int, start: int, separator: str) -> Span:
       start: Index of the value.
       separator: "=", ":", or "" if the name is before a blank or comma.
     """
-    indent, in_quotes = _indent(text, name_start), text[name_start - 1 : name_start] in ("'", '"')
-    if in_quotes and (next_line := _NEXT_LINE.match(text, start)):
-        start = next_line.end()
-    if (opening := _OPENING.match(text, start)) is not None:
-        return opening.end(), _quoted_end(text, opening, indent)
-    if brackets := _BRACKETS.match(text, start):
-        return start, _bracketed_end(text, brackets.start("bracket"))
-    if indent is None or in_quotes:
-        return word(text, start)
-    if separator == ":" and (head := _BLOCK.match(text, start)):
+    indent, is_first = _margin(text, name_start)
+    if opening := _OPENING.match(text, start):
+        return opening.end(), _string_end(text, opening, indent)
+    if bracket := _BRACKET.match(text, start):
+        return start, _bracket_end(text, bracket.end(), indent)
+    if is_first and separator == ":" and (head := _BLOCK.match(text, start)):
         return _stripped(text, head.end(), _block_end(text, head.end() - 1, indent))
-    _, end = line(text, start, separator)
-    if separator == ":" and text[end : end + 1] == "\n":
-        end = _block_end(text, end, indent)
-    return _stripped(text, start, end)
+    if not (is_first and separator) or text[name_start - 1 : name_start] in ("'", '"'):
+        return plain(text, start, "word")
+    end = _end(_ENDS[separator], text, start)
+    is_continued = separator == ":" and text.startswith("\n", end)
+    return _stripped(text, start, _block_end(text, end, indent) if is_continued else end)
 
 
-def word(text: str, start: int) -> Span:
-    """Returns a word without quotes."""
-    return start, _end(_WORD_END, text, start)
+def plain(text: str, start: int, kind: str) -> Span:
+    """Returns a value without quotes: a "word", the "parameter" of a URL, or the rest of a "line" or of its item."""
+    return _stripped(text, start, _end(_ENDS[kind], text, start))
 
 
-def parameter(text: str, start: int) -> Span:
-    """Returns a parameter of a URL."""
-    return start, _end(_PARAMETER_END, text, start)
-
-
-def line(text: str, start: int, separator: str = "") -> Span:
-    """Returns the rest of a line, up to another item with the same separator."""
-    return _stripped(text, start, _end(_LINE_ENDS[separator], text, start))
-
-
-def header(text: str, name_start: int, start: int) -> Span:
-    """Returns a header's value: the rest of the line, or of the string that the header is in."""
+def header(text: str, name_start: int, start: int, has_scheme: bool) -> Span:
+    """Returns the credentials in a header: pairs, the word after a scheme, or the rest of the line or string."""
+    if pairs := _PAIRS.match(text, start):
+        return pairs.span()
     quote = text[name_start - 1 : name_start]
-    close = _closer(0, quote).search(text, start) if quote in ("'", '"') else None
-    return (start, close.end() - 1) if close and close[0] != "\n" else line(text, start)
+    if quote in ("'", '"') and not has_scheme:
+        return start, _end(rf"{quote}|\n", text, start)
+    return plain(text, start, "word" if has_scheme else "line")
 
 
-def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
-    match = pattern.search(text, start)
+def _end(pattern: str, text: str, start: int) -> int:
+    match = re.compile(pattern).search(text, start)
     return match.start() if match else len(text)
-
-
-def _line_end(text: str, start: int) -> int:
-    end = text.find("\n", start)
-    return len(text) if end < 0 else end
 
 
 def _stripped(text: str, start: int, end: int) -> Span:
@@ -104,84 +88,58 @@ def _stripped(text: str, start: int, end: int) -> Span:
     return start + len(value) - len(value.lstrip()), start + len(value.rstrip())
 
 
-@functools.lru_cache(maxsize=256)
-def _closer(escapes: int, quote: str, of_block: bool = False) -> re.Pattern[str]:
-    """Returns the pattern of a closing quote, or of the line's end if the string cannot go on in the next line.
+def _margin(text: str, name_start: int) -> tuple[int, bool]:
+    """Returns the indentation of a name's line, with a list's dashes, and whether the line starts with the name."""
+    limit = max(0, name_start - _MAX_MARGIN)
+    first = text.rfind("\n", limit, name_start) + 1
+    if not first and limit:
+        return 0, False
+    before = text[first:name_start]
+    rest = before.lstrip(" \t-")
+    return len(before) - len(rest), rest in ("", "'", '"', "export ") and not before.endswith("-")
 
-    At a level of nested encodings, a closing quote is behind as many backslashes as the opening one.
-    """
-    line_end = r"|\n" if len(quote) == 1 and not of_block else ""
-    return re.compile(rf"(?<!\\)(?:\\{{{2 * escapes + 2}}})*\\{{{escapes}}}{quote}{line_end}")
+
+def _dedent(indent: int, not_before: str = r"\s") -> str:
+    """Returns the pattern of the end of a block: before a line that is not deeper; of -1, the end of the line."""
+    return rf"\n(?=[ \t]{{0,{indent}}}(?!{not_before})\S)" if indent >= 0 else r"\n"
 
 
-def _closing(text: str, opening: re.Match[str], block_end: int = 0) -> int | None:
+def _string_end(text: str, opening: re.Match[str], indent: int) -> int:
     """Returns the index of a string's closing quote; doubled quotes, as in YAML, SQL and CSV, are in the string."""
-    escapes, quote = len(opening["escapes"]), opening["quote"]
-    closer, position = _closer(escapes, quote, block_end > 0), opening.end()
-    while (close := closer.search(text, position, block_end or len(text))) and close[0] != "\n":
-        is_doubled = not escapes and len(quote) == 1 and close.end() - 1 > opening.end()
-        if not (is_doubled and text.startswith(quote, close.end())):
-            return close.end() - escapes - len(quote)
+    escapes, block_end = len(opening["escapes"]), "" if len(opening["quote"]) > 1 else "|" + _dedent(indent)
+    # At a level of nested encodings, a closing quote is behind as many backslashes as the opening one.
+    closer = re.compile(rf"(?<!\\)(?:\\{{{2 * escapes + 2}}})*(?P<quote>\\{{{escapes}}}{opening['quote']}){block_end}")
+    position = opening.end()
+    while close := closer.search(text, position):
+        quote = close["quote"]
+        if quote is None:
+            return close.start()
+        if len(quote) > 1 or close.start("quote") == opening.end() or not text.startswith(quote, close.end()):
+            return close.start("quote")
         position = close.end() + 1
-    return None
+    return len(text)
 
 
-def _quoted_end(text: str, opening: re.Match[str], indent: int | None) -> int:
-    end = _closing(text, opening)
-    if end is not None or len(opening["quote"]) > 1:
-        return len(text) if end is None else end  # truncated
-    limit = _line_end(text, opening.end())
-    if indent is not None:  # YAML continues a string in indented lines
-        end = _closing(text, opening, _block_end(text, limit, indent))
-    return limit if end is None else end
-
-
-def _bracketed_end(text: str, start: int) -> int:
-    """Returns the index after the bracket that closes the one at `start`; of an unclosed one, the end of its lines."""
-    limit = _end(_after_brackets(_line_indent(text, start)), text, start)
+def _bracket_end(text: str, start: int, indent: int) -> int:
+    """Returns the index after the bracket that closes the one at `start`."""
+    block_end = _dedent(indent, r"[\"'\[\](){}]")
+    nested = re.compile(rf"(?P<open>[\[({{])|(?P<close>[\])}}])|(?P<string>\\{{0,15}}[\"'])|{block_end}")
     depth, position = 0, start
-    while match := _NESTED.search(text, position, limit):
+    while match := nested.search(text, position):
         position = match.end()
-        if match["string"]:
-            opening = _OPENING.match(text, match.start())
-            end = _closing(text, opening) if opening else None
-            position = position if end is None else end + len(match["string"])
-            continue
-        depth += -1 if match["close"] else 1
+        if match[0] == "\n":
+            return match.start()
+        if match["string"] and (opening := _OPENING.match(text, match.start())):
+            end = _string_end(text, opening, indent)
+            closing = opening["escapes"] + opening["quote"]
+            position = end + len(closing) if text.startswith(closing, end) else position
+        depth += bool(match["open"]) - bool(match["close"])
         if depth == 0:
             return position
-    return limit
-
-
-def _line_indent(text: str, index: int) -> int:
-    """Returns the number of blanks at the start of a line, up to the maximum."""
-    first = max(text.rfind("\n", max(0, index - _CONTEXT), index) + 1, index - _CONTEXT)
-    before = text[first:index]
-    return min(len(before) - len(before.lstrip()), _MAX_INDENT)
-
-
-@functools.lru_cache(maxsize=_MAX_INDENT + 1)
-def _after_brackets(indent: int) -> re.Pattern[str]:
-    """Returns the pattern of the end of a bracket's lines: the next one is not deeper and has no quote or bracket."""
-    return re.compile(rf"\n(?=[ \t]{{0,{indent}}}[^\s\"'\[\](){{}}])")
-
-
-def _indent(text: str, name_start: int) -> int | None:
-    """Returns the column of a name that begins its line, or that only a dash or quote precedes; else None."""
-    first = text.rfind("\n", max(0, name_start - _MAX_INDENT), name_start) + 1
-    if not first and name_start >= _MAX_INDENT:
-        return None
-    match = _LINE_START.match(text[first:name_start])
-    return None if match is None else len(match["indent"])
-
-
-@functools.lru_cache(maxsize=2 * _MAX_INDENT)
-def _dedent(indent: int, in_list: bool) -> re.Pattern[str]:
-    not_an_item = r"(?!- )" if in_list else ""
-    return re.compile(rf"\n(?=[ \t]{{0,{indent}}}{not_an_item}\S)")
+    return len(text)
 
 
 def _block_end(text: str, start: int, indent: int) -> int:
     """Returns the end of the lines after `start`, a line's end, that are indented deeper, or are items of a list."""
     in_list = text.startswith(f"{' ' * indent}- ", start + 1)
-    return _end(_dedent(indent, in_list), text, start)
+    return _end(_dedent(indent, "- " if in_list else r"\s"), text, start)
