@@ -167,6 +167,7 @@ class Account:
         ({"https://me:tulip@host/": 1}, {f"https://me:{MASK}@host/": 1}),
         ({"credentials": {"user": "me"}, "token": [1, 2]}, {"credentials": MASK, "token": [1, 2]}),
         (["--token", "tulip", "x"], ["--token", MASK, "x"]),
+        (["curl", "-u", "me:tulip", "-u", "1000:1000"], ["curl", "-u", f"me:{MASK}", "-u", "1000:1000"]),
     ],
 )
 def test_secrets_in_structures_are_redacted(value: object, shown: object) -> None:
@@ -213,6 +214,12 @@ _CODE = [path for folder in ("cli", "components", "executors", "pipelines") for 
 @pytest.mark.parametrize("path", [*_ROOT.glob("*.md"), *_ROOT.glob("docs/**/*.md")], ids=lambda path: path.name)
 def test_pages_are_unchanged(path: pathlib.Path) -> None:
     text = path.read_text()
+    assert masked_text(text) == text
+
+
+def test_recorded_lines_of_libraries_are_unchanged() -> None:
+    """Lines of TensorFlow, Keras, TFX, Beam and Ray, tracebacks, and the output of `train` and of a pipeline."""
+    text = (_ROOT / "tests/security/recorded_lines.txt").read_text()
     assert masked_text(text) == text
 
 

@@ -40,6 +40,18 @@ def test_a_run_that_fails_with_secrets_in_its_message_leaks_none(hostile_failure
     assert f'"api_key": "{MASK}"' in hostile_failure.printed
 
 
+def test_a_run_without_secrets_redacts_nothing(iris: Any, command: Any, tmp_path: pathlib.Path) -> None:
+    module = pathlib.Path(__file__).parents[2] / "module_files" / "iris_keras.py"
+    files = ("--train-files", iris.train, "--eval-files", iris.eval, "--train-steps", "20")
+    done = command("-v", "train", module, *files, "--output", tmp_path)
+    assert done.returncode == 0, done.stderr
+    written = [path for path in (tmp_path / "model_run").rglob("*") if path.suffix in (".json", ".log", ".py")]
+    assert {"run.json", "iris_keras.py"} <= {path.name for path in written}
+    for text in (done.stdout, done.stderr, *(path.read_text() for path in written)):
+        assert masked_text(text) == text
+        assert MASK not in text
+
+
 @pytest.mark.parametrize("line", ["show OUT", "show OUT --json", "diff OUT OTHER", "lineage OUT", "runs OUT --json"])
 def test_commands_print_no_secrets(line: str, hostile: Any, hostile_failure: Any, leaks_in: Leaks) -> None:
     places = {"OUT": str(hostile.folder), "OTHER": str(hostile_failure.folder)}

@@ -27,7 +27,7 @@ _ABOUT = any_of("""
     column columns env var variable prompt hint regex pattern enabled required expiry expires ttl rotation manager
     provider scope scopes format version age min max embedding embeddings ids index indices vocab rate ratio
     frequency limit budget usage method mode strategy classes table position positions weight weights mask
-    ref refs arn error exception
+    ref refs arn error exception py cc json yaml yml toml txt log
 """)
 _FLAGS = any_of("""
     no not use is has require requires skip allow enable disable show hide with need needs env pull
@@ -55,10 +55,14 @@ _TOKEN_OWNERS = any_of("api auth access refresh bearer session secret personal i
 _RULES = (
     (PUBLIC, rf"\w+_{_ABOUT}"),
     (PUBLIC, rf"(?:\w+_)?{_FLAGS}_(?:secrets?|(?:\w+_)?o?auth)"),
-    (SECRET, r"\w*(?:pass_?(?:word|wd|phrase|code|wort)|pswd|user_?pwd|secret(?!ar)|credential|authorization)\w*"),
+    (
+        SECRET,
+        r"\w*(?:pass_?(?:word|wd|phrase|code|wort)|pswd|user_?pwd|secret(?!ar|s?_?manager)|credential|authorization)\w*",
+    ),
     (SECRET, r"\w*(?:cookie(?!_?cutter)|web_?hook|conn(?:ection)?_?str|mnemonic)\w*"),
     (SECRET, r"(?:\w+_)?(?:pw|passwd|psk|jwt|dsn|otp|totp|creds|bearer|sas)|\w*pwd"),
-    (SECRET, rf"(?:\w+_)?{_KEY_OF}(?:_\w+)?_?keys?"),
+    (SECRET, rf"(?:\w+_)?{_KEY_OF}(?:_\w+)?_?key"),
+    (COUNTED, rf"(?:\w+_)?{_KEY_OF}(?:_\w+)?_?keys"),
     (COUNTED, rf"(?:\w+_)?{_KEY_OF}_(?:\w+_)?(?:pat|licen[cs]e)"),
     (COUNTED, rf"(?:(?:\w+_)?{_PASS_OF}(?:_\w+)?_?)?pass"),
     (COUNTED, r"(?:\w+_)?o?auth"),

@@ -45,7 +45,8 @@ _NEXT = re.compile(
     rf"(?P<token>{PATTERN})"
     rf"|<(?P<element>{_WORD})(?=(?:\s[^<>]{{0,200}})?>(?:\s*<!\[CDATA\[)?(?P<content>[^<]*(?=</)|[^<\s][^<\n]*))"
     r"|(?<![\w.-])(?:"  # a name's start; once for all, since most positions fail here
-    r"(?P<frame>File \"[^\"\n]{1,1000}\", line \d+, in [^\n]{1,200}\n)"
+    # Lines of source in a traceback.
+    r"File \"[^\"\n]{1,1000}\", line \d+, in [^\n]{1,200}\n(?=(?P<source>(?:[ ]{4}[^\n]*\n?)+))"
     # {"name": "TOKEN", "value": …} in JSON, YAML and XML.
     rf"|(?i:name|key|header|field)(?:{_QUOTE})?\s?[=:]\s?(?:{_QUOTE})?(?P<variable>{_WORD})(?:{_QUOTE})?\s{{0,20}},?"
     rf"\s{{0,20}}(?:-\s)?(?:{_QUOTE})?(?i:value)(?:{_QUOTE})?\s?[=:]\s?"
@@ -96,8 +97,7 @@ def find_secrets(text: str, literals_only: bool = False) -> Iterator[Secret]:
     """
     position = code_end = 0
     while match := _NEXT.search(text, position):
-        if match["frame"]:
-            code_end = secret_values.plain(text, match.end(), "line")[1]
+        code_end = max(code_end, match.end("source"))
         is_code = literals_only or match.start() < code_end
         secret = _code_secret(text, match) if is_code else _secret(text, match)
         position = max(match.end(), secret.end) if secret else match.end()
