@@ -61,8 +61,7 @@ _RULES = (
     ),
     (SECRET, r"\w*(?:cookie(?!_?cutter)|web_?hook|conn(?:ection)?_?str|mnemonic)\w*"),
     (SECRET, r"(?:\w+_)?(?:pw|passwd|psk|jwt|dsn|otp|totp|creds|bearer|sas)|\w*pwd"),
-    (SECRET, rf"(?:\w+_)?{_KEY_OF}(?:_\w+)?_?key"),
-    (COUNTED, rf"(?:\w+_)?{_KEY_OF}(?:_\w+)?_?keys"),
+    (SECRET, rf"(?:\w+_)?{_KEY_OF}(?:_\w+)?_?keys?(?:_(?:data|value|pem))?"),
     (COUNTED, rf"(?:\w+_)?{_KEY_OF}_(?:\w+_)?(?:pat|licen[cs]e)"),
     (COUNTED, rf"(?:(?:\w+_)?{_PASS_OF}(?:_\w+)?_?)?pass"),
     (COUNTED, r"(?:\w+_)?o?auth"),
@@ -78,6 +77,7 @@ SCHEMES = any_of("""
 _STATES = any_of("""
     none null nil true false yes no on off required missing unset empty invalid incorrect wrong expired unknown
     optional redacted hidden masked str int bytes bool any string undefined nan
+    ok enabled disabled started failed
 """)
 _PLACEHOLDER = re.compile(
     rf"{_STATES}|\*+|x{{3,}}|<[^<>]*>|\$\{{[^{{}}]*\}}|\$[A-Z_][A-Z\d_]*|\$\([^()]*\)|\{{\{{.*\}}\}}|\{{\w*\}}"
@@ -96,7 +96,7 @@ def sensitivity(name: str) -> str:
 
     Returns:
       SECRET: A secret, even if it is a number.
-      COUNTED: A secret unless it is a number: token, auth.
+      COUNTED: A secret unless it is a number: token, auth, secrets.
       PUBLIC: Not a secret by its name.
     """
     return _sensitivity(name[-_MAX_NAME:])
@@ -105,7 +105,8 @@ def sensitivity(name: str) -> str:
 @functools.lru_cache(maxsize=4096)
 def _sensitivity(name: str) -> str:
     words = "_".join(_WORDS.findall(name)).lower()
-    return next((kind for kind, pattern in _PATTERNS if pattern.fullmatch(words)), PUBLIC)
+    kind = next((kind for kind, pattern in _PATTERNS if pattern.fullmatch(words)), PUBLIC)
+    return COUNTED if kind == SECRET and words.endswith("s") else kind  # "secrets: 3"
 
 
 def is_secret_value(name: str, value: object) -> bool:

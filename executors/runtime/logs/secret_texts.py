@@ -43,7 +43,7 @@ _ANNOTATION = r"(?:[\w.]{1,40}\[)?(?:str|bytes|SecretStr)\]?(?:[ ]\|[ ]None)?[ ]
 _BASE64 = r"(?:[A-Za-z\d+/]{4})*(?:O[g-v]|[A-Za-z\d+/](?:[DTjz][o-r]|[A-Za-z\d+/][AEIMQUYcgkosw048]6))"
 _NEXT = re.compile(
     rf"(?P<token>{PATTERN})"
-    rf"|<(?P<element>{_WORD})(?=(?:\s[^<>]{{0,200}})?>(?:\s*<!\[CDATA\[)?(?P<content>[^<]*(?=</)|[^<\s][^<\n]*))"
+    rf"|<(?:[\w-]{{1,40}}:)?(?P<element>{_WORD})(?=(?:\s[^<>]{{0,200}})?>(?:\s*<!\[CDATA\[)?(?P<content>[^<]*(?=</)|[^<\s][^<\n]*))"
     r"|(?<![\w.-])(?:"  # a name's start; once for all, since most positions fail here
     # Lines of source in a traceback.
     r"File \"[^\"\n]{1,1000}\", line \d+, in [^\n]{1,200}\n(?=(?P<source>(?:[ ]{4}[^\n]*\n?)+))"
@@ -71,8 +71,8 @@ _AFTER_PAIR = re.compile(rf"{_QUOTE},?\s{{0,40}}[)\]]")
 _PREVIOUS_WORD = re.compile(r"([A-Za-z]{2,20})[ ]\Z")
 _SCHEME = re.compile(rf"(?i)(?:{SCHEMES}|[\w-]*(?:key|token|sha256|login)|splunk|bot)[ \t]+(?=\S)")
 _USER_INFO = re.compile(
-    r"(?![^:/?#@\s]*:\d{1,5}[/?#,])(?P<user>[^:/\s\"'`<>]*)"
-    r"(?P<colon>:(?:x-oauth-basic(?=@))?(?P<password>(?:(?!:\\?/\\?/)[^\s\"'`<>])*))?@(?=[\w\[%.-])"
+    r"(?!\[|[^:/?#@\s]*:\d{1,5}[/?#,])(?P<user>[^:/\s\"'`<>]*)"
+    r"(?P<colon>:(?:x-oauth-basic(?=@))?(?P<password>(?:(?!:\\?/\\?/)[^\s\"'`<>])*))?@(?=[\w\[%./-])"
 )
 _CONTEXT = 130  # characters before a match that are examined
 _QUERY_NAME = re.compile(any_of("key sig signature code x-amz-signature x-goog-signature x-amz-credential"), re.I)
