@@ -15,7 +15,6 @@ import pytest
 
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.runtime.logs.redaction import (
-    MASK,
     mask_known,
     masked,
     masked_source,
@@ -23,6 +22,7 @@ from generic_trainer.executors.runtime.logs.redaction import (
     remember_secrets,
     unfinished_secret,
 )
+from generic_trainer.executors.runtime.logs.secret_names import MASK
 from generic_trainer.executors.runtime.logs.secret_prefixes import ISSUERS, PATTERN
 from generic_trainer.pipelines.submit.secrets import require_no_secrets
 

@@ -15,7 +15,8 @@ from click.testing import CliRunner
 from generic_trainer.cli.main import cli
 from generic_trainer.executors.preflight.verdicts import FAILED, Report, Verdict
 from generic_trainer.executors.runtime.logs import setup
-from generic_trainer.executors.runtime.logs.redaction import MASK, masked, masked_text, remember_secrets, secret_names
+from generic_trainer.executors.runtime.logs.redaction import masked, masked_text, remember_secrets, secret_names
+from generic_trainer.executors.runtime.logs.secret_names import MASK
 
 Leaks = Callable[[Mapping[str, str]], list[str]]
 

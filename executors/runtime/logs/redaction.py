@@ -19,18 +19,6 @@ from .known_secrets import KnownSecrets
 from .secret_names import MASK, PUBLIC, is_secret_value, sensitivity
 from .secret_texts import Secret, find_secrets
 
-__all__ = [
-    "MASK",
-    "mask_known",
-    "masked",
-    "masked_source",
-    "masked_text",
-    "remember_secrets",
-    "secret_names",
-    "secrets_in",
-    "unfinished_secret",
-]
-
 _MIN_LENGTH = 6  # minimum characters of a remembered secret
 _MIN_WORD_LENGTH = 12  # the minimum for letters only, which may equal an ordinary word
 
@@ -160,11 +148,8 @@ def _items(value: object) -> Iterator[tuple[object, str, object]]:
         name = ""
         for index, item in enumerate(value):
             yield index, name, item
-            name = _name(item) if _is_flag(item) or (len(value) == 2 and index == 0) else ""
-
-
-def _is_flag(item: object) -> bool:
-    return isinstance(item, str) and item.startswith("-") and "=" not in item
+            is_flag = _name(item).startswith("-") and "=" not in _name(item)
+            name = _name(item) if is_flag or (len(value) == 2 and index == 0) else ""
 
 
 def _name(key: object) -> str:

@@ -69,7 +69,6 @@ _RULES = (
     (PUBLIC, rf"(?:\w+_)?{_TOKEN_FOR}_\w+|\w+(?:keys?|pass|tokens)"),
     (COUNTED, r"\w*token|(?:\w+_)?token_\w+"),
 )
-_PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _RULES)
 SCHEMES = any_of("""
     basic bearer digest negotiate ntlm kerberos oauth oauth2 oidc saml iam google github ldap sso jwt token apikey
     anonymous default mtls ssl gcloud azure aws
@@ -81,7 +80,8 @@ _STATES = any_of("""
 """)
 _PLACEHOLDER = re.compile(
     rf"{_STATES}|\*+|x{{3,}}|<[^<>]*>|\$\{{[^{{}}]*\}}|\$[A-Z_][A-Z\d_]*|\$\([^()]*\)|\{{\{{.*\}}\}}|\{{\w*\}}"
-    r"|%(?:\(\w+\))?s|\.{3}|…|[|>][-+\d]*|\[redacted\]|(?:os\.)?(?:environ|getenv)\b.*|[\w.]+\(\)|[\w.]*Optional\[.*|your[-_ ].*",
+    r"|%(?:\(\w+\))?s|\.{3}|…|[|>][-+\d]*|\[redacted\]|(?:os\.)?(?:environ|getenv)\b.*"
+    r"|[\w.]+\(\)|[\w.]*Optional\[.*|your[-_ ].*",
     re.IGNORECASE,
 )
 _VARIABLE = re.compile(r"[A-Z]+(?:_[A-Z\d]+)*")
@@ -105,7 +105,7 @@ def sensitivity(name: str) -> str:
 @functools.lru_cache(maxsize=4096)
 def _sensitivity(name: str) -> str:
     words = "_".join(_WORDS.findall(name)).lower()
-    kind = next((kind for kind, pattern in _PATTERNS if pattern.fullmatch(words)), PUBLIC)
+    kind = next((kind for kind, pattern in _RULES if re.fullmatch(pattern, words)), PUBLIC)
     return COUNTED if kind == SECRET and words.endswith("s") else kind  # "secrets: 3"
 
 
