@@ -180,6 +180,7 @@ _HOSTILE_PARTS = (
     "password: {", "password=(", '{"password": "', "secret:\n ", "x\npassword: 'a\n", "<token ", "name: token\n",
     "- - token\n", "('password','", "login a ", "set token ", "https://a/a/", "http://a:b@c ", "Bearer ",
     "Digest a=", "password      ", "-----BEGIN PRIVATE KEY-----", "password=[x\n", "glpat-a.", "sk-", "---",
+    'File "', "<a ", "<token>x", "-u ", "basic abcd", 'Cookie: a="', "https:\\/\\/", "no_auth_", "token=['",
 )  # fmt: skip
 
 

@@ -50,6 +50,7 @@ _TOKEN_FOR = any_of("""
     pad padding unk unknown eos bos sos mask sep separator cls oov start end begin stop special classification
     first last next prev previous max min num per new additional extra image audio blank newline word sub subword
 """)
+_COUNTABLE = ("keys", "secrets", "cookies", "webhooks")  # "secrets: 3"
 _TOKEN_OWNERS = any_of("api auth access refresh bearer session secret personal id deploy bot oauth")
 # The sensitivity of names as words in lower case: "db_pass"; the first rule that matches counts.
 _RULES = (
@@ -106,7 +107,7 @@ def sensitivity(name: str) -> str:
 def _sensitivity(name: str) -> str:
     words = "_".join(_WORDS.findall(name)).lower()
     kind = next((kind for kind, pattern in _RULES if re.fullmatch(pattern, words)), PUBLIC)
-    return COUNTED if kind == SECRET and words.endswith("s") else kind  # "secrets: 3"
+    return COUNTED if kind == SECRET and words.endswith(_COUNTABLE) else kind
 
 
 def is_secret_value(name: str, value: object) -> bool:
