@@ -43,7 +43,9 @@ _ANNOTATION = r"(?:[\w.]{1,40}\[)?(?:str|bytes|SecretStr)\]?(?:[ ]\|[ ]None)?[ ]
 _BASE64 = r"(?:[A-Za-z\d+/]{4})*(?:O[g-v]|[A-Za-z\d+/](?:[DTjz][o-r]|[A-Za-z\d+/][AEIMQUYcgkosw048]6))"
 _NEXT = re.compile(
     rf"(?P<token>{PATTERN})"
-    rf"|<(?:[\w-]{{1,40}}:)?(?P<element>{_WORD})(?=(?:\s[^<>]{{0,200}})?>(?:\s*<!\[CDATA\[)?(?P<content>[^<]*(?=</)|[^<\s][^<\n]*))"
+    # The content of an XML element; of an unclosed one, the rest of the line.
+    rf"|<(?:[\w-]{{1,40}}:)?(?P<element>{_WORD})(?=(?:\s[^<>]{{0,200}})?>"
+    r"(?:\s*<!\[CDATA\[)?(?P<content>[^<]*(?=</)|[^<\s][^<\n]*))"
     r"|(?<![\w.-])(?:"  # a name's start; once for all, since most positions fail here
     # Lines of source in a traceback.
     r"File \"[^\"\n]{1,1000}\", line \d+, in [^\n]{1,200}\n(?=(?P<source>(?:[ ]{4}[^\n]*\n?)+))"
