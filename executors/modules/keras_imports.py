@@ -96,7 +96,7 @@ def _keras_2_as_keras() -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
-        for name in [name for name in sys.modules if name.partition(".")[0] == KERAS]:
+        for name in [name for name in list(sys.modules) if name.partition(".")[0] == KERAS]:
             del sys.modules[name]
         sys.modules.update(hidden)
 
@@ -130,7 +130,7 @@ def _old_paths() -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
-        for name in [name for name, module in sys.modules.items() if isinstance(module, _OldPath)]:
+        for name in [name for name, module in list(sys.modules.items()) if isinstance(module, _OldPath)]:
             del sys.modules[name]
 
 

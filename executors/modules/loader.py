@@ -114,8 +114,9 @@ def _is_own(folder: str, own: list[str]) -> bool:
 
 
 def _forget_finders(own: list[str]) -> None:
-    for folder in [folder for folder in sys.path_importer_cache if _is_own(folder, own)]:
-        del sys.path_importer_cache[folder]
+    for folder in list(sys.path_importer_cache):  # a copy: other threads import modules meanwhile
+        if _is_own(folder, own):
+            sys.path_importer_cache.pop(folder, None)
 
 
 def _user_modules(folders: list[str], names: set[str]) -> list[str]:
@@ -153,7 +154,7 @@ def _shadowing_names(source: ModuleSource) -> list[str]:
         if present and os.path.realpath(present) != file:
             tops.add(name.partition(".")[0])
     tops -= {OWN_PACKAGE, *sys.stdlib_module_names}
-    return [name for name in sys.modules if name.partition(".")[0] in tops]
+    return [name for name in list(sys.modules) if name.partition(".")[0] in tops]
 
 
 def _empty(source: ModuleSource) -> ModuleType:

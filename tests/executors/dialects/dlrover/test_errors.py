@@ -167,7 +167,7 @@ SAID = {
     "unknown scheme": ("WrongPathError", "'odps://project/table'. It must begin with one of fake://, file://"),
     "no reader": ("InputError", "conf.py: TrainConf: train_set has no reader and no path"),
     "a reader of nothing": ("InputError", "the reader 5 has neither read_data_by_index_range"),
-    "negative steps": ("InputError", "max_steps=-1 must be a whole number"),
+    "negative steps": ("InputError", "max_steps=-1: give an integer from 0 to"),
     "save by both": ("InputError", "save_steps=10 and save_secs=10: set only one of them"),
     "no conf": ("ModuleError", "conf.py contains no conf class"),
     "another conf": ("ModuleError", "no conf class 'TrianConf'. Did you mean 'TrainConf'?"),
