@@ -61,7 +61,7 @@ def interrupted(command: Command, tmp_path_factory: pytest.TempPathFactory) -> I
             job.write(folder)
             failed = command(*job.line, cwd=folder)
             assert failed.returncode == 1, failed.stderr[-3000:]
-            assert FAULT in {steps[-1] for steps in steps_in(folder).values()}, failed.stderr[-3000:]
+            assert max(steps[-1] for steps in steps_in(folder).values()) >= FAULT, failed.stderr[-3000:]
             (folder / "fault").unlink()
             for path in steps_in(folder):
                 path.unlink()
