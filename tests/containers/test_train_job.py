@@ -128,7 +128,8 @@ def test_chief_workers_and_parameter_servers(
     data = ("--train-files", "/data/iris/Split-train/*", "--eval-files", "/data/iris/Split-eval/*")
     made = manifests(
         tmp_path, podman.image, "train", "generic_trainer.module_files.iris_estimator", *data,
-        *("--train-steps", 6000 if killed else 2000, "--output", "/out/run", "--engine", "ray", "--workers", 3, "--ps", 1),
+        *("--train-steps", 6000 if killed else 2000, "--output", "/out/run"),
+        *("--engine", "ray", "--workers", 3, "--ps", 1),
     )  # fmt: skip
     volumes = ("--volume", f"{examples}:/data:ro", "--volume", f"{out}:/out")
     with Network() as network, Pods(podman, network, made, *volumes) as pods:

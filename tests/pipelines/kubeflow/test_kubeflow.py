@@ -248,7 +248,7 @@ def test_a_pipeline_that_cannot_run_there_is_rejected(options: dict[str, Any], s
 
 @pytest.mark.parametrize("text", ["Trainer", "Trainer:", "Trainer:cpu=2", "Trainer:cpus=x", "Trainer:cpus=-1"])
 def test_invalid_resources(text: str) -> None:
-    with pytest.raises(InputError, match=r"--resources Trainer.* is invalid(\. Expected STEP:cpus=4|: give a number from)"):
+    with pytest.raises(InputError, match=r"--resources Trainer.* is invalid(\. Expected STEP:cpus=4|: give a number)"):
         StepResources.parse(text)
 
 
