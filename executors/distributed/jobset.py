@@ -62,5 +62,8 @@ def _task(environment: MutableMapping[str, str], counts: dict[str, int]) -> Clus
     name, role, index = environment[NAME], environment[ROLE], environment[INDEX]
     if role not in counts or (place := STEPS.parse(index)) is None or place >= counts[role]:
         raise InputError(f"{TASKS}={environment[TASKS]} has no task {role} {index}.")
-    jobs = {one: tuple(f"{host(name, one, number)}:{PORT}" for number in range(count)) for one, count in counts.items()}
+    jobs = {
+        replicated: tuple(f"{host(name, replicated, number)}:{PORT}" for number in range(count))
+        for replicated, count in counts.items()
+    }
     return ClusterTask(role, int(place), jobs)

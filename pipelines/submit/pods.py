@@ -180,7 +180,8 @@ class PodSettings:
             SUBDOMAIN.require(name, "--image-pull-secret")
         require_unique(self.pull_secrets, "--image-pull-secret")
         require_unique([volume.path for volume in self.volumes], "--volume")
-        require_unique([*self.env, *(one.name for one in self.env_secrets if one.name)], "--env and --env-secret")
+        variables = [*self.env, *(secret.name for secret in self.env_secrets if secret.name)]
+        require_unique(variables, "--env and --env-secret")
 
     @property
     def job_metadata(self) -> dict[str, object]:

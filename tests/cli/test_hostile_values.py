@@ -66,7 +66,7 @@ def commands(
 
 
 def options(command: click.Command) -> list[click.Option]:
-    return [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+    return [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
 
 
 def shown(value: str) -> str:
@@ -141,9 +141,9 @@ def submitted(flag: str) -> list[str]:
     return [*line, "{}", "--", *REMOTE, *(["--gpus-per-worker=1"] if flag == "--accelerator" else [])]
 
 
-@pytest.mark.parametrize("flag", [max(one.opts, key=len) for one in options(submit)])
+@pytest.mark.parametrize("flag", [max(option.opts, key=len) for option in options(submit)])
 def test_what_cannot_be_a_name_is_refused_by_every_option_of_submit(flag: str, refused: Run) -> None:
-    option = next(one for one in submit.params if flag in one.opts)
+    option = next(parameter for parameter in submit.params if flag in parameter.opts)
     if not isinstance(option.type, click.types.StringParamType) or flag in FREE:
         return
     for value in NAMES:
