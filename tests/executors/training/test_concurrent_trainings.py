@@ -195,7 +195,10 @@ def test_trainings_at_once_have_their_own_mlflow_run_variables_progress_and_reco
             del os.environ[name]
         assert changed <= of_module | {"MLFLOW_RUN_ID", "TF_USE_LEGACY_KERAS", "GENERIC_TRAINER_PROGRESS"}
     assert dict(os.environ) == environment.before
-    runs = {run.data.params["custom_config.number"]: run for run in client.search_runs([experiment])}
+    logged = client.search_runs([experiment])
+    assert len(logged) == 3, [run.to_dictionary() for run in logged]
+    assert all("custom_config.number" in run.data.params for run in logged), [run.to_dictionary() for run in logged]
+    runs = {run.data.params["custom_config.number"]: run for run in logged}
     assert sorted(runs) == ["1", "2", "3"]
     for number, run in runs.items():
         record = json.loads((tmp_path / number / "model_run" / "run.json").read_text())
