@@ -12,7 +12,6 @@ import os
 import signal
 import sys
 from collections.abc import Iterable
-from types import FrameType
 
 import click
 
@@ -32,8 +31,9 @@ from ..executors.runtime.logs.exceptions import (
     user_location,
 )
 from ..executors.runtime.logs.setup import show_logs
-from ..executors.runtime.process import deadline, generated_modules, session
-from ..executors.runtime.process.preemption import Terminated, handle_like_sigterm
+from ..executors.runtime.process import deadline, generated_modules, session, termination
+from ..executors.runtime.process.preemption import handle_like_sigterm
+from ..executors.runtime.process.termination import Terminated
 from ..executors.spelling import nearest
 from .command_names import COMMANDS
 from .configuration import with_config
@@ -90,9 +90,6 @@ def cli(verbose: bool) -> None:
     check_variables(os.environ, str(click.get_current_context().invoked_subcommand))
 
 
-_signals_raised: list[BaseException] = []  # exceptions raised by the signal handler
-
-
 def main() -> None:
     """Runs the command and exits with its exit code."""
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
@@ -112,19 +109,15 @@ def main() -> None:
 
 def _install_signal_handlers() -> None:
     """Installs signal handlers that raise, so that child processes are ended and staging directories removed."""
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        if number == signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:  # ignored, as by nohup
-            signal.signal(number, _raise_for_signal)
+    is_ignored = {number: signal.getsignal(number) is signal.SIG_IGN for number in (signal.SIGHUP, signal.SIGINT)}
+    raising = [signal.SIGTERM, *(number for number, ignored in is_ignored.items() if not ignored)]  # ignored by nohup
+    termination.raise_on_signals(raising, _exception_for)
     handle_like_sigterm()
     deadline.enforce()
 
 
-def _raise_for_signal(number: int, frame: FrameType | None) -> None:
-    del frame
-    for again in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(again, lambda *_: None)  # a second signal must not interrupt the cleanup
-    _signals_raised.append(KeyboardInterrupt() if number == signal.SIGINT else Terminated(number))
-    raise _signals_raised[-1]
+def _exception_for(number: int) -> BaseException:
+    return KeyboardInterrupt() if number == signal.SIGINT else Terminated(number)
 
 
 def _exit_code() -> int:
@@ -132,11 +125,15 @@ def _exit_code() -> int:
         set_tf_config(os.environ)
         arguments = sys.argv[1:]
         del sys.argv[1:]  # hides the command's arguments from a module that parses sys.argv
-        return int(cli.main(arguments, prog_name="generic-trainer", standalone_mode=False, obj=arguments) or 0)
+        code = int(cli.main(arguments, prog_name="generic-trainer", standalone_mode=False, obj=arguments) or 0)
+        termination.end()
+        termination.raise_if_ended()  # a signal whose exception was lost
+        return code
     except click.exceptions.Exit as done:
         return done.exit_code
     except BaseException as error:
-        return _code_of(_signals_raised[0] if _signals_raised else error)  # click and Beam replace the exception
+        termination.end()
+        return _code_of(termination.raised() or error)  # click and Beam replace the exception
 
 
 def _code_of(error: BaseException) -> int:

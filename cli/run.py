@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from absl import logging
 
+from ..executors import run_context
 from ..executors.dialects.loading import choose_keras_for
 from ..executors.errors import NotPushedError
 from ..executors.modules.pipeline_modules import find_modules
@@ -19,7 +20,8 @@ from ..executors.runtime.files import file_io
 from ..executors.runtime.files.raw_data_files import raw_data_files
 from ..executors.runtime.logs.exceptions import add_note
 from ..executors.runtime.logs.sanitize import printable
-from ..executors.training.after_publishing import warned_after_publishing
+from ..executors.saved_models.pushed_models import Pushed
+from ..executors.training.after_publishing import note_published_model, warned_after_publishing
 from ..pipelines.definition.options import PipelineKeywords, has_tuner_step, with_findings
 from ..pipelines.definition.pipeline_root import convert_data_in_root
 from . import run_check
@@ -65,6 +67,16 @@ def run(check: bool, as_json: bool, **flags: object) -> None:
     options = pipeline_options(flags)
     if not file_io.is_remote(options["data"]):
         raw_data_files(options["data"])  # reports problems before TFX is imported
+    pushed = Pushed()
+    with run_context.extended(pushed), note_published_model(lambda: pushed.place):
+        outcome = _run_logged(options, check, as_json)
+        with warned_after_publishing():
+            _print_outcome(outcome, as_json)
+    if options["push"] and outcome.pushed_model is None:
+        raise NotPushedError(_not_pushed_message(outcome))
+
+
+def _run_logged(options: PipelineKeywords, check: bool, as_json: bool) -> Outcome:
     outcome: Outcome | None = None
     with (
         warned_after_publishing(lambda: outcome is not None),
@@ -77,10 +89,7 @@ def run(check: bool, as_json: bool, **flags: object) -> None:
         for change in changes:
             logging.info("%s", change)
         outcome = _run_pipeline({**options, "data": data}, check)
-    with warned_after_publishing():
-        _print_outcome(outcome, as_json)
-    if options["push"] and outcome.pushed_model is None:
-        raise NotPushedError(_not_pushed_message(outcome))
+    return outcome
 
 
 def _run_pipeline(options: PipelineKeywords, check: bool) -> Outcome:

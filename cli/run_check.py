@@ -14,6 +14,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType
 
@@ -33,6 +34,7 @@ from ..executors.preflight.request import CheckRequest
 from ..executors.preflight.verdicts import NOT_REACHED, PASSED, WARNING, Report, Verdict
 from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.exceptions import rebuild
+from ..executors.runtime.process.termination import is_handled
 from ..pipelines.definition.options import PipelineKeywords
 from ..pipelines.definition.pipeline_root import ROOT_MARKER
 from .verdict_format import format_verdict
@@ -40,6 +42,7 @@ from .verdict_format import format_verdict
 _WORKER = "generic_trainer.executors.preflight.check"
 # Interrupts the main thread; sent by and to this process only. No platform ends a job with it.
 _SIGNAL = signal.SIGURG
+_POLL_SECONDS = 0.1
 _ERRORS = {1: TrainingProcessError, 2: InputError, 3: ModelCheckError}
 
 
@@ -64,11 +67,6 @@ class _Interrupt(BaseException):
     """Raised in the main thread when a check has failed."""
 
 
-def _raise_interrupt(number: int, frame: FrameType | None) -> None:
-    del number, frame
-    raise _Interrupt
-
-
 class BackgroundCheck:
     """A check that runs in a subprocess and a background thread.
 
@@ -85,6 +83,7 @@ class BackgroundCheck:
         self._error: Exception | None = None
         self._lock = threading.Lock()
         self._interrupts = False
+        self._interrupt = _Interrupt()
         self._main_thread = threading.get_ident()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.known_findings = stamp.findings(root, self._digest)
@@ -97,13 +96,15 @@ class BackgroundCheck:
 
         If the block raises an exception, the check's error takes precedence, because it explains the cause.
         """
-        before = signal.signal(_SIGNAL, _raise_interrupt)
+        before = signal.signal(_SIGNAL, self._raise_interrupt)
         try:
             try:
-                self._interrupt_on_failure(True)
+                self._set_interrupts(True)
+                if self._has_failed():
+                    raise self._interrupt
                 yield
             finally:
-                self._interrupt_on_failure(False)
+                self._set_interrupts(False)
         except (_Interrupt, Exception) as error:
             self._thread.join()
             if not self._has_failed():
@@ -114,16 +115,21 @@ class BackgroundCheck:
         if self._has_failed():
             self.require_passed()
 
-    def _interrupt_on_failure(self, wanted: bool) -> None:
+    def _set_interrupts(self, wanted: bool) -> None:
         with self._lock:
             self._interrupts = wanted
-        self._interrupt_if_failed()
 
-    def _interrupt_if_failed(self) -> None:
+    def _raise_interrupt(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if not is_handled(self._interrupt):
+            raise self._interrupt
+
+    def _interrupts_main_thread(self) -> bool:
+        """Interrupts the main thread, unless it already handles that; returns whether it is in the block."""
         with self._lock:
-            if self._interrupts and self._has_failed():
-                self._interrupts = False  # once only
+            if self._interrupts and not is_handled(self._interrupt):
                 signal.pthread_kill(self._main_thread, _SIGNAL)
+            return self._interrupts
 
     def _has_failed(self) -> bool:
         return self._error is not None or (self._report is not None and self._report.first_failure is not None)
@@ -176,7 +182,8 @@ class BackgroundCheck:
             self._report = Report.from_json(found)
         except Exception as error:
             self._error = error
-        self._interrupt_if_failed()
+        while self._has_failed() and self._interrupts_main_thread():  # again if a library swallowed the exception
+            time.sleep(_POLL_SECONDS)
 
 
 def _request(options: PipelineKeywords, modules: PipelineModules, tunes: bool) -> CheckRequest:

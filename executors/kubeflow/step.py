@@ -20,7 +20,6 @@ import runpy
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
 from absl import logging
@@ -37,8 +36,9 @@ from ..runtime.logs.error_output import error_lines, traceback_lines
 from ..runtime.logs.exceptions import RemoteTraceback, message_of, traceback_of
 from ..runtime.logs.redaction import masked_text
 from ..runtime.logs.setup import show_logs
-from ..runtime.process import deadline
-from ..runtime.process.preemption import Terminated, handle_like_sigterm
+from ..runtime.process import deadline, termination
+from ..runtime.process.preemption import handle_like_sigterm
+from ..runtime.process.termination import Terminated
 from ..training.step import train_from_artifacts
 
 if TYPE_CHECKING:
@@ -252,12 +252,13 @@ def exit_code_of(step: Callable[[], None]) -> int:
     # Unbuffered, so that the module's output appears immediately.
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
     show_logs(verbose=False)
-    signal.signal(signal.SIGTERM, _terminate)
+    termination.raise_on_signals([signal.SIGTERM], Ended)
     handle_like_sigterm()
     deadline.enforce()
     try:
         require_temporary_folder()
         step()
+        termination.raise_if_ended()  # a signal whose exception was lost
     except TrainerError as error:
         if isinstance(error.__cause__, RemoteTraceback) and error.exit_code == 1:
             _print_traceback(str(error.__cause__).strip())
@@ -269,6 +270,8 @@ def exit_code_of(step: Callable[[], None]) -> int:
         _print_traceback(text)
         _log_error(f"failed: {type(error).__qualname__}: {message_of(error)}")
         return 1
+    finally:
+        termination.end()
     return 0
 
 
@@ -287,11 +290,6 @@ class Ended(Terminated):
     def __str__(self) -> str:
         outcome = next(iter(getattr(self, "__notes__", ())), "nothing was published.")
         return f"The step was ended by {self.name}; {outcome}"
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    del frame
-    raise Ended(number)
 
 
 def main(line: Sequence[str]) -> int:

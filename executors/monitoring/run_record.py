@@ -28,7 +28,8 @@ from ..runtime.files.typed_json import read_checked_json
 from ..runtime.logs.exceptions import describe, is_from_module, message_of
 from ..runtime.logs.redaction import masked_text
 from ..runtime.process.identity import ProcessIdentity
-from ..runtime.process.preemption import Preempted, Terminated
+from ..runtime.process.preemption import Preempted
+from ..runtime.process.termination import Terminated
 from . import display
 from .notebook_html import record_view
 from .run_json import RunJson

@@ -1,21 +1,38 @@
 """The push destination for models: a folder of numbered versions, of which TensorFlow Serving loads the highest.
 
-place = already_pushed(model, "pipeline/serving") or push(model, "pipeline/serving")
+with run_context.extended(pushed := Pushed()):
+    place = already_pushed(model, "pipeline/serving") or push(model, "pipeline/serving")
+pushed.place                                # the new version
 """
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 import time
 from contextlib import AbstractContextManager
 from typing import IO
 
+from .. import run_context
 from ..runtime.files import durable, file_io
+from ..runtime.process.preemption import deferred_signals
+from ..runtime.process.termination import raise_if_ended
 from .staging import staging_directory
 
 _CHUNK = 1 << 20  # bytes
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
+
+
+@dataclasses.dataclass
+class Pushed:
+    """What the run has pushed, as a part of its `run_context`.
+
+    Attributes:
+      place: The path of the new version; "" until it is complete.
+    """
+
+    place: str = ""
 
 
 def already_pushed(model: str, folder: str) -> str | None:
@@ -36,17 +53,27 @@ def push(model: str, folder: str) -> str:
 
     The version number is the time in seconds, as with TFX's Pusher, but always higher than existing ones, so that a
     server loads it even if the clock was set back. On a local disk the version appears by an atomic rename; on an
-    object store `saved_model.pb` is copied last. A failed copy is removed.
+    object store `saved_model.pb` is copied last. A failed copy is removed. After a signal that ends the command, no
+    version appears.
     """
     if file_io.is_remote(folder):
         place = _next_version(folder)
-        file_io.copytree(model, place)
+        file_io.copytree(model, place, before_last=raise_if_ended)
+        _note(place)
         return place
     with staging_directory(folder) as staging:  # servers ignore names that are not numbers
         file_io.copytree(model, staging.written)
-        place = _rename_to_next_version(staging.written, folder)
-        durable.sync_parents(place)
+        with deferred_signals(repeated=True):
+            raise_if_ended()
+            place = _rename_to_next_version(staging.written, folder)
+            _note(place)
+            durable.sync_parents(place)
         return place
+
+
+def _note(place: str) -> None:
+    if (pushed := run_context.part(Pushed)) is not None:
+        pushed.place = place
 
 
 def _next_version(folder: str) -> str:

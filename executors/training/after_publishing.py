@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from absl import logging
 
 from ..runtime.logs.exceptions import add_note, message_of
+from ..runtime.process.termination import raise_if_ended
 
 
 @contextlib.contextmanager
@@ -32,11 +33,16 @@ def warned_after_publishing(is_published: Callable[[], bool] = lambda: True) -> 
 
 
 @contextlib.contextmanager
-def note_published_model(is_published: Callable[[], bool], model: str) -> Iterator[None]:
-    """Notes on an interrupt of the block that the model had already been published to `model`."""
+def note_published_model(place: Callable[[], str]) -> Iterator[None]:
+    """Notes on an interrupt of the block where the model had already been published.
+
+    Args:
+      place: Returns the path of the published model; "" if the run has not published it yet.
+    """
     try:
         yield
+        raise_if_ended()  # a signal whose exception was lost
     except (KeyboardInterrupt, SystemExit) as error:
-        if is_published():
+        if model := place():
             add_note(error, f"the model had been published to {model}.")
         raise

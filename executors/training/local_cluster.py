@@ -113,7 +113,7 @@ def train_on_cluster(
         return cast("RunJson", record)
 
     with (
-        note_published_model(is_published, fn_args.serving_model_dir),
+        note_published_model(lambda: fn_args.serving_model_dir if is_published() else ""),
         concurrent.futures.ThreadPoolExecutor(len(tasks)) as pool,
         _set_at_exit(stop),
     ):

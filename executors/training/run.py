@@ -65,6 +65,7 @@ from ..runtime.files.temporary_folder import require_temporary_folder
 from ..runtime.logs import redaction, setup
 from ..runtime.process.preemption import deferred_signals
 from ..runtime.process.run_environment import inherited_environment
+from ..runtime.process.termination import raise_if_ended
 from ..saved_models.check import check_saved_model, log_report
 from ..saved_models.finished import FILE_NAME as FINISHED
 from ..saved_models.finished import mark_finished
@@ -164,7 +165,7 @@ def _train(
         with contextlib.ExitStack() as contexts:
             for context in (
                 hold_run_lock(fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
-                note_published_model(is_published, fn_args.serving_model_dir),
+                note_published_model(lambda: fn_args.serving_model_dir if is_published() else ""),
                 tracked(record, fn_args.model_run_dir, fn_args.serving_model_dir, options.track if is_chief else NONE),
                 report_on_exit(record, fn_args.model_run_dir, shown.model_run_dir)
                 if is_chief
@@ -283,6 +284,7 @@ class _Run:
                     self.record.require_folder()
                     durable.sync_tree(outputs)  # here, as it takes long on a slow disk, and signals are deferred below
                     with deferred_signals(repeated=True):
+                        raise_if_ended()
                         publish(staging.path, outputs, names, final)
                         self.record.status = SUCCEEDED
                         self.checkpoints.delete_finished()

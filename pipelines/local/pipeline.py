@@ -31,6 +31,7 @@ from ...executors.runtime.beam_runner import in_process_by_default
 from ...executors.runtime.files import file_io, storage_errors
 from ...executors.runtime.files.temporary_folder import require_temporary_folder
 from ...executors.runtime.logs.exceptions import pop_remembered_error
+from ...executors.runtime.process.termination import raise_if_ended
 from ...executors.training import metadata_pointer
 from ...executors.training.run_lock import hold_run_lock
 from ..definition.examples import example_gen_for, is_split_with_test
@@ -131,6 +132,7 @@ def _original_errors(dag: pipeline.Pipeline, url: str) -> Iterator[None]:
             yield
         except Exception as error:
             _restore_marker(dag)
+            raise_if_ended()  # Beam replaces a signal's exception
             if (original := pop_remembered_error()) is not None:
                 if storage_errors.find_in_text(str(original)) is None and (
                     summary := one_line_error(original, steps.running)

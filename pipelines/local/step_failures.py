@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from ...executors.errors import StepError, TrainerError
 from ...executors.runtime.logs.exceptions import RemoteTraceback, has_user_frame, message_of, one_line_message
 from ...executors.runtime.logs.setup import parse_step
+from ...executors.runtime.process.termination import raise_if_ended
 
 _STEP_CODE = re.compile(r"[/\\]tfx[/\\]components[/\\]|[/\\]tensorflow_(transform|data_validation|model_analysis)[/\\]")
 _BEAM_SUFFIX = re.compile(r"\s*\[while running '[^']*'\]")
@@ -19,7 +20,7 @@ _MAX_LENGTH = 500  # characters
 
 
 class _StepTracker(logging.Handler):
-    """Log handler that keeps the name of the most recently started step."""
+    """Log handler that keeps the name of the most recently started step; none starts after a signal."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,6 +29,7 @@ class _StepTracker(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Updates `running` if the record announces the start of a step."""
         if (found := parse_step(record)) is not None and found[1]:
+            raise_if_ended()
             self.running = found[0]
 
 

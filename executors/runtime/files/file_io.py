@@ -250,10 +250,15 @@ def _walk(folder: str) -> list[tuple[str, list[str], list[str]]]:
     return retry_call(lambda: sorted(_plain(folder).walk(folder, **options)), "Reading", folder)
 
 
-def copytree(source: str, target: str) -> None:
+def copytree(source: str, target: str, before_last: Callable[[], object] = lambda: None) -> None:
     """Copies a folder, with `saved_model.pb`, the file that readers check for, last; syncs the copy.
 
     Deletes the incomplete copy if it fails.
+
+    Args:
+      source: The folder.
+      target: The path of the copy.
+      before_last: Called when only `saved_model.pb` is left to copy; may raise.
     """
     last = "saved_model.pb"
     try:
@@ -262,6 +267,8 @@ def copytree(source: str, target: str) -> None:
             makedirs(target if below == os.curdir else os.path.join(target, below))
         names = list(files_below(source))
         for is_last in (False, True):
+            if is_last:
+                before_last()
             for name in names:
                 if (os.path.basename(name) == last) == is_last:
                     _copy(os.path.join(source, name), os.path.join(target, name))

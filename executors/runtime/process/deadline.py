@@ -1,8 +1,8 @@
 """Ends the command in a bounded time after a signal, whatever blocks it.
 
 A signal's handler raises an exception, and the stack unwinds: the training saves a checkpoint, staging directories are
-removed, the record is written. That does not happen, or takes long, if native code does not return to Python, a library
-swallows the exception, or a file, a lock or a server does not respond. A daemon thread then ends the process.
+removed, the record is written. A daemon thread raises an exception again that was swallowed (`termination.py`). It ends
+the process if native code does not return to Python, or a file, a lock or a server does not respond.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import sys
 import threading
 import time
 
-from . import session
+from . import session, termination
 from .preemption import ends_process
 
 # Orchestrators and users wait ten seconds, for example `docker stop`. A training has the first seven, see
 # `child_process.py`.
 SECONDS = 8.5
+_POLL_SECONDS = 0.1
 
 
 def enforce() -> None:
@@ -41,13 +42,26 @@ def enforce() -> None:
 def _end_after(reader: int) -> None:
     while not ends_process(number := os.read(reader, 1)[0]):
         pass
-    time.sleep(SECONDS)
+    termination.note(number)
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        time.sleep(_POLL_SECONDS)
+        termination.raise_again_if_lost()
     session.kill()
     _print(
         f"generic-trainer: ended by {signal.Signals(number).name}; its cleanup took more than {SECONDS:g} s and was "
-        "stopped.\n"
+        f"stopped{_place()}.\n"
     )
     os._exit(128 + number)
+
+
+def _place() -> str:
+    """Returns the place in the main thread whose end was waited for."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    if frame is None:
+        return ""
+    code = frame.f_code
+    return f" in {code.co_name} ({code.co_filename}, line {frame.f_lineno})"
 
 
 def _print(text: str) -> None:

@@ -54,21 +54,6 @@ class Preempted(TrainerError):
         self.exit_code = 128 + number
 
 
-class Terminated(SystemExit):
-    """A signal asked the command to end. The stack unwinds: subprocesses are ended, staging directories removed.
-
-    Args:
-      number: The signal number.
-    """
-
-    def __init__(self, number: int) -> None:
-        super().__init__(128 + number)
-        self.name = signal.Signals(number).name
-
-    def __str__(self) -> str:
-        return f"ended by {self.name}"
-
-
 def is_preempted() -> bool:
     """Whether SIGTERM was received inside a `deferred_sigterm` block."""
     return _received.number != 0
