@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
+import re
 from typing import cast
+
+_INTEGER = re.compile("-?[0-9]+")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,10 +35,15 @@ class NumberRange:
     is_open: bool = False
 
     def parse(self, text: str) -> int | float | None:
-        """Parses a number; returns None if the text is no number of the range."""
+        """Parses a number; returns None if the text is no number of the range.
+
+        Integers are decimal digits: Python's `int` would also accept "1_0", " 1 ", "+1" and digits of other scripts.
+        """
+        if self.is_whole and not _INTEGER.fullmatch(text):
+            return None
         try:
             number = int(text) if self.is_whole else float(text)
-        except ValueError:
+        except ValueError:  # also of integers with thousands of digits
             return None
         return number if self.includes(number) else None
 

@@ -22,10 +22,12 @@ import json
 import os
 import socket
 from collections.abc import Mapping
+from typing import cast
 
 from ..errors import InputError
-from ..number_range import PORTS_OR_ANY, TASKS
+from ..number_range import PORTS, TASKS
 from ..runtime.files.json_text import parsed_json
+from .address import Address
 
 VARIABLE = "TF_CONFIG"
 CHIEF, MASTER, WORKER, PS, EVALUATOR = "chief", "master", "worker", "ps", "evaluator"
@@ -140,43 +142,78 @@ def parse(text: str) -> ClusterTask | None:
         raise _malformed(text, f"is not usable ({str(error).rstrip('.')})") from error
     if not isinstance(config, dict):
         raise _malformed(text, "is not a JSON object")
-    cluster = config.get("cluster") or {}
-    if not cluster:
+    cluster = config.get("cluster")
+    if cluster is None or cluster == {}:
         return None
     if not isinstance(cluster, dict):
         raise _malformed(text, f"has a cluster that is not an object of lists: {cluster!r}")
     jobs = {job: _addresses(text, job, addresses) for job, addresses in cluster.items()}
-    task = config.get("task")
-    if not isinstance(task, dict) or not isinstance(task.get("type"), str):
-        raise _malformed(text, f"needs a task with type and index, not {task!r}")
-    kind, index = task["type"], _index(text, task.get("index", 0))
-    if kind == EVALUATOR:
-        jobs.setdefault(EVALUATOR, ())
-    elif kind not in jobs:
-        raise _malformed(text, f"has the task type {kind!r}, which is not in its cluster of {', '.join(jobs)}")
-    elif index >= len(jobs[kind]):
-        raise _malformed(text, f"has the task {kind} {index}, but its cluster has only {len(jobs[kind])} of them")
-    return ClusterTask(kind, index, jobs)
+    jobs = {job: addresses for job, addresses in jobs.items() if addresses}  # a role with 0 replicas is as none
+    _require_one_chief(text, jobs)
+    _require_different(text, jobs)
+    return _task(text, config.get("task"), jobs)
 
 
 def _addresses(text: str, job: str, addresses: object) -> tuple[str, ...]:
     if job not in ROLES:
         raise _malformed(text, f"has the unknown role {job!r}; the roles are {', '.join(ROLES)}")
     if isinstance(addresses, dict):  # TensorFlow accepts {"0": "host:port"} too
-        addresses = [addresses[key] for key in sorted(addresses, key=lambda key: _index(text, key))]
+        by_index = {_index(text, key): address for key, address in addresses.items()}
+        if sorted(by_index) != list(range(len(addresses))):
+            raise _malformed(text, f"needs the indexes 0 to {len(addresses) - 1} for {job!r}, not {list(addresses)}")
+        addresses = [by_index[index] for index in range(len(addresses))]
     if not isinstance(addresses, list):
         raise _malformed(text, f"needs a list of addresses for {job!r}, not {addresses!r}")
     for address in addresses:
-        if not isinstance(address, str) or PORTS_OR_ANY.parse(address.rpartition(":")[2]) is None:
-            raise _malformed(text, f"has the address {address!r} for {job!r}; it must be host:port")
+        if not isinstance(address, str) or Address.parse(address) is None:
+            raise _malformed(
+                text,
+                f"has the address {address!r} for {job!r}; it must be host:port, with {PORTS} as port and an IPv6 "
+                "address in brackets",
+            )
     return tuple(addresses)
 
 
-def _index(text: str, value: str | int) -> int:
-    index = TASKS.parse(str(value))  # some platforms write it as a string
+def _require_one_chief(text: str, jobs: Mapping[str, tuple[str, ...]]) -> None:
+    """Checks that the cluster trains: TensorFlow has one chief or master, or else worker 0; and one evaluator."""
+    leaders = [address for role in (CHIEF, MASTER) for address in jobs.get(role, ())]
+    if len(leaders) > 1:
+        raise _malformed(text, f"has {len(leaders)} chiefs, {' and '.join(leaders)}; a cluster has only one")
+    if not leaders and WORKER not in jobs:
+        raise _malformed(text, f"has no chief and no worker, only {', '.join(jobs) or 'empty lists'}")
+    if len(evaluators := jobs.get(EVALUATOR, ())) > 1:
+        raise _malformed(text, f"has {len(evaluators)} evaluators, {' and '.join(evaluators)}; a cluster has only one")
+
+
+def _require_different(text: str, jobs: Mapping[str, tuple[str, ...]]) -> None:
+    owners: dict[Address | None, str] = {}
+    for job, addresses in jobs.items():
+        for index, address in enumerate(addresses):
+            task = f"{job} {index}"
+            if (owner := owners.setdefault(Address.parse(address), task)) != task:
+                raise _malformed(text, f"has the address {address!r} twice, for {owner} and {task}")
+
+
+def _task(text: str, task: object, jobs: Mapping[str, tuple[str, ...]]) -> ClusterTask:
+    if not isinstance(task, dict) or not isinstance(task.get("type"), str):
+        raise _malformed(text, f"needs a task with type and index, not {task!r}")
+    kind, count = task["type"], 1 if task["type"] == EVALUATOR else len(jobs.get(task["type"], ()))
+    if not count:
+        raise _malformed(text, f"has the task type {kind!r}, which is not in its cluster of {', '.join(jobs)}")
+    if "index" not in task and count > 1:
+        raise _malformed(text, f"has no task index, but its cluster has {count} tasks of the type {kind!r}")
+    index = _index(text, task.get("index", 0))
+    if index >= count:
+        raise _malformed(text, f"has the task {kind} {index}, but its cluster has only {count} of them")
+    return ClusterTask(kind, index, {EVALUATOR: (), **jobs} if kind == EVALUATOR else jobs)
+
+
+def _index(text: str, value: object) -> int:
+    # Some platforms write it as a string. 1.0 and true are no indexes for TensorFlow either.
+    index = TASKS.parse(value) if isinstance(value, str) else value if TASKS.includes(value) else None
     if index is None:
         raise _malformed(text, f"has the task index {value!r}, which is not {TASKS}")
-    return int(index)
+    return int(cast("int", index))
 
 
 def _malformed(text: str, what: str) -> InputError:

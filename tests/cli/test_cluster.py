@@ -225,9 +225,9 @@ def test_an_interrupt_of_a_worker_says_that_the_chief_has_published(
 
 
 def test_tf_config_is_checked_before_anything_starts(command: Command, arguments: list[object]) -> None:
-    done = command(*arguments, env={**os.environ, "TF_CONFIG": '{"cluster": {"chief": ["a:1"]}}'})
+    done = command(*arguments, env={**os.environ, "TF_CONFIG": '{"cluster": {"chief": ["a:0"]}}'})
     assert done.returncode == 2
-    assert "needs a task with type and index, not None" in done.stderr
+    assert "has the address 'a:0' for 'chief'" in done.stderr
     done = command(*arguments, "--cluster", "chief=1,woker=2")
     assert done.returncode == 2
     assert "Did you mean 'worker'?" in done.stderr

@@ -20,6 +20,29 @@ from generic_trainer.executors.training.local_cluster import parse_counts
 JOBS = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"]}
 
 
+INDEXES = (-1, "-1", "+1", "1_0", " 1", "", "one", "\u0661", 1.0, True, None, [0], 2**70)
+ADDRESSES = (
+    *(
+        "a",
+        "a:",
+        ":1",
+        "a:0",
+        "a:65536",
+        "a:-1",
+        "a:+1",
+        "a:1_0",
+        "a: 1",
+        "a:1 ",
+        " a:1",
+        "a b:1",
+        "a:http",
+        "a:\u0661",
+    ),
+    *("grpc://a:1", "a:1:1", "a,b:1", "::1:2222", "[::1]", "[::g]:1", "[a]:1", "999.1.1.1:1", "1.2.3:1", "\u00e4:1"),
+    *(1, None, ["a:1"]),
+)
+
+
 def config(task_type: str, index: Any = 0, **cluster: Any) -> str:
     return json.dumps({"cluster": cluster or JOBS, "task": {"type": task_type, "index": index}})
 
@@ -35,6 +58,9 @@ def config(task_type: str, index: Any = 0, **cluster: Any) -> str:
         (config("worker", 0, worker=["a:1", "b:1"]), True, 0, 2),  # TFX's rule finds no chief here
         (config("worker", 1, worker=["a:1", "b:1"]), False, 1, 2),
         (config("master", 0, master=["a:1"], worker=["b:1"]), True, 0, 2),
+        (config("worker", 1, worker={"1": "[::1]:1", "0": "[fe80::1%eth0]:1"}, ps=[]), False, 1, 2),
+        (config("chief", 0, chief=["127.0.0.1:65535"], worker=["my_job-worker-0.my-job.ns.svc.:1"]), True, 0, 2),
+        (config("chief", 0, chief=["482910348291:1"]), True, 0, 1),  # a container's name
     ],
 )
 def test_chief_and_indexes_equal_those_of_tensorflow(
@@ -71,22 +97,41 @@ def test_without_a_cluster_there_is_one_machine(monkeypatch: pytest.MonkeyPatch)
         ("[1]", "is not a JSON object"),
         ("[" * 100_000, "nested too deeply"),
         ('{"cluster": {"worker": ["a:1"], "worker": ["b:1"]}}', "the key 'worker' occurs twice"),
-        ('{"cluster": {"worker": ["a:99999"]}}', "has the address 'a:99999' for 'worker'"),
-        ('{"cluster": {"worker": {"x": "a:1"}}}', "has the task index 'x'"),
-        ('{"cluster": ["a:1"]}', "has a cluster that is not an object of lists"),
+        ('{"cluster": ["a:1"]}', "has a cluster that is not an object of lists: ['a:1']"),
+        ('{"cluster": []}', "has a cluster that is not an object of lists: []"),
+        ('{"cluster": false}', "has a cluster that is not an object of lists: False"),
         ('{"cluster": {"chief": ["a:1"]}}', "needs a task with type and index, not None"),
-        (
-            '{"cluster": {"chief": "a:1"}, "task": {"type": "chief"}}',
-            "needs a list of addresses for 'chief', not 'a:1'",
-        ),
-        (
-            '{"cluster": {"chief": ["a"]}, "task": {"type": "chief"}}',
-            "has the address 'a' for 'chief'; it must be host",
-        ),
+        ('{"cluster": {"chief": ["a:1"]}, "task": {"type": 1}}', "needs a task with type and index, not {'type': 1}"),
+        (config("chief", chief="a:1"), "needs a list of addresses for 'chief', not 'a:1'"),
+        (config("chief", chief=None), "needs a list of addresses for 'chief', not None"),
+        (config("worker", worker={"x": "a:1"}), "has the task index 'x'"),
+        (config("worker", worker={"0": "a:1", "2": "b:1"}), "needs the indexes 0 to 1 for 'worker', not ['0', '2']"),
+        (config("worker", worker={"0": "a:1", "00": "b:1"}), "needs the indexes 0 to 1 for 'worker', not ['0', '00']"),
         (config("worker", 2), "has the task worker 2, but its cluster has only 2 of them"),
-        (config("worker", -1), "has the task index -1, which is not an integer from 0"),
+        *(
+            (config("worker", index), f"has the task index {index!r}, which is not an integer from 0")
+            for index in INDEXES
+        ),
+        (
+            '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker"}}',
+            "has no task index, but its cluster has 2",
+        ),
         (config("worker", 0, chief=["a:1"]), "has the task type 'worker', which is not in its cluster of chief"),
+        (
+            config("worker", 0, chief=["a:1"], worker=[]),
+            "has the task type 'worker', which is not in its cluster of chief",
+        ),
         (config("chef", 0, chef=["a:1"]), "has the unknown role 'chef'"),
+        (config("chef", 0), "has the task type 'chef', which is not in its cluster"),
+        (config("chief", 0, chief=["a:1", "b:1"]), "has 2 chiefs, a:1 and b:1; a cluster has only one"),
+        (config("chief", 0, chief=["a:1"], master=["b:1"]), "has 2 chiefs, a:1 and b:1; a cluster has only one"),
+        (config("evaluator", 0, chief=["a:1"], evaluator=["b:1", "c:1"]), "has 2 evaluators, b:1 and c:1"),
+        (config("evaluator", 1), "has the task evaluator 1, but its cluster has only 1 of them"),
+        (config("ps", 0, ps=["a:1"], evaluator=["b:1"]), "has no chief and no worker, only ps, evaluator"),
+        (config("worker", 0, worker=[]), "has no chief and no worker, only empty lists"),
+        (config("worker", 0, worker=["a:1", "a:1"]), "has the address 'a:1' twice, for worker 0 and worker 1"),
+        (config("chief", 0, chief=["A:01"], ps=["a:1"]), "has the address 'a:1' twice, for chief 0 and ps 0"),
+        *((config("chief", 0, chief=[address]), f"has the address {address!r} for 'chief'") for address in ADDRESSES),
     ],
 )
 def test_a_malformed_value_is_reported(text: str, what: str) -> None:
