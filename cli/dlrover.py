@@ -16,12 +16,12 @@ from ..executors.number_range import TASKS, WORKERS
 from ..executors.options import LOCAL, TrainingOptions
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..executors.training.after_publishing import warned_after_publishing
-from ..executors.training.run import train as train_module
+from ..executors.training.run import train_when_ready
 from .number_type import NumberType
 from .removed_flags import removed_flags, without_removed
 from .submitted_command import Submittable
 from .summary import print_summary, summary_lines
-from .terminal import keep_logs_in, live_display
+from .terminal import live_display, logs_kept_on_start
 from .training_flags import (
     custom_config_flag,
     options_from,
@@ -108,9 +108,9 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
         seed=options.seed,
     )
     task = task_from_environment()
-    keep_logs_in(fn_args.model_run_dir)
+    start = logs_kept_on_start(fn_args.model_run_dir)
     with live_display():
-        record = train_module(conf, fn_args, options)
+        record = train_when_ready(conf, fn_args, options, on_start=start)
     if task is None or task.is_chief:
         places = {"Model": fn_args.serving_model_dir, "Record": model_run}
         with warned_after_publishing():

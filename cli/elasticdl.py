@@ -16,14 +16,14 @@ from ..executors.options import LOCAL
 from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.setup import LOG_NAME, keep_logs
 from ..executors.training.after_publishing import warned_after_publishing
-from ..executors.training.run import train as train_module
+from ..executors.training.run import train_when_ready
 from .elasticdl_flags import DEFAULT_OUTPUT, effective_flags, elasticdl_flags, model_file
 from .elasticdl_images import clean, zoo
 from .elasticdl_prepare import prepare
 from .submitted_command import Submittable
 from .summary import print_summary, summary_lines
-from .terminal import keep_logs_in, live_display
-from .train import keep_finished_run
+from .terminal import live_display
+from .train import on_start
 from .training_flags import options_from, training_flags
 from .worker_counts import SERVERS, WORKERS, with_counts
 
@@ -66,10 +66,9 @@ def train(**flags: object) -> None:
     given = {name: value for name, value in given.items() if name not in (*WORKERS, *SERVERS)}
     module, model_name, fn_args = _make_job(given)
     fn_args.seed = options.seed
-    keep_finished_run(fn_args.model_run_dir)
-    keep_logs_in(fn_args.model_run_dir)
+    start = on_start(fn_args.model_run_dir)
     with live_display():
-        record = train_module(module, fn_args, options, function=model_name)
+        record = train_when_ready(module, fn_args, options, function=model_name, on_start=start)
     with warned_after_publishing():
         places = {"Model": fn_args.serving_model_dir, "Checkpoints": _checkpoints(fn_args)}
         places |= {"TensorBoard": fn_args.model_run_dir, **summary_lines(run_record.to_run_json(record))}

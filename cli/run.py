@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import tempfile
+import threading
 from typing import TYPE_CHECKING
 
 import click
@@ -80,23 +81,24 @@ def _run_logged(options: PipelineKeywords, check: bool, as_json: bool) -> Outcom
     outcome: Outcome | None = None
     with (
         warned_after_publishing(lambda: outcome is not None),
-        logs_of_pipeline(options["pipeline_root"]),
+        logs_of_pipeline(options["pipeline_root"]) as started,
         module_output(as_json),
         live_display(),
     ):
-        with display.current().phase("Reading the data"):
-            data, changes = convert_data_in_root(options["data"], options["pipeline_root"])
-        for change in changes:
-            logging.info("%s", change)
-        outcome = _run_pipeline({**options, "data": data}, check)
+        outcome = _run_pipeline(options, check, started)
     return outcome
 
 
-def _run_pipeline(options: PipelineKeywords, check: bool) -> Outcome:
+def _run_pipeline(options: PipelineKeywords, check: bool, started: threading.Event) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="generic-trainer-", ignore_cleanup_errors=True) as scratch:
         modules = find_modules(options["module_file"], scratch, options["transform_module"], options["tuner_module"])
         # Transform loads its module in this process, so its Keras version must be set before TensorFlow is imported.
         keras = choose_keras_for(modules, modules.transform or modules.trainer, options["training"].keras)
+        with display.current().phase("Reading the data"):
+            data, changes = convert_data_in_root(options["data"], options["pipeline_root"])
+        for change in changes:
+            logging.info("%s", change)
+        options = {**options, "data": data}
         os.environ.update(keras.environment())
         tunes = has_tuner_step(modules, options["tune"], options["tune_steps"], options["hyperparameters"])
 
@@ -107,13 +109,13 @@ def _run_pipeline(options: PipelineKeywords, check: bool) -> Outcome:
         gc.freeze()  # no garbage collection scans the objects of the imported libraries again
         try:
             found = with_findings(LocalPipeline(**options), known or {})
-            return run_with_modules(found, modules, checking if known is None else None)
+            return run_with_modules(found, modules, checking if known is None else None, on_start=started.set)
         except Exception as error:
             if not check:
                 add_note(error, _UNCHECKED)
             raise
         finally:
-            if checking:
+            if checking and started.is_set():
                 checking.record()
 
 

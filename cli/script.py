@@ -15,11 +15,11 @@ from ..executors.monitoring.report_file import path_in
 from ..executors.runtime.files import file_io
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..executors.training.after_publishing import warned_after_publishing
-from ..executors.training.run import train as train_module
+from ..executors.training.run import train_when_ready
 from .submitted_command import Submittable
 from .summary import print_summary, summary_lines
-from .terminal import keep_logs_in, live_display
-from .train import keep_finished_run
+from .terminal import live_display
+from .train import on_start
 from .training_flags import options_from, training_flags
 
 
@@ -51,10 +51,9 @@ def script(file: str, arguments: tuple[str, ...], output: str, needs_model: bool
         seed=options.seed,
     )
     task = task_from_environment()
-    keep_finished_run(fn_args.model_run_dir)
-    keep_logs_in(fn_args.model_run_dir, (file,))
+    start = on_start(fn_args.model_run_dir, (file,))
     with live_display():
-        record = train_module(file, fn_args, options)
+        record = train_when_ready(file, fn_args, options, on_start=start)
     if task is not None and not task.is_chief:
         click.echo(f"The {task} has finished.")
         return

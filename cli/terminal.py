@@ -1,8 +1,8 @@
 """Progress display and log files of commands.
 
-    keep_logs_in(model_run)
+    start = logs_kept_on_start(model_run)
     with live_display():
-        train(…)
+        train_when_ready(…, on_start=start)
 
 If standard error is a terminal, a progress line is shown at its bottom, below all other output. Otherwise, and with all
 logs shown (-v), progress is logged periodically as plain lines.
@@ -11,12 +11,14 @@ logs shown (-v), progress is logged periodically as plain lines.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import click
 
@@ -25,8 +27,10 @@ from ..executors.runtime.files import file_io
 from ..executors.runtime.logs import setup
 
 
-def keep_logs_in(folder: str, paths: Iterable[str] = ()) -> None:
-    """Writes all log lines to a file in a folder, which is created with the first line; no-op if all logs are shown.
+def logs_kept_on_start(folder: str, paths: Iterable[str] = ()) -> Callable[[], None]:
+    """Returns the function that writes all log lines from then on to a file in a folder; no-op if all logs are shown.
+
+    Lines before that are not kept, because a refused run writes nothing to the folder.
 
     Args:
       folder: The run's folder; for a remote folder the file is written to a temporary folder.
@@ -34,38 +38,46 @@ def keep_logs_in(folder: str, paths: Iterable[str] = ()) -> None:
         too.
     """
     if not setup.is_filtered():
-        return
-    path = os.path.join(_make_log_folder() if "://" in folder else folder, setup.LOG_NAME)
-    setup.keep_logs(path, native=any("://" in one for one in (folder, *paths)))
-    if "://" in folder and not setup.is_quiet():
-        click.echo(f"Logs:         {path}", err=True)
+        return lambda: None
+    native = any("://" in path for path in (folder, *paths))
+    if native:
+        setup.keep_logs(os.devnull, native=True)
+
+    def keep() -> None:
+        path = os.path.join(_make_log_folder() if "://" in folder else folder, setup.LOG_NAME)
+        setup.keep_logs(path, native=native)
+        if "://" in folder and not setup.is_quiet():
+            click.echo(f"Logs:         {path}", err=True)
+
+    return keep
 
 
 @contextlib.contextmanager
-def logs_of_pipeline(root: str) -> Iterator[None]:
+def logs_of_pipeline(root: str) -> Iterator[threading.Event]:
     """Writes all logs in the block, including those of C++ code, to a file in `logs` in the pipeline's root.
 
     If the pipeline has not started, the file stays in a temporary folder; after an InputError it is deleted.
+
+    Yields:
+      The event to set when the pipeline starts.
     """
+    started = threading.Event()
     if not setup.is_filtered():
-        yield
+        yield started
         return
     path = os.path.join(_make_log_folder(), setup.LOG_NAME)
     setup.keep_logs(path, native=True)
     is_refused, has_failed = False, True
     try:
-        yield
+        yield started
         has_failed = False
     except TrainerError as error:
-        is_refused = error.exit_code == InputError.exit_code
+        is_refused = error.exit_code == InputError.exit_code and not started.is_set()
         raise
     finally:
-        from ..pipelines.definition.pipeline_root import ROOT_MARKER
-
-        folder = os.path.join(root, "logs")
-        if os.path.exists(os.path.join(root, ROOT_MARKER)):
-            path = _move_log(path, os.path.join(folder, f"{time.strftime('%Y%m%d-%H%M%S')}.log"))
-        if is_refused and not path.startswith(folder):  # invalid input before the start: nothing to debug
+        if started.is_set() and os.path.isdir(root):
+            path = _move_log(path, os.path.join(root, "logs", f"{time.strftime('%Y%m%d-%H%M%S')}.log"))
+        if is_refused:  # invalid input before the start: nothing to debug
             shutil.rmtree(os.path.dirname(path), ignore_errors=True)
         elif has_failed or not setup.is_quiet():
             click.echo(f"Logs:         {path}", err=True)
@@ -114,13 +126,22 @@ def module_output(as_json: bool) -> Iterator[None]:
       as_json: Whether standard output is for JSON only, so that other output goes to standard error.
     """
     if setup.is_quiet():
-        path = os.environ.get(setup.LOG_FILE) or os.devnull
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "a", encoding="utf-8", errors="backslashreplace") as file, contextlib.redirect_stdout(file):
+        with contextlib.redirect_stdout(_LogText()):
             yield
     else:
         with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
             yield
+
+
+class _LogText(io.TextIOBase):
+    """A text file whose text goes to the log file of the moment."""
+
+    def write(self, text: str, /) -> int:
+        path = os.environ.get(setup.LOG_FILE) or os.devnull
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+        return len(text)
 
 
 def live_display() -> contextlib.AbstractContextManager[None]:

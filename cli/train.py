@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,13 +21,12 @@ from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS, la
 from ..executors.saved_models.locations import base_model_path
 from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.local_cluster import parse_counts, train_on_cluster
-from ..executors.training.run import train as train_module
-from ..executors.training.run_lock import hold_run_lock
+from ..executors.training.run import train_when_ready
 from .number_type import NumberType
 from .submitted_command import Submittable
 from .summary import fields_of, json_flag, print_summary, run_summary, summary_lines
 from .tables import print_json
-from .terminal import keep_logs_in, live_display, module_output, quiet_flag
+from .terminal import live_display, logs_kept_on_start, module_output, quiet_flag
 from .training_flags import (
     custom_config_flag,
     options_from,
@@ -110,13 +110,13 @@ def train(
     )
     counts = parse_counts(flags["cluster"]) if flags["cluster"] else None
     task = None if counts else task_from_environment()
-    keep_finished_run(fn_args.model_run_dir)
-    keep_logs_in(fn_args.model_run_dir, (module, *fn_args.train_files, *fn_args.eval_files))
+    start = on_start(fn_args.model_run_dir, (module, *fn_args.train_files, *fn_args.eval_files))
     with module_output(as_json), live_display():
         if counts:
-            record = train_on_cluster(counts, module, fn_args, options, function=function)
+            record = train_on_cluster(counts, module, fn_args, options, function=function, on_start=start)
         else:
-            record = run_record.to_run_json(train_module(module, fn_args, options, function=function))
+            trained = train_when_ready(module, fn_args, options, function=function, on_start=start)
+            record = run_record.to_run_json(trained)
     if task is not None and not task.is_chief:
         click.echo(f"The {task} has finished.", err=as_json)
         return
@@ -143,21 +143,35 @@ def _examples_format(payload: str | None, data_view: str | None, patterns: tuple
     return ExamplesFormat(payload, data_view)
 
 
+def on_start(model_run_dir: str, paths: Iterable[str] = ()) -> Callable[[], None]:
+    """Returns what a command does when nothing can refuse its run any more: it keeps the finished run, and the logs.
+
+    Args:
+      model_run_dir: The run's folder.
+      paths: Other paths that the run reads.
+    """
+    keep_logs = logs_kept_on_start(model_run_dir, paths)
+
+    def start() -> None:
+        keep_finished_run(model_run_dir)
+        keep_logs()
+
+    return start
+
+
 def keep_finished_run(model_run_dir: str) -> None:
     """Renames the folder with logs and checkpoints of a finished run; an unfinished run is resumed from its folder.
 
-    In a cluster only the chief renames it.
+    The caller holds the folder's lock, because a finished run may still be writing its report. In a cluster only the
+    chief renames it.
     """
     task = task_from_environment()
     if (task is not None and not task.is_chief) or run_record.status_of(model_run_dir) != run_record.SUCCEEDED:
         return
-    with hold_run_lock(model_run_dir):  # the finished run may still be writing its report
-        if run_record.status_of(model_run_dir) != run_record.SUCCEEDED:  # another process renamed it and started
-            return
-        number = 1
-        while file_io.exists(f"{model_run_dir}.{number}"):
-            number += 1
-        file_io.move(model_run_dir, f"{model_run_dir}.{number}")
+    number = 1
+    while file_io.exists(f"{model_run_dir}.{number}"):
+        number += 1
+    file_io.move(model_run_dir, f"{model_run_dir}.{number}")
     click.echo(f"The logs of the previous run were moved to {model_run_dir}.{number}.", err=True)
 
 

@@ -79,6 +79,17 @@ class Dialect:
         """
         return None
 
+    def require_inputs(self, files: Sequence[str], fn_args: FnArgs) -> None:
+        """Checks inputs that only this dialect's arguments name; called before the module is imported.
+
+        Args:
+          files: The module's file and the user files that it imports.
+          fn_args: The run's arguments.
+
+        Raises:
+          InputError: When an argument is not valid, or an input is missing.
+        """
+
     def prepare(self, files: Sequence[str]) -> None:
         """Prepares the process for the import of a module, for example by installing shims for discontinued packages.
 

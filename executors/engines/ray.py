@@ -88,6 +88,26 @@ class DriverRequest(TypedDict):
     session: str
 
 
+def require_reachable(options: TrainingOptions) -> None:
+    """Checks that Ray is installed, and that the cluster's address answers.
+
+    Raises:
+      InputError: When it does not.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise InputError("engine='ray' needs Ray, which is not installed: pip install 'generic-trainer[ray]'.")
+    address = _address(options)
+    parts = urlsplit(address if "://" in address else f"//{address}")
+    if parts.hostname and parts.port:
+        try:
+            socket.create_connection((parts.hostname, parts.port), _CONNECT_TIMEOUT).close()
+        except OSError as error:
+            raise InputError(
+                f"cluster_address={address!r} does not answer ({error.strerror or error}). Check that the cluster's "
+                "head node is running, and that this is its address."
+            ) from error
+
+
 def run(
     worker: str,
     request: Mapping[str, Any],
@@ -112,12 +132,10 @@ def run(
       a TrainingProcessError when workers died more often than `max_failures`.
 
     Raises:
-      InputError: When Ray is not installed, or the cluster does not respond or lacks resources for the workers.
+      InputError: When the cluster does not respond or lacks resources for the workers.
       ProcessDiedError: When the driver process or the actor that collects the workers' reports has died.
       Preempted: When SIGTERM was received and the workers have ended.
     """
-    if importlib.util.find_spec("ray") is None:
-        raise InputError("engine='ray' needs Ray, which is not installed: pip install 'generic-trainer[ray]'.")
     order = {
         "worker": worker,
         "request": {**request, "fn_args": _with_absolute_paths(request["fn_args"])},
@@ -349,15 +367,6 @@ def _connect(options: TrainingOptions, session: str) -> None:
         os.environ.pop("RAY_ADDRESS", None)
         _start_cluster(session)
         return
-    parts = urlsplit(address if "://" in address else f"//{address}")
-    if parts.hostname and parts.port:
-        try:
-            socket.create_connection((parts.hostname, parts.port), _CONNECT_TIMEOUT).close()
-        except OSError as error:
-            raise InputError(
-                f"cluster_address={address!r} does not answer ({error.strerror or error}). Check that the cluster's "
-                "head node is running, and that this is its address."
-            ) from error
     try:
         ray.init(address, log_to_driver=False)
     except (ConnectionError, RuntimeError, ValueError) as error:

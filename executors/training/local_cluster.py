@@ -10,13 +10,14 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import socket
+import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypedDict, cast
 
 from absl import logging
 
-from ..distributed.tf_config import CHIEF, EVALUATOR, ROLES, VARIABLE, ClusterTask
+from ..distributed.tf_config import CHIEF, EVALUATOR, MASTER, ROLES, VARIABLE, WORKER, ClusterTask
 from ..engines import child_process
 from ..errors import InputError, did_you_mean
 from ..fn_args import FnArgs
@@ -25,7 +26,9 @@ from ..monitoring.run_json import RunJson
 from ..number_range import TASKS
 from ..options import TrainingOptions
 from .after_publishing import note_published_model
+from .preconditions import require_outputs, require_ready
 from .run import train
+from .run_lock import hold_run_lock
 
 
 class TaskRequest(TypedDict):
@@ -68,6 +71,7 @@ def train_on_cluster(
     options: TrainingOptions | None = None,
     *,
     function: str | None = None,
+    on_start: Callable[[], object] = lambda: None,
 ) -> RunJson:
     """Trains a module on a cluster of local subprocesses, with the task's name as prefix of their output lines.
 
@@ -77,6 +81,7 @@ def train_on_cluster(
       fn_args: See `run.train`.
       options: See `run.train`.
       function: See `run.train`.
+      on_start: See `run.train_when_ready`.
 
     Returns:
       The chief's run record.
@@ -84,13 +89,20 @@ def train_on_cluster(
     Raises:
       Exception: The exception of the first task that failed; all other tasks are ended.
     """
+    options = options or TrainingOptions()
+    training = sum(counts.get(role, 0) for role in (CHIEF, MASTER, WORKER))
+    with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
+        require_ready(module, fn_args, options, scratch, function, training)
+    with hold_run_lock(fn_args.model_run_dir):
+        require_outputs(fn_args)
+        on_start()
     jobs = _addresses(counts)
     tasks = [ClusterTask(role, index, jobs) for role in jobs for index in range(counts[role])]
     logging.info("Starting %s.", ", ".join(map(str, tasks)))
     request: TaskRequest = {
         "module": module,
         "fn_args": fn_args.to_json(),
-        "options": (options or TrainingOptions()).to_exec_properties(),
+        "options": options.to_exec_properties(),
         "function": function,
     }
     stop = threading.Event()

@@ -1,7 +1,8 @@
 """Trains on s3:// paths by local copies: TensorFlow reads and writes files there only through them.
 
-    with local_copies(fn_args) as local:
-        train(module, local)  # inputs were downloaded; outputs are uploaded, the model's saved_model.pb last
+    with local_copies(fn_args) as (local, outputs):  # inputs were downloaded
+        with outputs.uploaded():
+            train(module, local)  # outputs are uploaded, the model's saved_model.pb last
 
 Inputs are copied before the training, so they must fit on the local disk. The model run, with checkpoints, logs and the
 record, is uploaded every minute and at the end, also after a failure; an earlier one is downloaded first, so that a
@@ -52,8 +53,8 @@ def require_single_machine(fn_args: FnArgs) -> None:
 
 
 @contextlib.contextmanager
-def local_copies(fn_args: FnArgs) -> Iterator[FnArgs]:
-    """Yields arguments with local paths instead of those in object stores; uploads what was written when it ends.
+def local_copies(fn_args: FnArgs) -> Iterator[tuple[FnArgs, UploadedOutputs]]:
+    """Yields arguments with local paths instead of those in object stores, and the outputs to upload.
 
     If the upload fails, the local folder is kept, and the error's notes name it.
 
@@ -84,10 +85,9 @@ def local_copies(fn_args: FnArgs) -> Iterator[FnArgs]:
         )
     local.data_accessor = type(fn_args.data_accessor).for_format(local.examples_format)
     inputs.download()
-    outputs = _Outputs(os.path.join(folder, "outputs"), local)
+    outputs = UploadedOutputs(os.path.join(folder, "outputs"), local)
     try:
-        with outputs.uploaded():
-            yield local
+        yield local, outputs
     finally:
         shutil.rmtree(os.path.join(folder, "inputs") if outputs.is_incomplete else folder, ignore_errors=True)
 
@@ -154,7 +154,7 @@ def _download(uri: str, place: str) -> None:
     file_io.copy(uri, place)
 
 
-class _Outputs:
+class UploadedOutputs:
     """The local folders of a run's outputs, and where they are uploaded to.
 
     Args:
@@ -162,11 +162,11 @@ class _Outputs:
       local: The arguments, whose output folders are replaced by local ones.
 
     Attributes:
-      is_incomplete: Whether the last upload failed or was interrupted.
+      is_incomplete: Whether the last upload failed or was interrupted, or there was none yet.
     """
 
     def __init__(self, folder: str, local: FnArgs) -> None:
-        self._folder, self.is_incomplete = folder, False
+        self._folder, self.is_incomplete = folder, True
         self._targets: dict[str, str] = {}  # {local folder: URI}
         self._uploaded: dict[str, tuple[int, float]] = {}  # {local file: its size and time at the last upload}
         for name in ("eval_model_dir", "serving_model_dir", "checkpoint_dir", "model_run_dir"):  # order of the upload
@@ -181,7 +181,6 @@ class _Outputs:
     @contextlib.contextmanager
     def uploaded(self) -> Iterator[None]:
         """Uploads the model run from time to time, and all folders when the block ends, even if it raises."""
-        self.is_incomplete = True
         for place in self._targets:  # the finished model of a killed run is beside these, see `saved_models.staging`
             shutil.rmtree(place, ignore_errors=True)
         for place in self._kept:

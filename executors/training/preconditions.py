@@ -1,20 +1,82 @@
-"""Checks before a run starts: inputs are readable, outputs are writable."""
+"""Checks before a run starts: the module exists, inputs are readable, outputs are writable."""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import os
 import secrets
 
+from ..checkpoints.fingerprint import Identity, compute_identity
+from ..dialects.loading import choose_keras, reads_any_origin
+from ..dialects.registry import installed, require_installed
+from ..engines import ray
 from ..errors import InputError
 from ..fn_args import FnArgs
+from ..modules.keras_version import KerasChoice
+from ..modules.source import ModuleSource, find_source
+from ..options import RAY, TrainingOptions
 from ..runtime.files import file_io, storage_errors
 from ..runtime.files.schema import read_schema
 from ..runtime.files.user_paths import require_readable_kind
 from ..saved_models.readable_files import first_problem
 
 
+@dataclasses.dataclass(frozen=True)
+class ReadyTraining:
+    """A training that can be started.
+
+    Attributes:
+      source: The module's files.
+      function: Name of the function to run; None if the dialect chooses it.
+      keras: The Keras version of the training process.
+      identity: Fingerprint of the training.
+    """
+
+    source: ModuleSource
+    function: str | None
+    keras: KerasChoice
+    identity: Identity
+
+
+def require_ready(
+    module: str,
+    fn_args: FnArgs,
+    options: TrainingOptions,
+    scratch: str,
+    function: str | None = None,
+    num_workers: int = 1,
+) -> ReadyTraining:
+    """Checks everything that is known before the module runs, except for the outputs; writes nothing.
+
+    Args:
+      module: Reference of the module; see `find_source`.
+      fn_args: Arguments for the module.
+      options: Options of the run.
+      scratch: A folder for local copies of the module's files.
+      function: Name of the function to run, if one was given.
+      num_workers: Number of training tasks, if a cluster exists already.
+
+    Raises:
+      InputError: If an option is not usable here, or an input is missing or unreadable.
+      ModuleError: If there is no such module.
+    """
+    if options.dialect != "auto":
+        require_installed(options.dialect, installed())
+    source = find_source(module, scratch)
+    if options.dialect != "auto":
+        installed()[options.dialect].require_inputs(source.files, fn_args)
+    keras = choose_keras(options.keras, source.files, distributed=num_workers > 1 or options.worker_range[1] > 1)
+    require_inputs(fn_args, reads_any_origin(source.files))
+    if options.engine == RAY:
+        ray.require_reachable(options)
+    function = function or source.function
+    identity = compute_identity(fn_args, source, function, options, keras)
+    return ReadyTraining(source, function, keras, identity)
+
+
 def require_outputs(fn_args: FnArgs) -> None:
-    """Creates the folders that a run writes to, and checks that they are writable.
+    """Creates the folders that a run writes to, and checks that they are writable, without a trace in them.
 
     Raises:
       InputError: If a folder is not set or not writable.
@@ -26,14 +88,22 @@ def require_outputs(fn_args: FnArgs) -> None:
         folder = path if name == "model_run_dir" else file_io.parent(path)
         try:
             file_io.makedirs(folder)
-            probe = os.path.join(folder, f".writable-{secrets.token_hex(4)}")
-            file_io.write_text(probe, "", synced=False)
-            file_io.file_system(probe).remove(probe)
+            _write_probe(folder)
         except OSError as error:
             reason = error.strerror or type(error).__name__
             if error.errno in storage_errors.SPACE:
                 reason = f"{reason}; {storage_errors.free_space(folder).rstrip('.')}"
             raise InputError(f"{name}={path}: cannot write there ({reason}). Choose another folder.") from error
+
+
+def _write_probe(folder: str) -> None:
+    before = None if file_io.is_remote(folder) else os.stat(folder)
+    probe = os.path.join(folder, f".writable-{secrets.token_hex(4)}")
+    file_io.write_text(probe, "", synced=False)
+    file_io.file_system(probe).remove(probe)
+    if before is not None:
+        with contextlib.suppress(OSError):  # the folder of another user
+            os.utime(folder, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def require_inputs(fn_args: FnArgs, any_origin: bool = False) -> None:

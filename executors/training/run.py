@@ -29,8 +29,8 @@ from ..checkpoints import directory
 from ..checkpoints.damage import forget_damage, read_damage
 from ..checkpoints.data_fingerprint import data_of
 from ..checkpoints.directory import CheckpointFolder
-from ..checkpoints.fingerprint import Identity, compute_identity
-from ..dialects.loading import choose_keras, keras_for_restart, reads_any_origin, uses_estimators
+from ..checkpoints.fingerprint import Identity
+from ..dialects.loading import keras_for_restart, uses_estimators
 from ..dialects.registry import installed
 from ..distributed.tf_config import (
     CHIEF,
@@ -52,7 +52,7 @@ from ..fn_args import FnArgs
 from ..inputs import bad_records
 from ..modules.keras_version import KerasChoice
 from ..modules.snapshot import keep_source
-from ..modules.source import ModuleSource, find_source
+from ..modules.source import ModuleSource
 from ..monitoring import display, progress
 from ..monitoring.live_state import written_state
 from ..monitoring.metrics import from_event_files, from_return_value, sizes_of_event_files
@@ -77,8 +77,8 @@ from ..saved_models.staging import STAGING, Staging, staging_directory
 from ..tracking.mlflow_runs import NONE, tracked
 from . import module_logs
 from .after_publishing import note_published_model, warned_after_publishing
-from .object_store_copies import local_copies, needs_copies, require_single_machine
-from .preconditions import require_inputs, require_outputs
+from .object_store_copies import UploadedOutputs, local_copies, needs_copies, require_single_machine
+from .preconditions import require_outputs, require_ready
 from .run_lock import hold_run_lock
 
 if TYPE_CHECKING:
@@ -120,18 +120,55 @@ def train(
       ModelCheckError: If the model fails its check.
       Exception: Any exception that the module raises.
     """
+    return train_when_ready(
+        module,
+        fn_args,
+        options or TrainingOptions(),
+        function=function,
+        checkpoint_root=checkpoint_root,
+        raw_eval_files=raw_eval_files,
+    )
+
+
+def train_when_ready(
+    module: str,
+    fn_args: FnArgs,
+    options: TrainingOptions,
+    *,
+    on_start: Callable[[], object] = lambda: None,
+    function: str | None = None,
+    checkpoint_root: str | None = None,
+    raw_eval_files: Sequence[str] = (),
+) -> RunRecord:
+    """Trains like `train`.
+
+    Args:
+      module: See `train`.
+      fn_args: See `train`.
+      options: See `train`.
+      on_start: Called when every precondition holds, before the first write; it may move the model run away.
+      function: See `train`.
+      checkpoint_root: See `train`.
+      raw_eval_files: See `train`.
+    """
     require_temporary_folder()
-    options = options or TrainingOptions()
     task = _task(options)
     run = functools.partial(
-        _train, module, options, task, function=function, checkpoint_root=checkpoint_root, raw_eval_files=raw_eval_files
+        _train,
+        module,
+        options,
+        task,
+        on_start=on_start,
+        function=function,
+        checkpoint_root=checkpoint_root,
+        raw_eval_files=raw_eval_files,
     )
     if not needs_copies(fn_args):
         return run(fn_args, shown=fn_args)
     if task or options.engine == RAY:
         require_single_machine(fn_args)
-    with local_copies(fn_args) as local:
-        return run(local, shown=fn_args)
+    with local_copies(fn_args) as (local, outputs):
+        return run(local, shown=fn_args, outputs=outputs)
 
 
 def _train(
@@ -141,11 +178,13 @@ def _train(
     fn_args: FnArgs,
     *,
     shown: FnArgs,
+    on_start: Callable[[], object],
     function: str | None,
     checkpoint_root: str | None,
     raw_eval_files: Sequence[str],
+    outputs: UploadedOutputs | None = None,
 ) -> RunRecord:
-    """Implements `train`; `shown` are the arguments in the record, with the user's paths."""
+    """Implements `train_when_ready`; `shown` are the arguments in the record, with the user's paths."""
     record = RunRecord()
     redaction.remember_secrets([fn_args.custom_config, fn_args.hyperparameters])
 
@@ -153,49 +192,49 @@ def _train(
         return record.status == SUCCEEDED
 
     with (
-        warned_after_publishing(is_published),
+        warned_after_publishing(lambda: is_published() and not (outputs and outputs.is_incomplete)),
         setup.notebook_log_filter(fn_args.model_run_dir),
         tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch,
     ):
-        require_outputs(fn_args)
-        if task and task.is_chief:
-            cluster_records.delete_finished_tasks(fn_args.model_run_dir)
-        is_over = cluster_records.StopCondition(task, fn_args.model_run_dir) if task and not task.is_chief else None
-        is_chief = task is None or task.is_chief
+        with record.phase("inputs"):
+            ready = require_ready(module, fn_args, options, scratch, function, task.num_workers if task else 1)
+        if options.isolate:
+            fork_server.prepare(ready.keras.environment())  # imports TensorFlow in the background
+        source, is_chief = ready.source, task is None or task.is_chief
         with contextlib.ExitStack() as contexts:
-            for context in (
-                hold_run_lock(fn_args.model_run_dir) if is_chief else contextlib.nullcontext(),
-                note_published_model(lambda: fn_args.serving_model_dir if is_published() else ""),
-                tracked(record, fn_args.model_run_dir, fn_args.serving_model_dir, options.track if is_chief else NONE),
-                report_on_exit(record, fn_args.model_run_dir, shown.model_run_dir)
-                if is_chief
-                else contextlib.nullcontext(),
-                record.written_to(fn_args.model_run_dir, cluster_records.record_name(task)),
-            ):
-                contexts.enter_context(context)
+            with hold_run_lock(shown.model_run_dir) if is_chief else contextlib.nullcontext():
+                require_outputs(shown)
+                place = fn_args.serving_model_dir
+                contexts.enter_context(note_published_model(lambda: place if is_published() else ""))
+                track = options.track if is_chief else NONE
+                contexts.enter_context(tracked(record, fn_args.model_run_dir, fn_args.serving_model_dir, track))
+                on_start()
+            if outputs:
+                contexts.enter_context(outputs.uploaded())
+            if is_chief:
+                file_io.makedirs(fn_args.model_run_dir)  # it may be another one than before
+                contexts.enter_context(hold_run_lock(fn_args.model_run_dir))
+            if task and task.is_chief:
+                cluster_records.delete_finished_tasks(fn_args.model_run_dir)
+            is_over = cluster_records.StopCondition(task, fn_args.model_run_dir) if task and not task.is_chief else None
+            contexts.enter_context(warned_after_publishing(is_published))
+            if is_chief:
+                contexts.enter_context(report_on_exit(record, fn_args.model_run_dir, shown.model_run_dir))
                 contexts.enter_context(warned_after_publishing(is_published))
             record.arguments = redaction.masked({**shown.to_json(), "options": dataclasses.asdict(options)})
-            record.code = {"reference": module}
-            with record.phase("inputs"):
-                source = find_source(module, scratch)
-                record.code = {name: value for name, value in dataclasses.asdict(source).items() if name != "roots"}
-                distributed = options.worker_range[1] > 1 or (task is not None and task.num_workers > 1)
-                keras = choose_keras(options.keras, source.files, distributed=distributed)
-                if options.isolate:
-                    fork_server.prepare(keras.environment())  # imports TensorFlow in the background
-                require_inputs(fn_args, reads_any_origin(source.files))
-            function = function or source.function
-            identity = compute_identity(fn_args, source, function, options, keras)
+            record.code = {name: value for name, value in dataclasses.asdict(source).items() if name != "roots"}
             record.data = {name: data_of(fn_args.get(name) or ()) for name in ("train_files", "eval_files")}
-            record.keras = dataclasses.asdict(keras)
+            record.keras = dataclasses.asdict(ready.keras)
+            # Written now, so that a killed run leaves a record.
+            contexts.enter_context(record.written_to(fn_args.model_run_dir, cluster_records.record_name(task)))
+            contexts.enter_context(warned_after_publishing(is_published))
             if is_chief:
                 keep_source(source, fn_args.model_run_dir)
-            record.save()  # so that a killed run leaves a record
-            with _checkpoints(fn_args, identity, checkpoint_root, source, task) as checkpoints:
+            with _checkpoints(fn_args, ready.identity, checkpoint_root, source, task) as checkpoints:
                 unpublished_folder = kept_folder(fn_args.model_run_dir) if checkpoint_root else fn_args.model_run_dir
-                key = identity.result_key
+                key = ready.identity.result_key
                 run = _Run(
-                    source, function, options, record, task, checkpoints, unpublished_folder, raw_eval_files, key
+                    source, ready.function, options, record, task, checkpoints, unpublished_folder, raw_eval_files, key
                 )
                 if is_over is not None:
                     run.run_auxiliary_task(fn_args, is_over)

@@ -22,12 +22,12 @@ from ..runtime.files.lock import FileLock
 
 @contextlib.contextmanager
 def hold_run_lock(folder: str) -> Iterator[None]:
-    """Locks a folder against other runs on this machine for the duration of a block; no-op for a remote folder.
+    """Locks a folder against other runs on this machine for the duration of a block; no-op without a local folder.
 
     Raises:
       InputError: If another run holds the lock.
     """
-    if file_io.is_remote(folder):
+    if file_io.is_remote(folder) or not file_io.exists(folder):
         yield
         return
     lock = FileLock(folder)

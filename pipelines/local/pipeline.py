@@ -14,7 +14,7 @@ import dataclasses
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from absl import logging
 from tfx.orchestration import pipeline
@@ -79,13 +79,20 @@ def run_pipeline(options: LocalPipeline) -> Outcome:
         return run_with_modules(dataclasses.replace(options, data=data), modules)
 
 
-def run_with_modules(options: LocalPipeline, modules: PipelineModules, check: BackgroundCheck | None = None) -> Outcome:
+def run_with_modules(
+    options: LocalPipeline,
+    modules: PipelineModules,
+    check: BackgroundCheck | None = None,
+    *,
+    on_start: Callable[[], object] = lambda: None,
+) -> Outcome:
     """Runs the pipeline like `run_pipeline`, but with modules that were already found and data as they are.
 
     Args:
       options: The pipeline's options.
       modules: Its modules.
       check: A running check: the steps before training run at the same time, the others use its findings.
+      on_start: Called when every precondition holds, before the first write to the root.
     """
     dag = _create(options, modules)
     _log_notices(options, modules)
@@ -94,19 +101,19 @@ def run_with_modules(options: LocalPipeline, modules: PipelineModules, check: Ba
     else:
         from tfx.orchestration.local.local_dag_runner import LocalDagRunner as Runner
     url = _metadata_url(options)
-    require_store(dag.metadata_connection_config, url)
     runner = Runner()
     if options.training.isolate:  # imports TensorFlow for the Trainer in the background
         keras = choose_keras_for(modules, modules.trainer, options.training.keras)
         fork_server.prepare(keras.environment(), libraries_of(modules.trainer.files))
     with (
-        hold_run_lock(os.path.abspath(options.pipeline_root)),
+        _claimed_root(dag, url),
         _deterministic_order(options),
         lookups_cached(),
         no_state_cache(),
         in_process_by_default(),
         temporary_beam_folder(),
     ):
+        on_start()
         if check is None:
             with _original_errors(dag, url):
                 runner.run(dag)
@@ -168,7 +175,9 @@ def create_pipeline(options: LocalPipeline) -> pipeline.Pipeline:
     """
     with _modules_of(options) as modules:
         _log_notices(options, modules)
-        return _create(options, modules)
+        dag = _create(options, modules)
+    _claim_root(dag)
+    return dag
 
 
 def _log_notices(options: LocalPipeline, modules: PipelineModules) -> None:
@@ -192,9 +201,8 @@ def _create(options: LocalPipeline, modules: PipelineModules) -> pipeline.Pipeli
     name = options.name_for(modules.trainer)
     has_test_split = options.test_split or is_split_with_test(options.data)
     nodes = steps_of(options, modules, examples, has_test_split=has_test_split)
-    _claim_root(root, name)
-    if connection.HasField("sqlite"):
-        file_io.makedirs(file_io.parent(connection.sqlite.filename_uri))
+    with _explained_root_errors(root):
+        _is_own_root(root, name)
     return pipeline.Pipeline(
         pipeline_name=name,
         pipeline_root=root,
@@ -220,28 +228,60 @@ def _restore_marker(dag: pipeline.Pipeline) -> None:
             file_io.write_text(marker, json.dumps({"pipeline_name": name}) + "\n")
 
 
-def _claim_root(root: str, name: str) -> None:
+@contextlib.contextmanager
+def _claimed_root(dag: pipeline.Pipeline, url: str) -> Iterator[None]:
+    """Locks the pipeline's root for the block, and marks a new one; nothing is written if the run is refused."""
+    root = dag.pipeline_info.pipeline_root
+    is_new = not file_io.exists(os.path.join(root, ROOT_MARKER))
+    if file_io.is_remote(url) or not is_new:
+        require_store(dag.metadata_connection_config, url)
+    if is_new:
+        _claim_root(dag)
+        require_store(dag.metadata_connection_config, url)  # creates a SQLite file, which needs the root
+    with hold_run_lock(root):
+        yield
+
+
+def _claim_root(dag: pipeline.Pipeline) -> None:
     """Marks a folder as the root of this pipeline, so that two pipelines never mix their artifacts in one folder.
 
     Raises:
       InputError: When the root belongs to another pipeline, holds other files, or cannot be written.
     """
+    root, name = dag.pipeline_info.pipeline_root, dag.pipeline_info.pipeline_name
+    with _explained_root_errors(root):
+        if not _is_own_root(root, name):
+            file_io.write_text(os.path.join(root, ROOT_MARKER), json.dumps({"pipeline_name": name}) + "\n")
+        if dag.metadata_connection_config.HasField("sqlite"):
+            file_io.makedirs(file_io.parent(dag.metadata_connection_config.sqlite.filename_uri))
+
+
+def _is_own_root(root: str, name: str) -> bool:
+    """Whether a folder is the root of this pipeline already, and not a new one.
+
+    Raises:
+      InputError: When the root belongs to another pipeline, or holds other files.
+    """
     marker = os.path.join(root, ROOT_MARKER)
-    try:
-        if file_io.exists(marker):
-            owner = json.loads(file_io.read_text(marker)).get("pipeline_name")
-            if owner != name:
-                raise InputError(
-                    f"--pipeline-root {root} belongs to the pipeline {owner!r}; this one is {name!r}. "
-                    "Choose another root, or give the same --pipeline-name."
-                )
-            return
-        if foreign_entries(root):
+    if file_io.exists(marker):
+        owner = json.loads(file_io.read_text(marker)).get("pipeline_name")
+        if owner != name:
             raise InputError(
-                f"--pipeline-root {root} is not empty and not the root of a generic-trainer pipeline. "
-                "Choose another root."
+                f"--pipeline-root {root} belongs to the pipeline {owner!r}; this one is {name!r}. "
+                "Choose another root, or give the same --pipeline-name."
             )
-        file_io.write_text(marker, json.dumps({"pipeline_name": name}) + "\n")
+        return True
+    if foreign_entries(root):
+        raise InputError(
+            f"--pipeline-root {root} is not empty and not the root of a generic-trainer pipeline. Choose another root."
+        )
+    return False
+
+
+@contextlib.contextmanager
+def _explained_root_errors(root: str) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise InputError(f"--pipeline-root {root}: cannot write there ({reason}). Choose another root.") from error

@@ -51,7 +51,7 @@ def plain_data(
         CsvExampleGen, or, if there are none, its .csv.gz, .tsv, .tsv.gz, .tab and .parquet files.
       folder: Directory of the copies; an existing one is replaced. A copy made by an earlier call is reused if the
         sizes and modification times of the original files are unchanged.
-      lock: Held while an existing folder is replaced, which another run might be reading.
+      lock: Held while a copy is written, because another run might be reading an existing one.
 
     Returns:
       The path to read, which is `data`, `folder`, or a file in `folder`; and one line per converted file that describes
@@ -77,25 +77,23 @@ def plain_data(
     descriptions += [f"{os.path.basename(path)}: {_FROM_PARQUET}" for path in parquet]
     part = f"{folder}.part-{os.getpid()}"
     try:
-        os.makedirs(part)
-        for path in files:
-            copy = os.path.join(part, os.path.basename(copies[path]))
-            if path in parquet:
-                from ..parquet.csv_copy import write_csv  # imports pyarrow
+        with lock or contextlib.nullcontext():
+            os.makedirs(part)
+            for path in files:
+                copy = os.path.join(part, os.path.basename(copies[path]))
+                if path in parquet:
+                    from ..parquet.csv_copy import write_csv  # imports pyarrow
 
-                write_csv(path, copy)
-            elif path in changes:
-                _write(path, forms[path], changes[path], copy)
-            else:
-                file_io.copy(path, copy)
-        with open(os.path.join(part, _MANIFEST), "w", encoding="utf-8") as manifest:
-            json.dump({"sources": state, "changes": descriptions}, manifest)
-        durable.sync_tree(part)
-        if os.path.exists(folder):
-            with lock or contextlib.nullcontext():
+                    write_csv(path, copy)
+                elif path in changes:
+                    _write(path, forms[path], changes[path], copy)
+                else:
+                    file_io.copy(path, copy)
+            with open(os.path.join(part, _MANIFEST), "w", encoding="utf-8") as manifest:
+                json.dump({"sources": state, "changes": descriptions}, manifest)
+            durable.sync_tree(part)
+            if os.path.exists(folder):
                 shutil.rmtree(folder)
-                os.rename(part, folder)
-        else:
             os.rename(part, folder)
     except OSError as error:
         raise InputError(f"{folder}: a copy of {data} cannot be written ({error.strerror or error}).") from error

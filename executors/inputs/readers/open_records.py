@@ -45,19 +45,37 @@ def open_records(origin: str | Sequence[str], reader_params: Mapping[str, object
     """
     params = ReaderParams.of(reader_params or {})
     origins = [origin] if isinstance(origin, str) else list(origin)
+    kind, files = _find(origins, params)
+    if kind == ODPS:
+        return _open_table(origins, params)
+    opened = _OPENERS[kind](", ".join(origins), files, params)
+    return dataclasses.replace(opened, files=files, of_file=lambda path: _OPENERS[kind](path, [path], params).dataset())
+
+
+def require_records(origin: str, reader_params: Mapping[str, object]) -> None:
+    """Checks that there are files of a known format, without opening them; a table is not looked for.
+
+    Args:
+      origin: See `open_records`.
+      reader_params: See `open_records`.
+
+    Raises:
+      InputError: See `open_records`.
+    """
+    _find([origin], ReaderParams.of(reader_params))
+
+
+def _find(origins: Sequence[str], params: ReaderParams) -> tuple[str, list[str]]:
+    """Returns the kind of the data, and their files; ODPS and no files for a table."""
     if not any(origins):
         raise InputError("there is no data to read: the path, pattern or table name is empty.")
     if params.reader_type == ODPS or (params.reader_type is None and _names_table(origins)):
-        return _open_table(origins, params)
+        return ODPS, []
     files = find_record_files(origins)
     by_columns = params.columns is not None or params.sep is not None
-    kind = params.reader_type
-    if kind is None:
-        kind, files = kind_of(files, by_columns)
-    elif kind == CSV and not by_columns:
-        kind = TEXT
-    opened = _OPENERS[kind](", ".join(origins), files, params)
-    return dataclasses.replace(opened, files=files, of_file=lambda path: _OPENERS[kind](path, [path], params).dataset())
+    if params.reader_type is None:
+        return kind_of(files, by_columns)
+    return (TEXT if params.reader_type == CSV and not by_columns else params.reader_type), files
 
 
 def _names_table(origins: Sequence[str]) -> bool:
