@@ -31,10 +31,12 @@ from ..modules.source import ModuleSource, libraries_of
 from ..monitoring import progress
 from ..options import TrainingOptions
 from ..runtime.files import file_io
+from ..runtime.files.retry import log_if_slow
 from ..runtime.logs.exceptions import RemoteTraceback, describe, rebuild
 from ..runtime.process.preemption import Preempted, deferred_sigterm, is_preempted
 from . import child_process
 from .ray_losses import Loss, losses, lost_nodes
+from .ray_servers import Server, forget_servers, record_servers, watched_servers
 from .ray_session import session_folder
 from .ray_worker import ReportCollector, Summary
 
@@ -149,7 +151,7 @@ def run(
     if _address(options) == LOCAL_CLUSTER:
         variables[_LOOPBACK] = "0"
     variables |= {name: value for name, value in environment.items() if name == progress.VARIABLE}
-    with session_folder(model_run) as session:
+    with session_folder(model_run) as session, watched_servers(session.folder) as lost:
         try:
             result = child_process.run(
                 __name__,
@@ -158,15 +160,27 @@ def run(
                 timeout=options.timeout,
                 what="training on the Ray cluster",
             )
-        except ProcessDiedError:
-            session.keep_logs()
+        except Exception as error:
+            if lost or isinstance(error, ProcessDiedError):
+                session.keep_logs()
+            if lost:
+                raise _lost_server_error(lost) from error
             raise
         if "raised" not in result:
             return result
         raised = rebuild(result["raised"])
         if isinstance(raised, ProcessDiedError):
             session.keep_logs()
+        if lost and isinstance(raised, TrainingProcessError):
+            raised = _lost_server_error(lost)
     return {**result, "raised": raised}
+
+
+def _lost_server_error(lost: Sequence[Server]) -> ProcessDiedError:
+    return ProcessDiedError(
+        f"{lost[0]} died during the run, which ends with it. The machine may have run out of memory. Run the command "
+        "again: it continues where this run has stopped."
+    )
 
 
 def execute(order: DriverRequest) -> dict[str, object]:
@@ -180,6 +194,8 @@ def execute(order: DriverRequest) -> dict[str, object]:
     from .ray_tries import Tries
 
     _connect(options, order["session"])
+    if _address(options) == LOCAL_CLUSTER:
+        record_servers(order["session"])
     least, most = (number + options.ps for number in options.worker_range)
     resources = resources_per_worker(options)
     require_resources(resources, least, _RESOURCES_TIMEOUT if _address(options) != LOCAL_CLUSTER else 0)
@@ -198,12 +214,15 @@ def execute(order: DriverRequest) -> dict[str, object]:
         failed = Tries(group, collector, ray.put(request), options.ps, options.max_failures).run()
         is_stopped = is_preempted()
     if is_stopped:
+        forget_servers(order["session"])
         raise Preempted
     summary = ray.get(collector.summary.remote(time.monotonic() - start))
     try:
         return _outcome(summary, failed)
     finally:
-        ray.shutdown()
+        forget_servers(order["session"])
+        with log_if_slow("Ending", "Ray's processes"):
+            ray.shutdown()
 
 
 @contextlib.contextmanager

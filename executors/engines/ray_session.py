@@ -3,8 +3,8 @@
     with session_folder(model_run_dir) as session:
         ray.init("local", _temp_dir=session.folder)
 
-The folder is removed at the end. After a failure that Ray's logs may explain, `keep_logs` copies the ends of the logs
-to `ray_logs` in the model run folder.
+The folder is removed at the end, or by the next run if the run was killed. After a failure that Ray's logs may explain,
+`keep_logs` copies the ends of the logs to `ray_logs` in the model run folder.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import shutil
 import tempfile
 from collections.abc import Iterator
 
 from absl import logging
 
 from ..runtime.files import file_io
+from ..runtime.files.local_disks import is_on_local_disk
+from ..runtime.files.lock import FileLock
 
 LOGS = "ray_logs"
 _LONGEST = 107 - len("/session_2026-11-23_15-35-11_123456_4194304/sockets/plasma_store")  # limit of a socket path
@@ -62,8 +65,55 @@ def session_folder(model_run: str) -> Iterator[Session]:
       model_run: The model run folder; the Ray logs of an earlier run are removed from it.
     """
     file_io.rmtree(os.path.join(model_run, LOGS))
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=_parent(), ignore_cleanup_errors=True) as folder:
+    parent = _parent()
+    _delete_abandoned(parent or tempfile.gettempdir())
+    with _locked_folder(parent) as folder:
         yield Session(folder, model_run)
+
+
+@contextlib.contextmanager
+def _locked_folder(parent: str | None) -> Iterator[str]:
+    """Creates a folder and locks it for the block, so that no other run removes it."""
+    while True:
+        with (
+            tempfile.TemporaryDirectory(prefix=_PREFIX, dir=parent, ignore_cleanup_errors=True) as folder,
+            _lock(folder) as is_held,
+        ):
+            if is_held and os.path.isdir(folder):  # otherwise another run removes it: it was not locked yet
+                yield folder
+                return
+
+
+@contextlib.contextmanager
+def _lock(folder: str) -> Iterator[bool]:
+    """Locks a folder for the block; yields whether this succeeded, or locks are not supported."""
+    try:
+        lock = FileLock(folder)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        is_held = True
+        try:
+            lock.acquire()
+        except BlockingIOError:
+            is_held = False
+        except OSError:  # the file system does not support locks
+            pass
+        yield is_held
+    finally:
+        lock.release()
+
+
+def _delete_abandoned(parent: str) -> None:
+    """Removes this user's session folders whose runs were killed: those that are not locked."""
+    for path in pathlib.Path(parent).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):  # another run removes it, or the file system does not support locks
+            if path.stat().st_uid == os.getuid() and is_on_local_disk(str(path)):
+                with _lock(str(path)) as is_abandoned:
+                    if is_abandoned:
+                        logging.info("Deleting %s, left by a run that was killed.", path)
+                        shutil.rmtree(path)
 
 
 def _parent() -> str | None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.3
 _END_SECONDS = WRITE_SECONDS + 10.0  # for the reports of killed workers
+_WAIT_SECONDS = 30.0  # between log lines that name the tasks that are waited for
 _CHECKPOINT_SECONDS = 60.0  # how long a larger group waits for a reported checkpoint
 
 
@@ -105,6 +106,7 @@ class Tries:
     def _watch(self, one: _Try) -> _End:
         """Waits until all have ended or the try must be ended; removes tasks that have ended from `one.running`."""
         growth = _Growth(self.group, self.collector, one.hosts)
+        named_at = float("inf")
         while one.running:
             done, _ = ray.wait([*one.running], timeout=_POLL_SECONDS)
             for call in done:
@@ -113,6 +115,10 @@ class Tries:
                     ray.get(call)
                 except ray.exceptions.RayActorError:
                     return _End.FAILED
+                named_at = min(named_at, time.monotonic() + _WAIT_SECONDS)
+            if one.running and time.monotonic() >= named_at:
+                logging.info("Waiting for %s to end; the other tasks have ended.", one.describe_running())
+                named_at = time.monotonic() + _WAIT_SECONDS
             if ray.get(self.collector.is_to_restart.remote()):
                 return _End.FAILED
             for rank in ray.get(self.collector.take_to_replace.remote()) if done else ():
@@ -150,6 +156,10 @@ class _Try:
     def start(self, rank: int) -> None:
         """Starts a task, also once more after its process has died."""
         self.running[self.hosts[rank].actor.run.remote(self.order, self.tasks[rank], rank, self.environment)] = rank
+
+    def describe_running(self) -> str:
+        """Returns the running tasks with the addresses of their nodes."""
+        return ", ".join(f"{self.tasks[rank]} on the node {self.hosts[rank].address}" for rank in self.running.values())
 
     def members(self) -> list[tuple[str, str, str, ActorHandle]]:
         """Returns the workers as `ReportCollector.begin` takes them."""

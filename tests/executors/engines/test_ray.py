@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ import psutil
 import pytest
 
 from generic_trainer import FnArgs, TrainingOptions, train
+from generic_trainer.executors.engines.ray_session import session_folder
 from generic_trainer.executors.engines.ray_worker import ReportCollector, is_transient, kill
 from generic_trainer.executors.errors import ModuleError, ProcessDiedError, TrainingProcessError
 from generic_trainer.executors.modules.bundle import pack, unpack
@@ -404,6 +406,89 @@ def test_keras_3_is_refused_before_anything_starts(
     assert "trainer_module.py, line 3: build_model().fit(…): Keras 3 (trainer_module.py, line 1:" in done.stderr
     assert "Use Keras 2" in done.stderr
     assert "Started a local Ray" not in done.stderr
+
+
+# Saves its model, then works on without Ray's servers, as an upload or a long evaluation does.
+SAVED_EARLY = """
+    import pathlib
+    import time
+    import tensorflow as tf
+
+    class Tiny(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+        def serve(self, examples):
+            parsed = tf.io.parse_example(examples, {"sepal_length": tf.io.FixedLenFeature([1], tf.float32)})
+            return {"y": 3.0 * parsed["sepal_length"]}
+
+    def run_fn(fn_args):
+        model = Tiny()
+        tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)
+        begun = pathlib.Path(fn_args.custom_config["begun"])
+        is_first = not begun.exists()
+        begun.touch()
+        time.sleep(fn_args.custom_config["seconds"] if is_first else 0)
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+@pytest.mark.parametrize(("server", "seconds"), [("raylet", 600), ("gcs_server", 5)])
+def test_a_server_of_rays_that_dies_is_named_and_the_model_is_kept(
+    server: str, seconds: int, command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    begun = tmp_path / "begun"
+    line = ["train", module(SAVED_EARLY), "--train-files", iris.train, "--eval-files", iris.eval]
+    line += ["--output", str(tmp_path / "out"), "--engine", "ray", "--workers", "1", "--max-failures", "0"]
+    line += ["--custom-config", json.dumps({"begun": str(begun), "seconds": seconds})]
+    python = [sys.executable, "-m", "generic_trainer.cli.main", *line]
+    with subprocess.Popen(python, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as running:
+        while not begun.exists() and running.poll() is None:
+            time.sleep(0.1)
+        [process] = [one for one in psutil.Process(running.pid).children(recursive=True) if one.name() == server]
+        process.kill()
+        assert running.stderr is not None
+        errors = running.stderr.read()
+    assert running.returncode == 1, errors[-5000:]
+    last = errors.splitlines()[-1]
+    assert last.startswith(f"generic-trainer: Ray's {server} (process {process.pid}) died during the run"), errors[
+        -5000:
+    ]
+    record = record_of(tmp_path / "out")
+    assert record["error"]["type"] == "ProcessDiedError"
+    assert record["check"]["checks"]["loads"] == "passed"
+    assert (pathlib.Path(record["rejected"]) / "Format-Serving" / "saved_model.pb").exists()
+
+    done = command(*line)
+
+    assert done.returncode == 0, done.stderr[-5000:]
+    is_finished = server == "gcs_server"  # the training process outlives it for a minute, and writes its result
+    assert (record_of(tmp_path / "out")["resumed_model"] == record["rejected"]) == is_finished
+
+
+def test_the_session_folder_of_a_killed_run_is_removed_by_the_next(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed = """
+        import os, signal
+        from generic_trainer.executors.engines.ray_session import session_folder
+        with session_folder("model_run") as session:
+            print(session.folder, flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    temporary = pathlib.Path(tempfile.mkdtemp(prefix="gt-"))  # short enough for Ray's sockets
+    try:
+        environment = {**os.environ, "TMPDIR": str(temporary)}
+        line = [sys.executable, "-c", textwrap.dedent(killed)]
+        folder = subprocess.run(line, env=environment, capture_output=True, text=True, check=False).stdout.strip()
+        assert pathlib.Path(folder).is_dir()
+        monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+        with session_folder(str(tmp_path)) as running, session_folder(str(tmp_path)) as second:
+            assert not pathlib.Path(folder).exists()
+            assert pathlib.Path(running.folder).is_dir()  # its run is alive
+            assert pathlib.Path(second.folder).is_dir()
+        assert not list(temporary.iterdir())
+    finally:
+        shutil.rmtree(temporary)
 
 
 def test_a_module_travels_by_content(module: Callable[..., str], tmp_path: pathlib.Path) -> None:
