@@ -19,7 +19,7 @@ from ..executors.distributed.jobset import set_tf_config
 from ..executors.errors import TrainerError
 from ..executors.modules import tensorflow_1
 from ..executors.monitoring.run_record import stack
-from ..executors.runtime.files import storage_errors, temporary_folder
+from ..executors.runtime.files import storage_errors
 from ..executors.runtime.logs import standard_streams
 from ..executors.runtime.logs.error_output import error_lines, traceback_lines
 from ..executors.runtime.logs.exceptions import (
@@ -31,7 +31,7 @@ from ..executors.runtime.logs.exceptions import (
     user_location,
 )
 from ..executors.runtime.logs.setup import show_logs
-from ..executors.runtime.process import deadline, generated_modules, session, termination
+from ..executors.runtime.process import deadline, generated_modules, session, surroundings, termination
 from ..executors.runtime.process.preemption import handle_like_sigterm
 from ..executors.runtime.process.termination import Terminated
 from ..executors.spelling import nearest
@@ -42,8 +42,6 @@ from .variables import check_variables
 # Python's default of 700 new objects per garbage collection makes importing TFX and building Transform's graph collect
 # thousands of times, for 2.4 s of a run of 33 s.
 _OBJECTS_PER_COLLECTION = 10_000
-_NO_THREAD = "can't start new thread"
-_NO_MEMORY = "Out of memory: the machine's memory or a limit (container or ulimit) is exhausted."
 
 
 class _Group(click.Group):
@@ -149,8 +147,9 @@ def _code_of(error: BaseException) -> int:
         _print_error(f"generic-trainer: {error}; {_interrupt_note(error)}")
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
+    error = surroundings.explain_limit(error) or error
     if not _is_from_module(error):
-        error = temporary_folder.explain(error) or error
+        error = surroundings.explain(error) or error
     if isinstance(error, TrainerError):
         text = ""
         if isinstance(error.__cause__, RemoteTraceback) and error.exit_code == 1:
@@ -205,11 +204,11 @@ def _print_failure(error: BaseException) -> None:
     """Prints the traceback once, then a one-line summary."""
     remote = error.__cause__
     text = remote.text if isinstance(remote, RemoteTraceback) else traceback_of(error)
-    explained = temporary_folder.explain(error)
+    explained = surroundings.explain(error)
     # The message of Python or TensorFlow on a disk, descriptor or folder is printed above.
     message = storage_errors.hint(error) or (str(explained) if explained else _short_message(error))
-    if isinstance(error, MemoryError) or _NO_THREAD in message:  # messages that do not name the cause
-        message = f"{message}. {_NO_MEMORY}".removeprefix(". ")
+    if hint := surroundings.memory_hint(error):  # messages that do not name the cause
+        message = f"{message}. {hint}".removeprefix(". ")
     advice = [*getattr(error, "__notes__", ()), tensorflow_1.hint(error)]
     notes = [note for note in dict.fromkeys(advice) if note and note not in text]  # not in the traceback
     last = _located(f"failed: {type(error).__qualname__}: {message}", text)

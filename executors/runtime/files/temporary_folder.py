@@ -83,7 +83,9 @@ def _cause() -> str:
             f"Temporary files cannot be written, because {replaced}. Restore the function, or replace it only in the "
             "module's own code."
         )
-    folders = [folder for folder in (os.environ.get("TMPDIR"), "/tmp", "/var/tmp", os.getcwd()) if folder]  # noqa: S108  # nosec B108
+    folders = [folder for folder in (os.environ.get("TMPDIR"), "/tmp", "/var/tmp") if folder]  # noqa: S108  # nosec B108
+    with contextlib.suppress(OSError):  # the working folder was deleted
+        folders.append(os.getcwd())
     errors = [_error_in(folder) for folder in folders]
     if (number := next((number for number in errors if number in _NO_DESCRIPTORS), None)) is not None:
         return f"Temporary files cannot be written: {descriptors_message(number)}"

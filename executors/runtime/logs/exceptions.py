@@ -224,11 +224,19 @@ def user_location(text: str) -> str:
 
     Paths below the current folder are relative to it.
     """
-    folder = os.path.join(os.getcwd(), "")
+    folder = os.path.join(_absolute(os.curdir), "")
     for file, line in reversed(_LOCATION.findall(text)):
         if not file.startswith(("<", _COMPILED, *_OURS, *_PACKAGE, *_libraries())) and "site-packages" not in file:
             return f"{file.removeprefix(folder)}:{line}"
     return ""
+
+
+def _absolute(path: str) -> str:
+    """Returns an absolute path; the path itself if the working folder was deleted."""
+    try:
+        return os.path.abspath(path)
+    except OSError:
+        return path
 
 
 def _libraries() -> tuple[str, ...]:
@@ -252,7 +260,7 @@ def _user_traceback(error: BaseException) -> TracebackType | None:
 
 
 def _is_own_frame(tb: TracebackType) -> bool:
-    return os.path.abspath(_file(tb)).startswith(_OURS)
+    return _absolute(_file(tb)).startswith(_OURS)
 
 
 def _file(tb: TracebackType) -> str:
