@@ -31,6 +31,7 @@ from ...executors.runtime.beam_runner import in_process_by_default
 from ...executors.runtime.files import file_io, storage_errors
 from ...executors.runtime.files.temporary_folder import require_temporary_folder
 from ...executors.runtime.logs.exceptions import pop_remembered_error
+from ...executors.runtime.process.surroundings import require_shared_memory
 from ...executors.runtime.process.termination import raise_if_ended
 from ...executors.training import metadata_pointer
 from ...executors.training.run_lock import hold_run_lock
@@ -193,6 +194,7 @@ def _modules_of(options: LocalPipeline) -> Iterator[PipelineModules]:
 
 def _create(options: LocalPipeline, modules: PipelineModules) -> pipeline.Pipeline:
     require_temporary_folder()
+    require_shared_memory()
     root = os.path.abspath(options.pipeline_root)
     examples = example_gen_for(options.data, test_split=options.test_split)
     connection = connection_config(_metadata_url(options))
@@ -233,12 +235,13 @@ def _claimed_root(dag: pipeline.Pipeline, url: str) -> Iterator[None]:
     """Locks the pipeline's root for the block, and marks a new one; nothing is written if the run is refused."""
     root = dag.pipeline_info.pipeline_root
     is_new = not file_io.exists(os.path.join(root, ROOT_MARKER))
-    if file_io.is_remote(url) or not is_new:
+    if file_io.is_remote(url):
         require_store(dag.metadata_connection_config, url)
     if is_new:
         _claim_root(dag)
-        require_store(dag.metadata_connection_config, url)  # creates a SQLite file, which needs the root
     with hold_run_lock(root):
+        if not file_io.is_remote(url):
+            require_store(dag.metadata_connection_config, url)  # creates a SQLite file, which needs the root
         yield
 
 
@@ -250,10 +253,10 @@ def _claim_root(dag: pipeline.Pipeline) -> None:
     """
     root, name = dag.pipeline_info.pipeline_root, dag.pipeline_info.pipeline_name
     with _explained_root_errors(root):
-        if not _is_own_root(root, name):
-            file_io.write_text(os.path.join(root, ROOT_MARKER), json.dumps({"pipeline_name": name}) + "\n")
         if dag.metadata_connection_config.HasField("sqlite"):
             file_io.makedirs(file_io.parent(dag.metadata_connection_config.sqlite.filename_uri))
+        if not _is_own_root(root, name):
+            file_io.write_text(os.path.join(root, ROOT_MARKER), json.dumps({"pipeline_name": name}) + "\n")
 
 
 def _is_own_root(root: str, name: str) -> bool:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from ...fn_args import FnArgs
-from ...inputs.readers.open_records import require_records
-from ...inputs.readers.reader_params import parse_reader_params
+from ...inputs.readers.reader_params import ReaderParams, parse_reader_params
+from ...inputs.readers.record_files import find_records
 from ...modules.defined_names import defines
 from ...options import TrainingOptions
 from ..base import Dialect, Evidence, RunFn, limit_loop
@@ -36,12 +36,12 @@ class ElasticDLDialect(Dialect):
     def require_inputs(self, files: Sequence[str], fn_args: FnArgs) -> None:
         """Checks the flags, and that there are data, unless the model file reads them itself."""
         options = ElasticDLOptions.of(fn_args)
-        params = parse_reader_params(options.data_reader_params)
+        params = ReaderParams.of(parse_reader_params(options.data_reader_params))
         parse_reader_params(options.model_params, "--model_params")
         if any(defines(path, options.custom_data_reader) for path in files):
             return
         for data in filter(None, (options.training_data, options.validation_data)):
-            require_records(data, params)
+            find_records([data], params)
 
     def prepare(self, files: Sequence[str]) -> None:
         """Installs the shims for ElasticDL's packages if a file uses ElasticDL."""

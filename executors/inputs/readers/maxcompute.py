@@ -28,19 +28,11 @@ from absl import logging
 from ...errors import InputError
 from ..csv.records import check_columns
 from .reader_errors import ReaderErrors
-from .reader_params import ODPS, ReaderParams
+from .reader_params import MAXCOMPUTE_REQUIRED, MAXCOMPUTE_VARIABLES, ODPS, ReaderParams
 from .records import Metadata, Records, Shard
 
 Response = TypeVar("Response")
 
-_VARIABLES = {
-    "project": "MAXCOMPUTE_PROJECT",
-    "access_id": "MAXCOMPUTE_AK",
-    "access_key": "MAXCOMPUTE_SK",
-    "endpoint": "MAXCOMPUTE_ENDPOINT",
-    "tunnel_endpoint": "MAXCOMPUTE_TUNNEL_ENDPOINT",
-}
-_REQUIRED = ("project", "access_id", "access_key")
 _ROWS_AT_ONCE = 8192  # rows per request; responses are buffered until their turn
 _REQUESTS_AT_ONCE = 4
 _TRIES = 3
@@ -62,11 +54,6 @@ class _ClientTable(Protocol):
     table_schema: Any
 
     def open_reader(self, **options: object) -> _Session: ...
-
-
-def is_configured() -> bool:
-    """Returns whether project and credentials are in the environment: ElasticDL's condition to use its table reader."""
-    return all(_VARIABLES[name] in os.environ for name in _REQUIRED)
 
 
 def open_table(name: str, params: ReaderParams) -> Records:
@@ -203,8 +190,8 @@ def _text(value: object) -> str | bytes:
 
 
 def _account(name: str, params: ReaderParams) -> dict[str, Any]:
-    account = {key: getattr(params, key) or os.environ.get(variable) for key, variable in _VARIABLES.items()}
-    if missing := [_VARIABLES[key] for key in _REQUIRED if not account[key]]:
+    account = {key: getattr(params, key) or os.environ.get(variable) for key, variable in MAXCOMPUTE_VARIABLES.items()}
+    if missing := [MAXCOMPUTE_VARIABLES[key] for key in MAXCOMPUTE_REQUIRED if not account[key]]:
         raise InputError(f"MaxCompute table {name}: {', '.join(missing)} must be set in the environment.")
     return account
 

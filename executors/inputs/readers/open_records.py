@@ -19,7 +19,7 @@ from ...errors import InputError
 from ..bad_records import policy
 from .reader_errors import ReaderErrors
 from .reader_params import CSV, ODPS, PARQUET, RECORD_IO, TEXT, TF_RECORD, ReaderParams
-from .record_files import find_record_files, kind_of
+from .record_files import find_records
 from .records import Metadata, Records, Shard
 
 if TYPE_CHECKING:
@@ -45,43 +45,11 @@ def open_records(origin: str | Sequence[str], reader_params: Mapping[str, object
     """
     params = ReaderParams.of(reader_params or {})
     origins = [origin] if isinstance(origin, str) else list(origin)
-    kind, files = _find(origins, params)
+    kind, files = find_records(origins, params)
     if kind == ODPS:
         return _open_table(origins, params)
     opened = _OPENERS[kind](", ".join(origins), files, params)
     return dataclasses.replace(opened, files=files, of_file=lambda path: _OPENERS[kind](path, [path], params).dataset())
-
-
-def require_records(origin: str, reader_params: Mapping[str, object]) -> None:
-    """Checks that there are files of a known format, without opening them; a table is not looked for.
-
-    Args:
-      origin: See `open_records`.
-      reader_params: See `open_records`.
-
-    Raises:
-      InputError: See `open_records`.
-    """
-    _find([origin], ReaderParams.of(reader_params))
-
-
-def _find(origins: Sequence[str], params: ReaderParams) -> tuple[str, list[str]]:
-    """Returns the kind of the data, and their files; ODPS and no files for a table."""
-    if not any(origins):
-        raise InputError("there is no data to read: the path, pattern or table name is empty.")
-    if params.reader_type == ODPS or (params.reader_type is None and _names_table(origins)):
-        return ODPS, []
-    files = find_record_files(origins)
-    by_columns = params.columns is not None or params.sep is not None
-    if params.reader_type is None:
-        return kind_of(files, by_columns)
-    return (TEXT if params.reader_type == CSV and not by_columns else params.reader_type), files
-
-
-def _names_table(origins: Sequence[str]) -> bool:
-    from . import maxcompute
-
-    return maxcompute.is_configured() and len(origins) == 1 and "/" not in origins[0]
 
 
 def _open_table(origins: Sequence[str], params: ReaderParams) -> Records:

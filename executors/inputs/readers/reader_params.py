@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,8 +20,22 @@ from ...number_range import POSITIVE, WORKERS
 CSV, ODPS, RECORD_IO, TF_RECORD, TEXT, PARQUET = "CSV", "ODPS", "RecordIO", "TFRecord", "Text", "Parquet"
 READER_TYPES = (CSV, ODPS, RECORD_IO, TF_RECORD, TEXT, PARQUET)
 
+MAXCOMPUTE_VARIABLES = {
+    "project": "MAXCOMPUTE_PROJECT",
+    "access_id": "MAXCOMPUTE_AK",
+    "access_key": "MAXCOMPUTE_SK",
+    "endpoint": "MAXCOMPUTE_ENDPOINT",
+    "tunnel_endpoint": "MAXCOMPUTE_TUNNEL_ENDPOINT",
+}
+MAXCOMPUTE_REQUIRED = ("project", "access_id", "access_key")
+
 # Parameters of ElasticDL's readers that have no effect here, or only on the model file's `feed`.
 _IGNORED = ("data_dir", "label_col")
+
+
+def has_maxcompute_account() -> bool:
+    """Returns whether project and credentials are in the environment: ElasticDL's condition to use its table reader."""
+    return all(MAXCOMPUTE_VARIABLES[name] in os.environ for name in MAXCOMPUTE_REQUIRED)
 
 
 def parse_reader_params(

@@ -17,7 +17,16 @@ from ...runtime.files import file_io
 from ..file_signatures import PARQUET_MAGIC, RECORD_IO_MAGIC, format_of
 from ..gzipped_files import head_of, unzipped_head
 from ..tfrecord.framing import HEADER_BYTES, begins_record
-from .reader_params import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
+from .reader_params import (
+    CSV,
+    ODPS,
+    PARQUET,
+    RECORD_IO,
+    TEXT,
+    TF_RECORD,
+    ReaderParams,
+    has_maxcompute_account,
+)
 
 _BYTES_CHECKED = 1024  # bytes
 
@@ -37,6 +46,27 @@ def find_record_files(origins: Sequence[str]) -> list[str]:
             raise InputError(_missing_file_message(origin))
         files.update(dict.fromkeys(found))
     return list(files)
+
+
+def find_records(origins: Sequence[str], params: ReaderParams) -> tuple[str, list[str]]:
+    """Returns the kind of some data, one of READER_TYPES, and their files; ODPS without files for a table.
+
+    Raises:
+      InputError: If there are no data, or the files are of different or unknown formats.
+    """
+    if not any(origins):
+        raise InputError("there is no data to read: the path, pattern or table name is empty.")
+    if params.reader_type == ODPS or (params.reader_type is None and _names_table(origins)):
+        return ODPS, []
+    files = find_record_files(origins)
+    by_columns = params.columns is not None or params.sep is not None
+    if params.reader_type is None:
+        return kind_of(files, by_columns)
+    return (TEXT if params.reader_type == CSV and not by_columns else params.reader_type), files
+
+
+def _names_table(origins: Sequence[str]) -> bool:
+    return has_maxcompute_account() and len(origins) == 1 and "/" not in origins[0]
 
 
 def kind_of(files: Iterable[str], columns_wanted: bool, default: str | None = None) -> tuple[str, list[str]]:

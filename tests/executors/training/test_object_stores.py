@@ -189,11 +189,14 @@ def test_another_machine_resumes_from_the_uploaded_checkpoint(data: FnArgs, tmp_
 
 
 def test_the_staged_model_of_a_killed_run_is_still_there_for_the_next_one(data: FnArgs) -> None:
-    with local_copies(data) as local:
+    with local_copies(data) as (local, outputs), outputs.uploaded():
         staged = pathlib.Path(str(local.serving_model_dir)).parent / ".staging-1f0c92ab" / "written"
     staged.mkdir(parents=True)  # a run that ends by itself deletes its folder
-    with local_copies(data):
+    with local_copies(data) as (local, outputs), outputs.uploaded():
         assert staged.exists()
+    with pytest.raises(InputError), local_copies(data):
+        raise InputError("refused before anything was uploaded")
+    assert staged.exists()
 
 
 def test_a_busy_server_is_asked_again(store: Store, data: FnArgs) -> None:
@@ -210,7 +213,7 @@ def test_a_busy_server_is_asked_again(store: Store, data: FnArgs) -> None:
 
 def test_a_server_that_stays_down_ends_the_run_and_keeps_the_model(store: Store, data: FnArgs) -> None:
     def train_and_upload() -> None:
-        with local_copies(data) as local:
+        with local_copies(data) as (local, outputs), outputs.uploaded():
             pathlib.Path(local.serving_model_dir).mkdir(parents=True)
             (pathlib.Path(local.serving_model_dir) / "saved_model.pb").write_text("trained for days")
             store.fails = lambda method, key: True

@@ -21,6 +21,7 @@ from ....modules.source import find_source
 from ....number_range import POSITIVE, STEPS, NumberRange
 from ....runtime.files import file_io
 from ....runtime.logs.exceptions import RemoteTraceback
+from ....runtime.process.surroundings import require_shared_memory
 from ...loading import choose_keras
 from .manifest import Manifest
 
@@ -112,6 +113,7 @@ def prepare(job: PreparationJob) -> Outcome:
       ModuleError: When the model file is missing, or does not define `prepare_data_for_a_single_file`.
       BadFilesError: When more files failed than allowed; its cause has the traceback of the first one.
     """
+    require_shared_memory()
     files = _files(job)
     manifest = Manifest(job.output)
     settings = {"input": job.input, "records_per_shard": job.records_per_shard, "format": job.format}
