@@ -265,10 +265,19 @@ class PipelineJob(Job):
         super().__init__(folder, shim)
         (folder / "data").mkdir()
         (folder / "data" / "rows.csv").write_text("x,y\n" + "".join(f"{number}.5,{number}\n" for number in range(20)))
+        self._command = ["-m", "generic_trainer.cli.main"]
+
+    def dropped_in(self, step: str, number: signal.Signals) -> CommandResult:
+        """Runs a pipeline that gets a signal in a step, in a hook where Python drops the handler's exception."""
+        command, self._command = self._command, [str(HERE / "dropped_signal.py"), step, str(int(number))]
+        try:
+            return self.run()
+        finally:
+            self._command = command
 
     def line(self, *arguments: str) -> list[str]:
         return [
-            *[sys.executable, "-m", "generic_trainer.cli.main", "run", "--data", str(self.folder / "data")],
+            *[sys.executable, *self._command, "run", "--data", str(self.folder / "data")],
             *["--module-file", str(self.folder / "slow_loop.py"), "--pipeline-root", str(self.out), "--no-check"],
             *["--train-steps", "40", "--skip-check", "answers", *arguments],
         ]

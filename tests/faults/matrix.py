@@ -3,6 +3,7 @@
 python tests/faults/matrix.py            # about five minutes; the tests in this folder cover a part of it
 python tests/faults/matrix.py publish "export after fit"    # some phases
 python tests/faults/matrix.py interrupts    # every signal in every phase, on one machine, with TF_CONFIG and on Ray
+python tests/faults/matrix.py steps    # every signal in every step of `run`
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from fit_guarantees import PHASES_AFTER_FIT, require_recovered_after_fit, run_fi
 from guarantees import MEMORY, Fault, require_recovered, run_with_fault
 from interrupts import CASES, SAVED, InterruptedJob, require_nothing_lost, require_resumed
 from pipeline_guarantees import require_pipeline_recovered, run_pipeline_with_fault
+from pipeline_interrupts import CASES as STEP_CASES
+from pipeline_interrupts import WholePipelineJob, require_ended, require_pushed
 
 KINDS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, MEMORY)
-METADATA, INTERRUPTS = "metadata", "interrupts"
+METADATA, INTERRUPTS, STEPS = "metadata", "interrupts", "steps"
 AFTER_FIT = " after fit"
 _PATH = re.compile(r"(/[\w.-]+)+/")
 
@@ -75,11 +78,37 @@ def print_interrupts() -> int:
     return int(failed > 0)
 
 
+def print_steps() -> int:
+    """Sends every signal in every step of a pipeline, and prints what is pushed; returns the exit code."""
+    failed = 0
+    print("| step | signal | exception | exit code | seconds | last line |\n" + "| --- " * 6 + "|")
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        job = WholePipelineJob(folder / "job", compiled(folder))
+        for case in STEP_CASES:
+            try:
+                ended = require_ended(job, case)
+                cells = [str(ended.code), f"{job.seconds_since_signal():.1f}", _PATH.sub("…/", ended.last_line)]
+            except Exception:
+                cells = [f"FAILED: {traceback.format_exc()}"]
+                failed += 1
+            finally:
+                job.stop()
+            how = "dropped" if case.is_dropped else "raised"
+            print(f"| {' | '.join([case.step, case.number.name, how, *cells])} |", flush=True)
+        require_pushed(job)
+    return int(failed > 0)
+
+
 def main() -> int:
     """Runs the given or all phases; returns the exit code."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore both
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     if sys.argv[1:] == [INTERRUPTS]:
         return print_interrupts()
+    if sys.argv[1:] == [STEPS]:
+        return print_steps()
     phases = sys.argv[1:] or [*PHASES, METADATA, *(f"{phase}{AFTER_FIT}" for phase in PHASES_AFTER_FIT)]
     failed = 0
     with tempfile.TemporaryDirectory() as name:

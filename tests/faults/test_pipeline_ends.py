@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import signal
 import subprocess
 
 import pytest
 from fault_job import PipelineJob
+from interrupts import SIGNALS
 from pipeline_guarantees import completed, hold_in_metadata, require_pipeline_recovered, require_whole
+from pipeline_interrupts import CASES, WholePipelineJob, require_ended, require_pushed
 
 
 @pytest.mark.thorough
@@ -38,3 +41,28 @@ def test_a_pipeline_resumes_after_sigterm_and_after_a_kill_during_a_metadata_wri
     require_pipeline_recovered(job)
     assert completed(job) == 1
     assert len(os.listdir(job.out / "serving")) == 1
+
+
+@pytest.mark.slow
+def test_nothing_is_pushed_after_a_signal_whose_exception_python_drops(pipeline_job: PipelineJob) -> None:
+    ended = pipeline_job.dropped_in("Pusher", signal.SIGINT)
+    assert ended.code == 130, ended.errors
+    assert ended.last_line == "generic-trainer: interrupted; nothing was published."
+    assert not (pipeline_job.out / "serving").exists() or os.listdir(pipeline_job.out / "serving") == []
+    require_pipeline_recovered(pipeline_job)
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_in_any_step_ends_the_pipeline(
+    number: signal.Signals, tmp_path: pathlib.Path, shim: pathlib.Path
+) -> None:
+    job = WholePipelineJob(tmp_path / "job", shim)
+    try:
+        for case in CASES:
+            if case.number == number:
+                require_ended(job, case)
+        require_pushed(job)
+    finally:
+        job.stop()

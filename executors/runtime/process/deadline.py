@@ -2,7 +2,8 @@
 
 A signal's handler raises an exception, and the stack unwinds: the training saves a checkpoint, staging directories are
 removed, the record is written. A daemon thread raises an exception again that was swallowed (`termination.py`). It ends
-the process if native code does not return to Python, or a file, a lock or a server does not respond.
+the process if native code does not return to Python, or a file, a lock or a server does not respond. If native code
+lets no thread run, the watcher process of `session.py` reports it.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def enforce() -> None:
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
+    session.watch_signals(reader)
     # Python writes a signal's number there at once; the handler itself waits until native code has returned.
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     # A fork's signals are not signals to this process.
@@ -40,7 +42,7 @@ def enforce() -> None:
 
 
 def _end_after(reader: int) -> None:
-    while not ends_process(number := os.read(reader, 1)[0]):
+    while not ends_process(number := _read_number(reader)):
         pass
     termination.note(number)
     end = time.monotonic() + SECONDS
@@ -53,6 +55,11 @@ def _end_after(reader: int) -> None:
         f"stopped{_place()}.\n"
     )
     os._exit(128 + number)
+
+
+def _read_number(reader: int) -> int:
+    select.select([reader], [], [])  # the number stays in the pipe until this thread can run
+    return os.read(reader, 1)[0]
 
 
 def _place() -> str:

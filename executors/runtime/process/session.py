@@ -32,6 +32,7 @@ class _Session:
     def _begin(self) -> None:
         self._token = os.urandom(16).hex()
         self._watcher: subprocess.Popen[bytes] | None = None
+        self.signals = -1
         self._lock = threading.Lock()
         self._workers: set[str] = set()
 
@@ -52,7 +53,7 @@ class _Session:
         with self._lock:
             if self._watcher is None or self._watcher.poll() is not None:
                 with contextlib.suppress(OSError):  # process limit reached
-                    self._watcher = _start_watcher(self.mark(), self.mark("watcher"))
+                    self._watcher = _start_watcher(self.mark(), self.mark("watcher"), self.signals)
 
     def kill(self) -> None:
         kill_all(self.mark())
@@ -86,6 +87,11 @@ def watch() -> None:
     _session.watch()
 
 
+def watch_signals(reader: int) -> None:
+    """Lets the watcher report signals whose numbers stay in a pipe, see `process_tree.py`."""
+    _session.signals = reader
+
+
 def kill() -> None:
     """Kills everything that this process has started and that still runs."""
     _session.kill()
@@ -96,12 +102,13 @@ def end() -> None:
     _session.end()
 
 
-def _start_watcher(mark: str, own_mark: str) -> subprocess.Popen[bytes]:
+def _start_watcher(mark: str, own_mark: str, signals: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", process_tree.__file__, mark, str(os.getpid())],
+        [sys.executable, "-I", "-S", process_tree.__file__, mark, str(os.getpid()), str(signals)],
         env={**os.environ, VARIABLE: own_mark},  # a stopped watcher must not outlive its session
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=None if signals >= 0 else subprocess.DEVNULL,
+        pass_fds=[signals] if signals >= 0 else [],
         start_new_session=True,
     )

@@ -62,6 +62,31 @@ def test_a_blocked_command_ends_with_its_children(blocked: str, number: signal.S
         child.wait(60)
 
 
+HELD = """
+import ctypes, signal, subprocess
+from generic_trainer.executors.runtime.process import deadline, session, termination
+
+termination.raise_on_signals([signal.SIGTERM], termination.Terminated)
+deadline.enforce()
+session.watch()
+library, mutex = ctypes.PyDLL(None), ctypes.create_string_buffer(64)  # calls keep the interpreter's lock
+subprocess.Popen(["sh", "-c", "sleep 1; kill -TERM $PPID"])  # when the next calls have begun
+library.pthread_mutex_lock(mutex)
+library.pthread_mutex_lock(mutex)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the watcher is for Linux")
+def test_native_code_that_lets_no_thread_run_is_reported() -> None:
+    with subprocess.Popen([sys.executable, "-c", HELD], stderr=subprocess.PIPE, text=True) as command:
+        assert command.stderr is not None
+        report = command.stderr.readline()
+        command.kill()
+    assert report.startswith("generic-trainer: a signal arrived 10 s ago. Native code")
+    assert report.endswith(f"kill -9 {command.pid}\n")
+
+
 EARLY_ENDS = {
     "returns": "",
     "raises": "raise OSError('the disk is on fire')",

@@ -1,4 +1,4 @@
-"""A signal ends a command even if its exception is lost: hooks of Python drop it, and bare `except` blocks."""
+"""A signal ends a command even if its exception is lost: Python drops it in hooks, libraries in a bare `except`."""
 
 from __future__ import annotations
 
