@@ -1,7 +1,8 @@
 """The command `generic-trainer`: loads sub-commands, handles signals, and maps exceptions to exit codes.
 
 Exit codes: 0 success, 1 the user's module (or its process) failed, 2 wrong usage or input, 3 the model did
-not pass the check, 4 a pipeline did not push its model, 130 Ctrl-C, 128 + N terminated by signal N.
+not pass the check, 4 a pipeline did not push its model, 75 another task of the cluster was lost, 130 Ctrl-C, 128 + N
+terminated by signal N.
 """
 
 from __future__ import annotations

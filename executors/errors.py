@@ -15,7 +15,7 @@ class TrainerError(Exception):
 
     Attributes:
       exit_code: Exit code of `generic-trainer`: 1 the module failed, 2 wrong usage or input, 3 the model failed its
-        check, 4 the model was trained but not pushed.
+        check, 4 the model was trained but not pushed, 75 another task of the cluster was lost.
     """
 
     exit_code = 2
@@ -55,7 +55,23 @@ class TrainingProcessError(TrainerError):
 
 
 class ProcessDiedError(TrainingProcessError):
-    """A process was killed or exited before it could report an error; a retry may succeed."""
+    """A process was killed or exited before it could report an error; a retry may succeed.
+
+    Attributes:
+      was_killed: Whether SIGKILL ended it, which a process never sends to itself.
+    """
+
+    was_killed: bool = False
+
+
+class ProcessTimeoutError(TrainingProcessError):
+    """A process did not end within the `timeout` of the run."""
+
+
+class LostTaskError(TrainingProcessError):
+    """Another task of the cluster was killed, or cannot be reached; supervisors may retry the job."""
+
+    exit_code = 75  # EX_TEMPFAIL of sysexits.h
 
 
 class CheckpointError(TrainerError):

@@ -45,7 +45,7 @@ class Address:
         """Whether a process accepts connections at this address within `timeout` seconds."""
         try:
             socket.create_connection((self.host, self.port), timeout).close()
-        except OSError:
+        except (OSError, UnicodeError):  # UnicodeError: a part of the name is too long for a host
             return False
         return True
 

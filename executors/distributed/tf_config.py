@@ -63,6 +63,18 @@ class ClusterTask:
         return self.type == WORKER and self.index == 0 and not self._leaders
 
     @property
+    def address(self) -> str:
+        """Its address, "host:port"; "" for an evaluator without one."""
+        return "".join(self.jobs.get(self.type, ())[self.index : self.index + 1])
+
+    @property
+    def others(self) -> list[ClusterTask]:
+        """All other tasks of the cluster, and the evaluator, which may not be listed."""
+        counts = {job: len(addresses) for job, addresses in self.jobs.items()} | {EVALUATOR: 1}
+        tasks = [ClusterTask(job, index, self.jobs) for job, count in counts.items() for index in range(count)]
+        return [task for task in tasks if (task.type, task.index) != (self.type, self.index)]
+
+    @property
     def chief_address(self) -> str:
         """The address of the chief, "host:port"."""
         return next(self.jobs[role][0] for role in (CHIEF, MASTER, WORKER) if self.jobs.get(role))
@@ -106,7 +118,7 @@ class ClusterTask:
         """
         if self.type == EVALUATOR:
             return
-        address = self.jobs[self.type][self.index]
+        address = self.address
         port = int(address.rpartition(":")[2])
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

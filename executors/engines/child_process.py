@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 from absl import logging
 
-from ..errors import ProcessDiedError, TrainingProcessError
+from ..errors import ProcessDiedError, ProcessTimeoutError, TrainingProcessError
 from ..runtime.files import storage_errors
 from ..runtime.logs.exceptions import rebuild
 from ..runtime.logs.redaction import mask_known
@@ -73,7 +73,7 @@ def run(
       timeout: Seconds until the subprocess and its children are ended; None for no limit.
       quiet: Show the subprocess's output only if it ends without a result.
       prefix: Prepended to every line that the subprocess prints.
-      until: Called about once a second; when it returns True, the subprocess and its children are ended.
+      until: Called about once a second; when it returns True or raises, the subprocess and its children are ended.
       what: Name of the subprocess in messages; derived from `worker` by default.
       forked: Whether to fork a process that has already imported TensorFlow; see `fork_server.py`.
       output: Sink for the subprocess's output; standard output and standard error by default.
@@ -83,7 +83,8 @@ def run(
       The worker's result; {} if it was ended by `until`.
 
     Raises:
-      TrainingProcessError: When the subprocess timed out or could not be started.
+      ProcessTimeoutError: When the subprocess timed out.
+      TrainingProcessError: When the subprocess could not be started.
       ProcessDiedError: When the subprocess ended without a result.
       Exception: The worker's exception: the same type if it can be imported in this process, otherwise its nearest base
         class, with the worker's traceback as its cause.
@@ -110,7 +111,7 @@ def run(
             _log_if_saved(files[1])
             raise
         except subprocess.TimeoutExpired:
-            raise TrainingProcessError(
+            raise ProcessTimeoutError(
                 f"The {name} process did not end within timeout={timeout:g} s and was stopped. No model was published."
             ) from None
         try:
@@ -118,7 +119,9 @@ def run(
                 answer = json.load(file)
         except FileNotFoundError:
             write(sys.stderr, mask_known(f"{hidden.getvalue()}{log_text_since(kept)}"))
-            raise ProcessDiedError(_missing_result_message(name, status)) from None
+            died = ProcessDiedError(_missing_result_message(name, status))
+            died.was_killed = status == -signal.SIGKILL
+            raise died from None
     if status != 0 and "result" in answer:
         logging.warning("The %s process finished, but exited with status %s.", name, status)
     if "error" in answer:

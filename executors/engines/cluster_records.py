@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from absl import logging
 
 from ..distributed.tf_config import EVALUATOR, PS, WORKER, ClusterTask
-from ..errors import TrainingProcessError
+from ..errors import LostTaskError, ProcessDiedError, TrainingProcessError
 from ..monitoring import run_record
 from ..monitoring.metrics import Metrics
 from ..runtime.files import file_io
@@ -99,17 +100,34 @@ class StopCondition:
           TrainingProcessError: When the chief failed or was interrupted; contains the chief's error.
         """
         if self._chief.get("status") in run_record.UNSUCCESSFUL:
-            raise _task_error("chief", self._chief)
+            raise task_error(f"chief at {self._task.chief_address}", self._chief)
 
 
-def _task_error(task: str, record: RunJson) -> TrainingProcessError:
+def task_error(task: str, record: RunJson) -> TrainingProcessError:
+    """Returns the error for the other tasks of a cluster, from the record of one that was unsuccessful.
+
+    Args:
+      task: The task's name and address.
+      record: Its record.
+
+    Returns:
+      A LostTaskError if the task was killed or interrupted; its own error if it names a lost task.
+    """
     error = record.get("error") or {}
-    what = "was interrupted" if record["status"] == run_record.INTERRUPTED else "failed"
-    return TrainingProcessError(f"The {task} {what}: {error.get('type')}: {error.get('message')}")
+    kind, message = error.get("type"), error.get("message")
+    if kind == LostTaskError.__name__:
+        return LostTaskError(message)
+    is_interrupted = record["status"] == run_record.INTERRUPTED
+    text = f"The {task} {'was interrupted' if is_interrupted else 'failed'}: {kind}: {message}"
+    return (LostTaskError if is_interrupted or kind == ProcessDiedError.__name__ else TrainingProcessError)(text)
 
 
-def await_evaluator(model_run_dir: str) -> Metrics:
+def await_evaluator(model_run_dir: str, require_evaluator: Callable[[], object] = lambda: None) -> Metrics:
     """Waits until the evaluator has finished, and returns its metrics.
+
+    Args:
+      model_run_dir: The model run folder.
+      require_evaluator: Called about once a second; raises when the evaluator was lost.
 
     Raises:
       TrainingProcessError: When the evaluator failed, or when no event file grew for `EVALUATOR_TIMEOUT` seconds.
@@ -118,11 +136,12 @@ def await_evaluator(model_run_dir: str) -> Metrics:
     logging.info("Training is complete; waiting for the evaluator.")
     last_sizes, end = None, time.monotonic() + EVALUATOR_TIMEOUT
     while time.monotonic() < end:
+        require_evaluator()
         record = run_record.read(model_run_dir, name)
         if record.get("status") == run_record.SUCCEEDED:
             return dict(record.get("metrics", {}))
         if record.get("status") in run_record.UNSUCCESSFUL:
-            raise _task_error("evaluator", record)
+            raise task_error("evaluator", record)
         if (now := _event_file_sizes(model_run_dir)) != last_sizes:
             last_sizes, end = now, time.monotonic() + EVALUATOR_TIMEOUT
         time.sleep(_POLL_SECONDS)

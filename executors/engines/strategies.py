@@ -13,12 +13,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import time
 
 import tensorflow as tf
 
+from ..distributed.address import Address
 from ..distributed.tf_config import EVALUATOR, PS, ClusterTask, task_from_environment
 from ..fn_args import FnArgs
 
@@ -60,9 +59,6 @@ def _await_chief(task: ClusterTask) -> None:
     """Waits until the chief accepts connections: TensorFlow would retry in intervals of a second and more."""
     if task.is_chief or task.type == EVALUATOR:
         return
-    host, _, port = task.chief_address.rpartition(":")
-    end = time.monotonic() + _CHIEF_SECONDS
-    while time.monotonic() < end:
-        with contextlib.suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), _CHIEF_SECONDS):
-            return
+    address, end = Address.parse(task.chief_address), time.monotonic() + _CHIEF_SECONDS
+    while address and time.monotonic() < end and not address.accepts_connections(_CHIEF_SECONDS):
         time.sleep(_POLL_SECONDS)

@@ -34,6 +34,7 @@ _POLL_SECONDS = 0.25
 _FIRST_SECONDS = 10.0  # minimum interval, and time until the first line
 _SHARE = 0.1  # interval as a fraction of the training time so far
 _LONGEST_SECONDS = 300.0  # maximum interval
+STALLED_SECONDS = 60.0  # without a step, until the line says so instead of the speed so far
 _WORK_SECONDS = 3.0  # time until a step's progress is displayed: shorter steps have none, and no estimate is good then
 
 # What a line keeps if it has to be shortened, the most important first.
@@ -84,6 +85,7 @@ class Display:
         self._clock = clock
         self._began = self._last_logged = clock()
         self._recent = RecentProgress()
+        self._stalled = False  # whether the last line was on a training without steps
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -99,11 +101,12 @@ class Display:
     def show(self, report: Report) -> None:
         """Called with the progress of training or of another step, several times per second."""
         self._recent.add(report)
-        now = self._clock()
+        now, stalls = self._clock(), is_stalled(report)
         wait = max(_FIRST_SECONDS, min(_LONGEST_SECONDS, _SHARE * (now - self._began)))
-        if now - self._last_logged >= wait and report.seconds >= 0:
+        is_due = now - self._last_logged >= wait or (stalls and not self._stalled)
+        if is_due and report.seconds >= 0:
             logging.info("%s", line(report, self._recent))
-            self._last_logged = now
+            self._last_logged, self._stalled = now, stalls
 
     def end(self) -> None:
         """Called when training or the step has ended."""
@@ -249,6 +252,13 @@ def line(report: Report, recent: RecentProgress) -> str:
     return ", ".join(part.text for part in parts(report, recent))
 
 
+def is_stalled(report: Report) -> bool:
+    """Whether training has made no step for a minute, neither before nor between steps, nor evaluated meanwhile."""
+    if isinstance(report, WorkProgress) or report.seconds < 0 or report.details.get("doing"):
+        return False
+    return report.age >= STALLED_SECONDS and (share_of(report) or 0) < 1  # saving may take a while when all is done
+
+
 def share_of(report: Report) -> float | None:
     """Returns the part that is done, from 0 to 1; None if unknown."""
     if isinstance(report, WorkProgress):
@@ -275,16 +285,18 @@ def parts(report: Report, recent: RecentProgress) -> list[Part]:
     found = [Part(step, _STEP)] if report.seconds >= 0 else []
     found += [Part(f"epoch {epoch} of {epochs}", _SPEED)] if epoch and epochs and epochs > 1 else []
     found += [Part(str(details["doing"]), _DOING)] if details.get("doing") else []
-    found += [Part(f"{recent.steps:.3g} steps/s", _SPEED)] if recent.steps else []
-    found += [Part(f"{recent.examples:,.0f} examples/s", _SPEED)] if recent.examples else []
+    speed, examples = (0.0, 0.0) if (stalls := is_stalled(report)) else (recent.steps, recent.examples)
+    found += [Part(f"no step for {report.age:,.0f} s", _DOING)] if stalls else []
+    found += [Part(f"{speed:.3g} steps/s", _SPEED)] if speed else []
+    found += [Part(f"{examples:,.0f} examples/s", _SPEED)] if examples else []
     metrics = details.get("metrics", {})
     loss = "loss" if "loss" in metrics else next((name for name in metrics if "loss" in name), None)
     found += [
         Part(f"{name} {value:.4g}{recent.trend(name)}", _LOSS if name == loss else _METRIC)
         for name, value in metrics.items()
     ]
-    if total and recent.steps and report.step < total:
-        found.append(Part(f"{duration_text(round((total - report.step) / recent.steps))} left", _TIME_LEFT))
+    if total and speed and report.step < total:
+        found.append(Part(f"{duration_text(round((total - report.step) / speed))} left", _TIME_LEFT))
     if saved := details.get("saved_at"):
         found.append(Part(f"checkpoint {duration_text(round(time.monotonic() - saved))} ago", _OTHER))
     found += [Part(f"{workers} worker{'s' * (workers != 1)}", _OTHER)] if workers else []

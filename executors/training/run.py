@@ -41,6 +41,7 @@ from ..distributed.tf_config import (
     task_from_environment,
 )
 from ..engines import child_process, cluster_records, fork_server, in_process, ray
+from ..engines.task_watch import TaskWatch
 from ..engines.training_request import TrainingRequest
 from ..errors import InputError, KerasVersionError
 from ..evaluation import evaluated_examples
@@ -218,7 +219,7 @@ def _train(
                 contexts.enter_context(hold_run_lock(fn_args.model_run_dir))
             if task and task.is_chief:
                 cluster_records.delete_finished_tasks(fn_args.model_run_dir)
-            is_over = cluster_records.StopCondition(task, fn_args.model_run_dir) if task and not task.is_chief else None
+            watch = TaskWatch(task, fn_args.model_run_dir) if task else None
             contexts.enter_context(warned_after_publishing(is_published))
             if is_chief:
                 contexts.enter_context(report_on_exit(record, fn_args.model_run_dir, shown.model_run_dir))
@@ -229,6 +230,7 @@ def _train(
             record.keras = dataclasses.asdict(ready.keras)
             # Written now, so that a killed run leaves a record.
             contexts.enter_context(record.written_to(fn_args.model_run_dir, cluster_records.record_name(task)))
+            contexts.enter_context(watch.watching(record.id) if watch else contextlib.nullcontext())
             contexts.enter_context(warned_after_publishing(is_published))
             if is_chief:
                 keep_source(source, fn_args.model_run_dir)
@@ -236,12 +238,21 @@ def _train(
                 unpublished_folder = kept_folder(fn_args.model_run_dir) if checkpoint_root else fn_args.model_run_dir
                 key = ready.identity.result_key
                 run = _Run(
-                    source, ready.function, options, record, task, checkpoints, unpublished_folder, raw_eval_files, key
+                    source,
+                    ready.function,
+                    options,
+                    record,
+                    task,
+                    watch,
+                    checkpoints,
+                    unpublished_folder,
+                    raw_eval_files,
+                    key,
                 )
-                if is_over is not None:
-                    run.run_auxiliary_task(fn_args, is_over)
-                else:
+                if is_chief:
                     run.produce_model(fn_args)
+                else:
+                    run.run_auxiliary_task(fn_args)
             if folder := record.profile.get("folder"):
                 record.profile["folder"] = folder.replace(checkpoints.model_run_dir, fn_args.model_run_dir, 1)
     return record
@@ -289,6 +300,7 @@ class _Run:
     options: TrainingOptions
     record: RunRecord
     task: ClusterTask | None
+    watch: TaskWatch | None  # of the other tasks of a cluster
     checkpoints: CheckpointFolder
     unpublished_folder: str  # folder for outputs that are not published
     raw_eval_files: Sequence[str]
@@ -382,16 +394,16 @@ class _Run:
             self._check(checked_args, fn_args.serving_model_dir, result)
         return outputs, names
 
-    def run_auxiliary_task(self, fn_args: FnArgs, is_over: cluster_records.StopCondition) -> None:
+    def run_auxiliary_task(self, fn_args: FnArgs) -> None:
         """Runs a task that publishes nothing: a worker, a parameter server or an evaluator."""
         shared = self._shared_name()
         parent = file_io.parent(fn_args.serving_model_dir)
         context = contextlib.nullcontext(Staging(os.path.join(parent, shared))) if shared else staging_directory(parent)
         with context as staging:
             with self.record.phase("training"):
-                result = self.run_module(self._with_staged_folders(fn_args, staging.written), is_over)
-            if not result:
-                is_over.require_success()
+                result = self.run_module(self._with_staged_folders(fn_args, staging.written))
+            if not result and self.watch:
+                self.watch.require_success()
 
     def _publishes(self) -> bool:
         return self.task is None or self.task.is_chief
@@ -404,13 +416,15 @@ class _Run:
 
         The latter is done only if the cluster has no evaluator and the chief exported no model.
         """
-        if self.task and cluster_records.has_evaluator(self.task, staged_args.model_run_dir):
-            self.record.metrics |= cluster_records.await_evaluator(staged_args.model_run_dir)
+        if self.task and self.watch and cluster_records.has_evaluator(self.task, staged_args.model_run_dir):
+            self.record.metrics |= cluster_records.await_evaluator(
+                staged_args.model_run_dir, self.watch.require_evaluator
+            )
         elif self._is_estimator() and find_saved_model(staged_args.serving_model_dir) is None:
             # The evaluator joins no cluster. The record in its model run folder signals that training is over.
             evaluator = ClusterTask(EVALUATOR, 0, self.task.jobs if self.task else {CHIEF: ("localhost:1",)})
             with self.record.shown_in(staged_args.model_run_dir):
-                dataclasses.replace(self, task=evaluator).run_module(staged_args)
+                dataclasses.replace(self, task=evaluator, watch=None).run_module(staged_args)
 
     def _shared_name(self) -> str:
         """Returns the staging directory's name if all tasks of a cluster must share one (Estimators only), else "".
@@ -431,13 +445,13 @@ class _Run:
     def _is_estimator(self) -> bool:
         return uses_estimators(self.source.files)
 
-    def run_module(self, staged_args: FnArgs, is_over: Callable[[], bool] | None = None) -> TrainingResult:
+    def run_module(self, staged_args: FnArgs) -> TrainingResult:
         """Runs the module; restarts it once with Keras 2 if it turns out to need that."""
         try:
-            return self._run_module(staged_args, is_over)
+            return self._run_module(staged_args)
         except KerasVersionError as error:
             self.record.keras = dataclasses.asdict(keras_for_restart(error, self._keras(), self.options))
-            return self._run_module(staged_args, is_over)
+            return self._run_module(staged_args)
 
     def _keras(self) -> KerasChoice:
         """Returns the Keras version of the run, which the module's first use of `tf.estimator` may have changed."""
@@ -446,7 +460,7 @@ class _Run:
     def _needs_model(self, result: TrainingResult, fn_args: FnArgs) -> bool:
         return installed()[result["dialect"]].needs_model(fn_args)
 
-    def _run_module(self, staged_args: FnArgs, is_over: Callable[[], bool] | None) -> TrainingResult:
+    def _run_module(self, staged_args: FnArgs) -> TrainingResult:
         keras = self._keras()
         logging.info("Keras %s: %s.", keras.version, keras.reason)
         key = self.key if self._publishes() else ""
@@ -458,7 +472,7 @@ class _Run:
             self._bad_records_recorded(staged_args.model_run_dir),
             self._metrics_kept(staged_args.model_run_dir, progress_variables.get(progress.VARIABLE)),
         ):
-            result = self._execute(request, staged_args, environment | progress_variables, is_over)
+            result = self._execute(request, staged_args, environment | progress_variables)
             return self._record_result(cast("TrainingResult", result))
 
     @contextlib.contextmanager
@@ -524,7 +538,6 @@ class _Run:
         request: dict[str, object],
         staged_args: FnArgs,
         environment: dict[str, str],
-        is_over: Callable[[], bool] | None,
     ) -> Mapping[str, object]:
         if self.options.engine == RAY and not self.task:
             result = ray.run(
@@ -538,14 +551,15 @@ class _Run:
             if "raised" in result:
                 raise result["raised"]
             return result
-        with self._resources_sampled(environment.get(progress.VARIABLE)) as on_start:
+        explained = self.watch.explained() if self.watch else contextlib.nullcontext()
+        with explained, self._resources_sampled(environment.get(progress.VARIABLE)) as on_start:
             if self.options.isolate:
                 return child_process.run(
                     _WORKER,
                     request,
                     environment=environment,
                     timeout=self.options.timeout,
-                    until=is_over,
+                    until=self.watch,
                     what=str(self.task) if self.task else "",
                     forked=True,
                     on_start=on_start,

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 sys.path.append(str(pathlib.Path(__file__).parent))
-pytest.register_assert_rewrite("fault_job", "guarantees", "interrupts", "pipeline_guarantees", "pipeline_interrupts")
+pytest.register_assert_rewrite(
+    "fault_job", "guarantees", "interrupts", "lost_tasks", "pipeline_guarantees", "pipeline_interrupts"
+)
 
 from fault_job import Job, PipelineJob, compiled  # noqa: E402
 from storage_faults import Commands, Faults  # noqa: E402

@@ -4,6 +4,7 @@ python tests/faults/matrix.py            # about five minutes; the tests in this
 python tests/faults/matrix.py publish "export after fit"    # some phases
 python tests/faults/matrix.py interrupts    # every signal in every phase, on one machine, with TF_CONFIG and on Ray
 python tests/faults/matrix.py steps    # every signal in every step of `run`
+python tests/faults/matrix.py lost-tasks    # every task of clusters, at three moments, with the seconds of real jobs
 """
 
 from __future__ import annotations
@@ -19,16 +20,20 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from cluster_job import ClusterJob
 from fault_job import PHASES, FitJob, Job, PipelineJob, compiled
 from fit_guarantees import PHASES_AFTER_FIT, require_recovered_after_fit, run_fit_with_fault
 from guarantees import MEMORY, Fault, require_recovered, run_with_fault
 from interrupts import CASES, SAVED, InterruptedJob, require_nothing_lost, require_resumed
+from lost_tasks import CASES as LOSSES
+from lost_tasks import require_named
 from pipeline_guarantees import require_pipeline_recovered, run_pipeline_with_fault
 from pipeline_interrupts import CASES as STEP_CASES
 from pipeline_interrupts import WholePipelineJob, require_ended, require_pushed
 
 KINDS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, MEMORY)
-METADATA, INTERRUPTS, STEPS = "metadata", "interrupts", "steps"
+METADATA, INTERRUPTS, STEPS, LOST_TASKS = "metadata", "interrupts", "steps", "lost-tasks"
+ROUND_SECONDS = 5.0  # `task_watch.ROUND_SECONDS`
 AFTER_FIT = " after fit"
 _PATH = re.compile(r"(/[\w.-]+)+/")
 
@@ -100,6 +105,27 @@ def print_steps() -> int:
     return int(failed > 0)
 
 
+def print_lost_tasks() -> int:
+    """Kills each task of clusters, and prints when and how the others ended; returns the exit code."""
+    failed = 0
+    print("| job | killed | moment | task: seconds, exit code | last line |\n" + "| --- " * 5 + "|")
+    with tempfile.TemporaryDirectory() as name:
+        for case in LOSSES:
+            job = ClusterJob(pathlib.Path(name) / str(case), case.kind, ROUND_SECONDS, case.is_endless)
+            try:
+                others = {task: ended for task, ended in require_named(case, job).items() if task != case.task}
+                times = ", ".join(f"{task}: {ended.seconds:.0f} s, {ended.code}" for task, ended in others.items())
+                cells = [times, next(iter(others.values())).last_line]
+            except Exception:
+                cells = ["", f"FAILED: {traceback.format_exc()}"]
+                failed += 1
+            finally:
+                job.stop()
+            how = case.task if case.how == "kill" else f"{case.task}'s training"
+            print(f"| {' | '.join([case.kind, how, case.moment, *cells])} |", flush=True)
+    return int(failed > 0)
+
+
 def main() -> int:
     """Runs the given or all phases; returns the exit code."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -109,6 +135,8 @@ def main() -> int:
         return print_interrupts()
     if sys.argv[1:] == [STEPS]:
         return print_steps()
+    if sys.argv[1:] == [LOST_TASKS]:
+        return print_lost_tasks()
     phases = sys.argv[1:] or [*PHASES, METADATA, *(f"{phase}{AFTER_FIT}" for phase in PHASES_AFTER_FIT)]
     failed = 0
     with tempfile.TemporaryDirectory() as name:

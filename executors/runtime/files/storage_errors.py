@@ -20,14 +20,15 @@ from ...errors import StorageError
 from ..quantities import size_text
 from .object_store import is_in_store
 
-# Transient errors of network and FUSE mounts, whose server is unreachable, busy or restarted.
-TRANSIENT = frozenset(
+# Without a file's name, these can be of a connection to another process.
+_CONNECTION = frozenset(
     {
-        errno.EIO, errno.EAGAIN, errno.EBUSY, errno.ESTALE, errno.ETIMEDOUT, errno.EREMOTEIO, errno.ENOTCONN,
-        errno.ECONNABORTED, errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN,
-        errno.ENETRESET, errno.ENETUNREACH, errno.ENOLINK,
+        errno.ETIMEDOUT, errno.ENOTCONN, errno.ECONNABORTED, errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTDOWN,
+        errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETRESET, errno.ENETUNREACH, errno.ENOLINK,
     }
 )  # fmt: skip
+# Transient errors of network and FUSE mounts, whose server is unreachable, busy or restarted.
+TRANSIENT = _CONNECTION | {errno.EIO, errno.EAGAIN, errno.EBUSY, errno.ESTALE, errno.EREMOTEIO}
 _REMEDIES = {
     errno.ENOSPC: "Free disk space, or choose a folder on another disk, and run it again.",
     errno.EDQUOT: "Delete files that are not needed, or request a larger quota, and run it again.",
@@ -117,10 +118,12 @@ def hint(error: BaseException, folder: str = "") -> str:
     number, found = errno_of(error), _PATTERN.search(str(error))
     if number is None or number not in KNOWN:
         return ""
-    if not isinstance(error, OSError) and not found:  # a code alone, such as UNAVAILABLE, can be a lost worker's
-        return ""
     named = getattr(error, "filename", None) or (found[1] if found else "")
-    path = named if isinstance(named, str) and named.startswith("/") else folder
+    is_file = isinstance(named, str) and named.startswith("/")
+    # Without a file, a code alone, such as UNAVAILABLE, or "Connection reset by peer" can be a lost worker's.
+    if not is_file and (number in _CONNECTION or not (found or isinstance(error, OSError))):
+        return ""
+    path = named if is_file else folder
     return f"{os.strerror(number)}: {path}. {advice(number, path)}" if path else ""
 
 

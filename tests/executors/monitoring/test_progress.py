@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import io
 import pathlib
@@ -175,6 +176,36 @@ def test_progress_lines_become_less_frequent(caplog: pytest.LogCaptureFixture) -
     # Every 10 s until 100 s have gone by, then after another tenth of the time each: log(3600 / 100) / log(1.1).
     assert 10 + 30 < len(lines) < 10 + 40
     assert lines[0] == "Step 100 of 36,000, 10 steps/s, 320 examples/s, loss 0.25, 59 min 50 s left"
+
+
+def test_a_line_without_a_step_for_a_minute_has_no_speed(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    shown = Display(clock=lambda: now)
+    with caplog.at_level("INFO", logger="absl"):
+        for second in range(3600):
+            now = float(second)
+            last = min(now, 3000.0)
+            shown.show(dataclasses.replace(told(last, int(last), total=36000), age=now - last))
+    lines = [record.getMessage() for record in caplog.records]
+    first = next(index for index, line in enumerate(lines) if "no step" in line)
+    assert lines[first] == "Step 3,000 of 36,000, no step for 60 s"  # at once, not after a tenth of the time
+    assert lines[-1].startswith("Step 3,000 of 36,000, no step for ")
+    assert all("steps/s" in line for line in lines[:first])
+    assert not any("steps/s" in line for line in lines[first:])
+
+
+@pytest.mark.parametrize(
+    ("step", "age", "details", "expected"),
+    [
+        (0, 61.0, {"total": 100}, "Step 0 of 100, no step for 61 s"),  # the first step takes long
+        (5, 59.0, {"total": 100}, "Step 5 of 100"),
+        (5, 90.0, {"total": 100, "doing": "evaluating"}, "Step 5 of 100, evaluating"),
+        (100, 90.0, {"total": 100}, "Step 100 of 100"),  # the model is being saved
+    ],
+)
+def test_other_work_than_steps_is_no_stall(step: int, age: float, details: Any, expected: str) -> None:
+    report = dataclasses.replace(told(10, step, **details), age=age)
+    assert display.line(report, RecentProgress()) == expected
 
 
 def test_the_speed_covers_the_last_seconds_and_restarts_after_a_failure() -> None:

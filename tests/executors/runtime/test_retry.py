@@ -141,3 +141,7 @@ def test_a_disk_error_of_a_module_has_a_hint_and_a_lost_worker_has_none() -> Non
     assert "Free disk space" in storage_errors.hint(full, "/out")
     lost = tf.errors.UnavailableError(None, None, "The following tasks are unhealthy (stopped sending heartbeats)")
     assert storage_errors.hint(lost, "/out") == ""
+    reset = tf.errors.UnavailableError(None, None, "Collective ops is aborted by: recvmsg:Connection reset by peer")
+    assert storage_errors.hint(reset, "/out") == ""
+    mount = tf.errors.UnavailableError(None, None, "/mnt/model; Connection reset by peer")
+    assert "/mnt/model" in storage_errors.hint(mount, "/out")

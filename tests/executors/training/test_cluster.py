@@ -213,7 +213,7 @@ def test_every_task_ends_with_the_reason_when_the_chief_fails(tmp_path: pathlib.
     assert all(over() for over in overs)
     write(tmp_path, "run.json", status=RUNNING)  # the platform has started the chief again
     for over in overs:
-        with pytest.raises(TrainingProcessError, match="The chief failed: ValueError: no such column"):
+        with pytest.raises(TrainingProcessError, match="The chief at a:1 failed: ValueError: no such column"):
             over.require_success()
 
 

@@ -1,0 +1,68 @@
+"""A task of a cluster that is lost ends the others, and a task that never comes is named."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Iterator
+
+import pytest
+from cluster_job import ClusterJob
+from lost_tasks import CASES, Case, require_named
+
+ROUND_SECONDS = 2.0  # a lost task is noticed after 14 s instead of 35 s
+QUICK = ("loop-worker-0-during-kill", "estimator-evaluator-0-during-kill")
+
+
+@pytest.fixture
+def cluster(tmp_path: pathlib.Path) -> Iterator[Callable[..., ClusterJob]]:
+    jobs: list[ClusterJob] = []
+
+    def make(kind: str, endless: bool = True, round_seconds: float = ROUND_SECONDS) -> ClusterJob:
+        jobs.append(ClusterJob(tmp_path / "job", kind, round_seconds, endless))
+        return jobs[-1]
+
+    yield make
+    for job in jobs:
+        job.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.thorough_but(*QUICK)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_lost_task_ends_the_others_and_is_named(case: Case, cluster: Callable[..., ClusterJob]) -> None:
+    require_named(case, cluster(case.kind, case.is_endless))
+
+
+@pytest.mark.slow
+def test_a_task_that_never_comes_is_named_while_waiting_and_by_the_timeout(cluster: Callable[..., ClusterJob]) -> None:
+    job = cluster("loop")
+    job.start("chief-0", "worker-1", flags=("--timeout", "40"))
+    for task, ended in job.ends().items():
+        assert f"Waiting for worker 0 at {job.address('worker-0')}." in ended.errors, task
+        assert ended.last_line.endswith(f"It was waiting for worker 0 at {job.address('worker-0')}.")
+        assert ended.code == 1
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_a_task_that_comes_late_or_is_started_again_is_not_lost(cluster: Callable[..., ClusterJob]) -> None:
+    job = cluster("estimator", endless=False, round_seconds=5.0)
+    job.start("chief-0", "ps-0", "evaluator-0")
+    job.wait_until(lambda: "Waiting for worker 0 at" in job.log("chief-0"))
+    job.start("worker-0")
+    job.await_moment("before", "worker-0")
+    job.kill("worker-0")
+    job.start("worker-0")
+    assert {task: ended.code for task, ended in job.ends().items()} == dict.fromkeys(job.tasks, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["loop", "estimator", "elasticdl"])
+def test_tasks_that_end_as_planned_are_not_lost(kind: str, cluster: Callable[..., ClusterJob]) -> None:
+    job = cluster(kind, endless=False)
+    job.start()
+    ends = job.ends()
+    assert {task: ended.code for task, ended in ends.items()} == dict.fromkeys(job.tasks, 0)
+    assert not any("lost" in ended.errors for ended in ends.values())
+    assert not list((job.folder / "out" / "model_run" / "tasks").glob("*.alive"))
