@@ -45,7 +45,7 @@ class _Termination:
         self._is_over = False
 
     def install(self, numbers: Iterable[int], exception: Callable[[int], BaseException]) -> None:
-        self._exception = exception
+        self._exception, self._is_over = exception, False
         for number in numbers:
             signal.signal(number, self._handle)
         report = sys.unraisablehook
