@@ -120,7 +120,7 @@ def end() -> None:
 
 def is_handled(error: BaseException) -> bool:
     """Whether the main thread is in an `except` or `finally` block that handles an exception, or one raised there."""
-    handled: object = sys._current_exceptions().get(threading.main_thread().ident)
+    handled: object = sys._current_exceptions().get(threading.main_thread().ident or 0)
     if isinstance(handled, tuple):  # before Python 3.12
         handled = handled[1]
     return isinstance(handled, BaseException) and any(other is error for other in chain(handled))
