@@ -24,7 +24,7 @@ STEPS = {
     "StatisticsGen": ("rename", "/FeatureStats.pb"),
     "SchemaGen": ("write", "/schema.pbtxt"),
     "ExampleValidator": ("write", "/SchemaDiff.pb"),
-    "Transform": ("rename", "/saved_model.pb"),
+    "Transform": ("rename", "/Split-train/transformed_examples-00000-of-00001.gz"),
     "Tuner": ("write", "/phase-tuner"),
     "Trainer": ("write", "/phase-training"),
     "Evaluator": ("rename", "/metrics-00000-of-00001.tfrecord"),

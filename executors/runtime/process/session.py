@@ -108,7 +108,14 @@ def _start_watcher(mark: str, own_mark: str, signals: int) -> subprocess.Popen[b
         env={**os.environ, VARIABLE: own_mark},  # a stopped watcher must not outlive its session
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=None if signals >= 0 else subprocess.DEVNULL,
+        stderr=_error_output() if signals >= 0 else subprocess.DEVNULL,
         pass_fds=[signals] if signals >= 0 else [],
         start_new_session=True,
     )
+
+
+def _error_output() -> int:
+    try:
+        return sys.stderr.fileno()  # not 2, which is a log file while TensorFlow's C++ code writes there
+    except (AttributeError, OSError, ValueError):  # closed, or replaced
+        return subprocess.DEVNULL

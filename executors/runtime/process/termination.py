@@ -45,7 +45,7 @@ class _Termination:
         self._is_over = False
 
     def install(self, numbers: Iterable[int], exception: Callable[[int], BaseException]) -> None:
-        self._exception = exception
+        self._exception, self._is_over = exception, False
         for number in numbers:
             signal.signal(number, self._handle)
         report = sys.unraisablehook
@@ -120,7 +120,7 @@ def end() -> None:
 
 def is_handled(error: BaseException) -> bool:
     """Whether the main thread is in an `except` or `finally` block that handles an exception, or one raised there."""
-    handled: object = sys._current_exceptions().get(threading.main_thread().ident)
+    handled: object = sys._current_exceptions().get(threading.main_thread().ident or 0)
     if isinstance(handled, tuple):  # before Python 3.12
         handled = handled[1]
     return isinstance(handled, BaseException) and any(other is error for other in chain(handled))

@@ -22,7 +22,8 @@ from generic_trainer.executors.monitoring.run_record import (
     status_of,
 )
 from generic_trainer.executors.runtime.logs.redaction import masked
-from generic_trainer.executors.runtime.process.preemption import Preempted, Terminated
+from generic_trainer.executors.runtime.process.preemption import Preempted
+from generic_trainer.executors.runtime.process.termination import Terminated
 
 
 def written(folder: pathlib.Path) -> dict[str, Any]:
