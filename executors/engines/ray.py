@@ -36,7 +36,7 @@ from ..runtime.logs.exceptions import RemoteTraceback, describe, rebuild
 from ..runtime.process.preemption import Preempted, deferred_sigterm, is_preempted
 from . import child_process
 from .ray_losses import Loss, losses, lost_nodes
-from .ray_servers import Server, forget_servers, record_servers, watched_servers
+from .ray_servers import Server, ServerWatch, recorded_servers
 from .ray_session import session_folder
 from .ray_worker import ReportCollector, Summary
 
@@ -151,7 +151,8 @@ def run(
     if _address(options) == LOCAL_CLUSTER:
         variables[_LOOPBACK] = "0"
     variables |= {name: value for name, value in environment.items() if name == progress.VARIABLE}
-    with session_folder(model_run) as session, watched_servers(session.folder) as lost:
+    with session_folder(model_run) as session:
+        watch = ServerWatch(session.folder)
         try:
             result = child_process.run(
                 __name__,
@@ -159,11 +160,11 @@ def run(
                 environment=variables,
                 timeout=options.timeout,
                 what="training on the Ray cluster",
+                on_start=watch.begin,
             )
-        except Exception as error:
-            if lost or isinstance(error, ProcessDiedError):
-                session.keep_logs()
-            if lost:
+        except ProcessDiedError as error:
+            session.keep_logs()
+            if lost := watch.lost():
                 raise _lost_server_error(lost) from error
             raise
         if "raised" not in result:
@@ -171,7 +172,7 @@ def run(
         raised = rebuild(result["raised"])
         if isinstance(raised, ProcessDiedError):
             session.keep_logs()
-        if lost and isinstance(raised, TrainingProcessError):
+        if isinstance(raised, TrainingProcessError) and (lost := watch.lost()):
             raised = _lost_server_error(lost)
     return {**result, "raised": raised}
 
@@ -188,14 +189,23 @@ def execute(order: DriverRequest) -> dict[str, object]:
     start = time.monotonic()
     options = TrainingOptions.from_exec_properties(order["options"])
     import ray
+
+    _connect(options, order["session"])
+    with recorded_servers(order["session"]):
+        outcome = _train(order, options, start)
+    with log_if_slow("Ending", "Ray's processes"):
+        ray.shutdown()
+    return outcome
+
+
+def _train(order: DriverRequest, options: TrainingOptions, start: float) -> dict[str, object]:
+    """Trains on the cluster that this process is connected to; `start` is the start time of the run."""
+    import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     from .ray_group import HostGroup
     from .ray_tries import Tries
 
-    _connect(options, order["session"])
-    if _address(options) == LOCAL_CLUSTER:
-        record_servers(order["session"])
     least, most = (number + options.ps for number in options.worker_range)
     resources = resources_per_worker(options)
     require_resources(resources, least, _RESOURCES_TIMEOUT if _address(options) != LOCAL_CLUSTER else 0)
@@ -214,15 +224,8 @@ def execute(order: DriverRequest) -> dict[str, object]:
         failed = Tries(group, collector, ray.put(request), options.ps, options.max_failures).run()
         is_stopped = is_preempted()
     if is_stopped:
-        forget_servers(order["session"])
         raise Preempted
-    summary = ray.get(collector.summary.remote(time.monotonic() - start))
-    try:
-        return _outcome(summary, failed)
-    finally:
-        forget_servers(order["session"])
-        with log_if_slow("Ending", "Ray's processes"):
-            ray.shutdown()
+    return _outcome(ray.get(collector.summary.remote(time.monotonic() - start)), failed)
 
 
 @contextlib.contextmanager

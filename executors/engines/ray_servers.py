@@ -1,12 +1,11 @@
 """Notices when a server of a local Ray cluster dies, which ends the process that drives the run without an exception.
 
-record_servers(session)                       # in that process, when the cluster has started
-forget_servers(session)                       # there, before the cluster is ended
-
-with watched_servers(session) as lost:        # in the process that waits for it
+with recorded_servers(session):               # in that process, while the servers must run
     …
-if lost:
-    lost[0]                                   # Ray's raylet (process 4711)
+
+watch = ServerWatch(session)                  # in the process that waits for it
+child_process.run(…, on_start=watch.begin)
+watch.lost()                                  # [Server("raylet", 4711)]
 """
 
 from __future__ import annotations
@@ -38,53 +37,63 @@ class Server:
         return f"Ray's {self.name} (process {self.process})"
 
 
-def record_servers(session: str) -> None:
-    """Writes the processes of the servers that this process has started to the session folder."""
-    servers = {name: process for process in _children() if (name := _name_of(process)) in _NAMES}
-    with open(os.path.join(session, _FILE), "w", encoding="utf-8") as file:
-        json.dump(servers, file)
-
-
-def forget_servers(session: str) -> None:
-    """Deletes what `record_servers` has written: from now on the servers may end."""
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(os.path.join(session, _FILE))
-
-
 @contextlib.contextmanager
-def watched_servers(session: str) -> Iterator[list[Server]]:
-    """Yields a list to which servers that die in the block are added; empty except on Linux."""
-    lost: list[Server] = []
-    over = threading.Event()
-    thread = threading.Thread(target=_watch, args=(session, lost, over), name="Ray's servers", daemon=True)
-    if sys.platform == "linux":
-        thread.start()
-    try:
-        yield lost
-    finally:
-        over.set()
-
-
-def _watch(session: str, lost: list[Server], over: threading.Event) -> None:
+def recorded_servers(session: str) -> Iterator[None]:
+    """Keeps the processes of the servers that this process has started in the session folder during the block."""
     path = os.path.join(session, _FILE)
-    while not (servers := _read(path)):
-        if over.wait(_POLL_SECONDS):
-            return
-    with contextlib.ExitStack() as files, contextlib.suppress(OSError):  # no pidfd_open before Linux 5.3
-        poll = select.poll()
-        by_file = {}
-        for server in servers:
-            file = os.pidfd_open(server.process)
-            files.callback(os.close, file)
-            poll.register(file, select.POLLIN)
-            by_file[file] = server
-        while by_file and not over.is_set():
-            for file, _ in poll.poll(_POLL_SECONDS * 1000):
-                poll.unregister(file)
-                server = by_file.pop(file)
-                if os.path.exists(path) and not over.is_set():
-                    lost.append(server)
-                    logging.warning("%s has died. The run ends as soon as Ray's other processes notice it.", server)
+    with open(f"{path}.part", "w", encoding="utf-8") as file:
+        json.dump({name: process for process in _children() if (name := _name_of(process)) in _NAMES}, file)
+    os.replace(f"{path}.part", path)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
+
+
+class ServerWatch:
+    """Watches the servers while the process that drives the run lives: with it, they are ended on purpose."""
+
+    def __init__(self, session: str) -> None:
+        self._path = os.path.join(session, _FILE)
+        self._lost: list[Server] = []
+        self._thread: threading.Thread | None = None
+
+    def begin(self, driver: int) -> None:
+        """Starts watching until the process `driver` ends; a no-op except on Linux."""
+        if sys.platform == "linux":
+            self._thread = threading.Thread(target=self._watch, args=(driver,), name="Ray's servers", daemon=True)
+            self._thread.start()
+
+    def lost(self) -> list[Server]:
+        """Returns the servers that have died too early; called when the process has ended."""
+        if self._thread is not None:
+            self._thread.join(_POLL_SECONDS)
+        return self._lost
+
+    def _watch(self, driver: int) -> None:
+        with contextlib.ExitStack() as files, contextlib.suppress(OSError):  # no pidfd_open before Linux 5.3
+            poll, servers = select.poll(), dict[int, Server]()
+
+            def add(process: int) -> int:
+                file = os.pidfd_open(process)
+                files.callback(os.close, file)
+                poll.register(file, select.POLLIN)
+                return file
+
+            end = add(driver)
+            ended: set[int] = set()
+            while end not in ended:
+                servers = servers or {add(server.process): server for server in _read(self._path)}
+                ended = {file for file, _ in poll.poll(_POLL_SECONDS * 1000)}
+                for file in ended & servers.keys():
+                    poll.unregister(file)
+                    self._note(servers[file])
+
+    def _note(self, server: Server) -> None:
+        if os.path.exists(self._path):
+            self._lost.append(server)
+            logging.warning("%s has died. The run ends as soon as Ray's other processes notice it.", server)
 
 
 def _read(path: str) -> list[Server]:

@@ -192,11 +192,10 @@ def test_the_staged_model_of_a_killed_run_is_still_there_for_the_next_one(data: 
     with local_copies(data) as (local, outputs), outputs.uploaded():
         staged = pathlib.Path(str(local.serving_model_dir)).parent / ".staging-1f0c92ab" / "written"
     staged.mkdir(parents=True)  # a run that ends by itself deletes its folder
-    with local_copies(data) as (local, outputs), outputs.uploaded():
-        assert staged.exists()
     with pytest.raises(InputError), local_copies(data):
         raise InputError("refused before anything was uploaded")
-    assert staged.exists()
+    with local_copies(data) as (local, outputs), outputs.uploaded():
+        assert staged.exists()
 
 
 def test_a_busy_server_is_asked_again(store: Store, data: FnArgs) -> None:
