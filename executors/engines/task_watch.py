@@ -48,8 +48,6 @@ _CONNECTION_ERRORS = frozenset(
     f"{name}Error"
     for name in ("Aborted", "Cancelled", "DeadlineExceeded", "FailedPrecondition", "Internal", "Unavailable", "Unknown")
 )
-
-
 _REMEDY = "Start all tasks again: the training resumes from its last checkpoint."
 
 

@@ -202,4 +202,6 @@ def _addresses(counts: Mapping[str, int]) -> dict[str, list[str]]:
         }
         for listener in (listener for role in listeners.values() for listener in role):
             listener.bind(("localhost", 0))
-        return {role: [f"localhost:{one.getsockname()[1]}" for one in those] for role, those in listeners.items()}
+        return {
+            role: [f"localhost:{listener.getsockname()[1]}" for listener in those] for role, those in listeners.items()
+        }
