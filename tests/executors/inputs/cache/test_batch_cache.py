@@ -15,7 +15,6 @@ import tensorflow as tf
 from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
 
 from generic_trainer import FnArgs, TrainingOptions
-from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.inputs.cache import batch_cache
 from generic_trainer.executors.inputs.cache.cached_columns import ColumnWriter
 from generic_trainer.executors.inputs.data_accessor import CacheOptions, DataAccessor, ExamplesFormat
