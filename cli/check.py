@@ -116,7 +116,7 @@ def check(module: str, as_json: bool, strict: bool, **flags: Any) -> None:
     else:
         click.echo(format_summary(report))
     if root and report.passed:
-        stamp.note(root, stamp.fingerprint(request), report.findings)
+        stamp.note(root, stamp.fingerprint(request, root), report.findings)
     if not report.passed:
         raise click.exceptions.Exit(report.exit_code)
     if strict and report.not_reached:

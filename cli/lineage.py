@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 # Properties of an artifact to show after its location.
-_SHOWN_PROPERTIES = ("span", "version", "input_fingerprint", "files", "bytes", "modified", "sample")
+_SHOWN_PROPERTIES = ("span", "version", "input_fingerprint", "files", "bytes", "modified", "digest")
 _BASELINE = "baseline_model"
 
 

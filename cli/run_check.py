@@ -59,8 +59,8 @@ def start(options: PipelineKeywords, modules: PipelineModules, tunes: bool) -> B
 
 def recorded_findings(options: PipelineKeywords, modules: PipelineModules, tunes: bool) -> dict[str, object] | None:
     """Returns the findings of a passed check of the same options in the same root; None without one."""
-    digest = stamp.fingerprint(_request(options, modules, tunes))
-    return stamp.findings(os.path.abspath(options["pipeline_root"]), digest)
+    root = os.path.abspath(options["pipeline_root"])
+    return stamp.findings(root, stamp.fingerprint(_request(options, modules, tunes), root))
 
 
 class _Interrupt(BaseException):
@@ -77,7 +77,7 @@ class BackgroundCheck:
 
     def __init__(self, request: CheckRequest, root: str) -> None:
         self._root = root
-        self._digest = stamp.fingerprint(request)
+        self._digest = stamp.fingerprint(request, root)
         self._state = request.to_json()
         self._report: Report | None = None
         self._error: Exception | None = None

@@ -20,6 +20,7 @@ from ..executors.monitoring.step_progress import progress_of_steps
 from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.exceptions import remember_error
 from ..executors.runtime.work import advance
+from .example_gen_driver import ContentDriver
 
 if TYPE_CHECKING:
     from tfx import types
@@ -50,8 +51,9 @@ class CsvExampleGenExecutor(executor.Executor):
 
 
 class CsvExampleGen(component.CsvExampleGen):
-    """TFX's component with another executor; see there for its arguments."""
+    """TFX's component with another executor and driver; see there for its arguments."""
 
+    DRIVER_CLASS = ContentDriver
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(CsvExampleGenExecutor)
 
 

@@ -11,7 +11,7 @@ from tfx.orchestration.portable import base_driver as portable_driver
 from tfx.proto.orchestration import driver_output_pb2
 
 from ..executors.compat.tfx import connection_config_of
-from ..executors.runtime.files import file_io
+from ..executors.runtime.files.artifact_layout import root_of_artifact
 from ..executors.training import metadata_pointer
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class TrainerDriver(base_driver.BaseDriver, portable_driver.BaseDriver):  # type
     def run(self, execution_info: data_types.ExecutionInfo) -> driver_output_pb2.DriverOutput:
         """Records the metadata store without changing the execution; logs errors as warnings."""
         [model_run] = execution_info.output_dict["model_run"]
-        root = file_io.parent(file_io.parent(file_io.parent(model_run.uri)))  # ROOT/Trainer/model_run/7
+        root = root_of_artifact(model_run.uri)
         try:
             _record_store(root, metadata_pointer.url_of(self._connection_config), execution_info.pipeline_info.id)
         except Exception as error:

@@ -5,7 +5,7 @@ written next to the checkpoints, in `checkpoint.json`, and compared before they 
 
 Usage:
 
-    now = compute_identity(fn_args, source, function, options, keras)
+    now = compute_identity(fn_args, source, function, options, keras, read_inputs(fn_args, digests))
     now.key                              # a directory name, the same for all attempts of the same training
     now.differences(read(folder))        # ["code of taxi.py", "custom_config.learning_rate (0.01, now 0.1)"]
 """
@@ -24,7 +24,7 @@ from ..modules.source import ModuleSource
 from ..options import TrainingOptions, declared_options
 from ..runtime.files import file_io
 from ..runtime.logs.redaction import masked
-from .data_fingerprint import MAX_SAMPLED_FILES, sample_of
+from .data_fingerprint import PATTERNS, DataFiles
 
 FILE_NAME = "checkpoint.json"
 # Without the option `keras`: the chosen Keras version is a separate part of the fingerprint.
@@ -36,8 +36,7 @@ _ATTEMPT_ARGUMENTS = (
     *("schema_file", "transform_output"),  # aliases of other arguments
 )
 _PATHS = ("train_files", "eval_files", "schema_path", "transform_graph_path", "base_model")
-_CODE = "code of "
-_DATA = ("train_files", "eval_files")
+_CODE, _DATA = "code of ", "data of "
 # Lengths of the training, intervals, and what a command passes to a dialect about the previous attempt. On the command
 # line a run may resume with different values of these, in fn_args as well as in custom_config.
 _LENGTHS = (
@@ -77,7 +76,7 @@ class Identity:
         for name in sorted({*self.parts, *earlier.parts}):
             before, now = earlier.parts.get(name), self.parts.get(name)
             if before != now and name.rpartition(".")[2] not in _LENGTHS:
-                is_short = not name.startswith(("code of", "data of")) and len(f"{before}{now}") < 200
+                is_short = not name.startswith((_CODE, _DATA)) and len(f"{before}{now}") < 200
                 found.append(f"{name} ({before!r}, now {now!r})" if is_short else name)
         return found
 
@@ -105,12 +104,14 @@ def read(folder: str) -> Identity | None:
 
 
 def compute_identity(
-    fn_args: FnArgs, source: ModuleSource, function: str | None, options: TrainingOptions, keras: KerasChoice
+    fn_args: FnArgs,
+    source: ModuleSource,
+    function: str | None,
+    options: TrainingOptions,
+    keras: KerasChoice,
+    inputs: Mapping[str, DataFiles],
 ) -> Identity:
     """Computes the fingerprint of a training.
-
-    Data files are not read completely: the digest covers their paths and, for the first 256 files on local disks, their
-    sizes and samples of their content.
 
     Args:
       fn_args: Arguments of the module's function.
@@ -118,6 +119,7 @@ def compute_identity(
       function: Name of the function to run, if one was given.
       options: Training options; those that do not change the result are ignored.
       keras: The Keras version to use.
+      inputs: The files that the training reads, as returned by `read_inputs`.
     """
     parts: dict[str, object] = {"function": function, "keras": keras.version}
     for file in source.files:
@@ -131,21 +133,11 @@ def compute_identity(
         config = masked(arguments.pop(name, None) or {})  # tokens may differ between attempts
         arguments |= {f"{name}.{key}": value for key, value in config.items()}
     parts |= arguments
-    parts |= {f"data of {name}": _digest(arguments[name]) for name in _DATA}
+    parts |= {f"{_DATA}{name}": files.digest for name, files in inputs.items() if files.stamps or name in PATTERNS}
     return Identity(json.loads(json.dumps(parts, default=str)))
 
 
 def _absolute(value: object) -> object:
     if isinstance(value, str) and value and not file_io.is_remote(value):
-        return os.path.abspath(value)
+        return os.path.realpath(value)
     return [_absolute(one) for one in value] if isinstance(value, (list, tuple)) else value
-
-
-def _digest(patterns: Iterable[str] | None) -> str:
-    files = [file for pattern in patterns or () for file in file_io.glob(pattern)]
-    digest = hashlib.sha256()
-    for number, file in enumerate(files):
-        digest.update(f"{file}\0".encode())
-        if number < MAX_SAMPLED_FILES and not file_io.is_remote(file) and os.path.isfile(file):
-            digest.update(sample_of(file))
-    return digest.hexdigest()[:16]

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from .patching import replaced
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ml_metadata.proto import metadata_store_pb2
     from tfx.orchestration import metadata
 
 
@@ -15,3 +22,27 @@ def connection_config_of(metadata_handle: metadata.Metadata) -> metadata.Connect
     """
     public = getattr(metadata_handle, "connection_config", None)
     return public or metadata_handle._connection_config
+
+
+@contextlib.contextmanager
+def contents_in_cache_keys(fingerprints: Mapping[str, str]) -> Iterator[None]:
+    """Leaves paths out of the keys of TFX's cache in the block, if a fingerprint of their content is in the key.
+
+    A key contains all execution properties as they are written. A component cannot leave one out, because its executor
+    reads it.
+
+    Args:
+      fingerprints: {execution property with a path: execution property with the fingerprint of its content}.
+    """
+    from tfx.orchestration.portable import cache_utils
+
+    def get_cache_context(
+        original: Callable[..., metadata_store_pb2.Context], *arguments: object, **named: Mapping[str, object]
+    ) -> metadata_store_pb2.Context:
+        known = named.get("parameters") or {}
+        left_out = [path for path, fingerprint in fingerprints.items() if known.get(fingerprint)]
+        named["parameters"] = {name: value for name, value in known.items() if name not in left_out}
+        return original(*arguments, **named)
+
+    with replaced(cache_utils, "get_cache_context", get_cache_context):
+        yield

@@ -37,6 +37,7 @@ from absl import logging
 from .. import run_context
 from ..errors import InputError
 from ..runtime.files import file_io
+from ..runtime.files.content_digests import Stamp
 
 MAX_LISTED = 100
 _MAX_IN_MESSAGE = 20
@@ -91,14 +92,14 @@ class BadRecords:
     Attributes:
       limit: Maximum number of records to skip.
       readers: Names of the readers that have called `policy()` and so skip bad records.
-      scanned: Results of earlier scans, so that a file is not scanned again: {(path, key of the parser, (size, mtime in
-        ns) or None): numbers of its bad records}.
+      scanned: Results of earlier scans, so that a file is not scanned again: {(path, key of the parser, stamp): numbers
+        of its bad records}.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.readers: set[str] = set()
-        self.scanned: dict[tuple[str, str | None, tuple[int, int] | None], frozenset[int]] = {}
+        self.scanned: dict[tuple[str, str | None, Stamp | None], frozenset[int]] = {}
         self._found: dict[tuple[str, str], BadRecord] = {}
         self._lock = threading.Lock()
 

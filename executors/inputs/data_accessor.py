@@ -153,8 +153,9 @@ def _tf_dataset(
         in_order = dataclasses.replace(
             reading, num_epochs=1, shuffle=False, drop_final_batch=False, sloppy_ordering=False
         )
-        rows = BatchCache(cache.folder, cache.limit_gb).rows(
-            cache_key(files, reading, examples, schema, sorted(files.left_out)),
+        entries, left_out = BatchCache(cache.folder, cache.limit_gb), map(sorted, files.left_out.values())
+        rows = entries.rows(
+            cache_key(entries.digests_of(files), reading, examples, schema, [*left_out]),
             lambda: parser(record_batches(files, in_order), threads),
         )
         dataset = rows.batches(reading, dataset.element_spec) if rows else dataset

@@ -255,6 +255,7 @@ class RunJson(TypedDict, total=False):
     process: Process
     code: Code
     data: dict[str, Files]
+    changed_data: list[str]
     bad_records: SkippedRecords
     damaged_checkpoints: list[DamagedCheckpoint]
     stack: dict[str, str]

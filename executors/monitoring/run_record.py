@@ -63,7 +63,8 @@ class RunRecord:
       arguments: fn_args and options; values that look like secrets are redacted (see `redaction.py`).
       process: The run's process: host, process id, and start time (see `ProcessIdentity`).
       code: The module: reference, path, fingerprint, files; the model run folder keeps a copy of the files in `source`.
-      data: `data_of` the files of `train_files` and of `eval_files`.
+      data: The files of `train_files` and of `eval_files` at the beginning, as `DataFiles.describe` returns them.
+      changed_data: The input files that changed while they were trained on, and how: "a.csv (cut from 4 kB to 2 kB)".
       bad_records: With `on_bad_records=skip:N`: the `limit`, the `count` of skipped records, the `readers` that can
         skip records, and the first hundred `records` by `file`, `place` and `problem`, of all workers; otherwise empty.
       damaged_checkpoints: Damaged checkpoints, and damaged files beside them, that the run moved aside: the `path`, the
@@ -102,6 +103,7 @@ class RunRecord:
     process: dict[str, object] = dataclasses.field(default_factory=dict)
     code: dict[str, Any] = dataclasses.field(default_factory=dict)
     data: Mapping[str, Mapping[str, object]] = dataclasses.field(default_factory=dict)
+    changed_data: Sequence[str] = ()
     bad_records: Mapping[str, object] = dataclasses.field(default_factory=dict)
     damaged_checkpoints: Sequence[Mapping[str, object]] = ()
     stack: dict[str, str] = dataclasses.field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Caches passed checks and their findings in a pipeline's root, so that an unchanged run is not checked again.
 
-stamp.note(root, stamp.fingerprint(request), report.findings)
-stamp.findings(root, stamp.fingerprint(request))    # {"train_examples": "raw"}; None on a cache miss
+stamp.note(root, stamp.fingerprint(request, root), report.findings)
+stamp.findings(root, stamp.fingerprint(request, root))    # {"train_examples": "raw"}; None on a cache miss
 """
 
 from __future__ import annotations
@@ -17,31 +17,40 @@ from typing import Any
 
 from ..errors import TrainerError
 from ..runtime.files import file_io
+from ..runtime.files.content_digests import digests_in
 from .request import CheckRequest
 
 FILE = "generic_trainer_check.json"
 _PACKAGES = ("generic-trainer", "tensorflow", "tfx")
+_MODULES = ("modules", "module", "transform_module", "tuner_module")
+_OUTPUTS = ("serving_model_dir", "eval_model_dir", "model_run_dir", "checkpoint_dir")
 
 
-def fingerprint(request: CheckRequest) -> str:
+def fingerprint(request: CheckRequest, root: str) -> str:
     """Returns a SHA-256 digest of everything that a check's outcome depends on; "" if the module is not found.
 
-    Covers the modules' source files, the options, the versions of TensorFlow, TFX and this package, and name, size and
-    modification time of files in raw data, schema and base model.
+    Covers the modules' source files, the options, the versions of TensorFlow, TFX and this package, and the content of
+    raw data, schema, base model and hyper-parameters.
+
+    Args:
+      request: The check's request.
+      root: The pipeline's root, which keeps the digests of files.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
             code = request.find_modules(scratch).fingerprint
     except TrainerError:
         return ""
-    state = request.to_json()
-    del state["modules"]  # covered by `code`
-    for name in ("serving_model_dir", "eval_model_dir", "model_run_dir", "checkpoint_dir"):
+    state, digests = request.to_json(), digests_in(root)
+    for name in _MODULES:
+        del state[name]  # covered by `code`
+    for name in _OUTPUTS:
         state["fn_args"].pop(name, None)
-    named = [path for path in (request.data, state["fn_args"].get("schema_path"), request.base_model) if path]
+    paths = (state.pop("data"), state.pop("base_model"), state.pop("hyperparameters"))
+    paths += (state["fn_args"].pop("schema_path"), state["fn_args"].pop("schema_file"))
+    contents = [digests.of_tree(path) if path else "" for path in paths]
     versions = [importlib.metadata.version(name) for name in _PACKAGES]
-    listing = [(path, file_io.size_of(path), _changed(path)) for root in named for path in _files(root)]
-    text = json.dumps([code, state, listing, versions], sort_keys=True, default=str)
+    text = json.dumps([code, state, contents, versions], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -66,13 +75,4 @@ def note(root: str, digest: str, found: Mapping[str, object]) -> None:
     if digest:
         with contextlib.suppress(OSError):
             file_io.write_text(os.path.join(root, FILE), json.dumps({"passed": {digest: found}}) + "\n")
-
-
-def _files(path: str) -> list[str]:
-    if not file_io.isdir(path):
-        return [path] if file_io.exists(path) else []
-    return [os.path.join(path, name) for name in file_io.files_below(path)]
-
-
-def _changed(path: str) -> float:
-    return 0.0 if file_io.is_remote(path) else os.path.getmtime(path)
+        digests_in(root).save()

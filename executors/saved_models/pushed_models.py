@@ -11,8 +11,6 @@ import dataclasses
 import errno
 import os
 import time
-from contextlib import AbstractContextManager
-from typing import IO
 
 from .. import run_context
 from ..runtime.files import durable, file_io
@@ -111,15 +109,10 @@ def _sizes_are_equal(first: str, second: str) -> bool:
 
 
 def _contents_are_equal(first: str, second: str) -> bool:
-    with _opened(first) as one, _opened(second) as other:
+    with file_io.opened(first) as one, file_io.opened(second) as other:
         while True:
             chunk = one.read(_CHUNK)
             if chunk != other.read(_CHUNK):
                 return False
             if not chunk:
                 return True
-
-
-def _opened(path: str) -> AbstractContextManager[IO[bytes]]:
-    file: AbstractContextManager[IO[bytes]] = file_io.file_system(path).open(path, mode="rb")
-    return file

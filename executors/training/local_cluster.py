@@ -92,7 +92,7 @@ def train_on_cluster(
     options = options or TrainingOptions()
     training = sum(counts.get(role, 0) for role in (CHIEF, MASTER, WORKER))
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
-        require_ready(module, fn_args, options, scratch, function, training)
+        require_ready(module, fn_args, options, scratch, digests_in(fn_args.model_run_dir), function, training)
     with hold_run_lock(fn_args.model_run_dir):
         require_outputs(fn_args)
         on_start()

@@ -28,6 +28,7 @@ from ..errors import InputError
 from ..fn_args import FnArgs
 from ..monitoring import run_record
 from ..runtime.files import file_io
+from ..runtime.files.content_digests import Stamp, stamp_of
 from ..runtime.files.object_store import is_in_store, object_store
 from ..runtime.logs.exceptions import add_note, one_line_message
 from ..runtime.quantities import size_text
@@ -168,7 +169,7 @@ class UploadedOutputs:
     def __init__(self, folder: str, local: FnArgs) -> None:
         self._folder, self.is_incomplete = folder, True
         self._targets: dict[str, str] = {}  # {local folder: URI}
-        self._uploaded: dict[str, tuple[int, float]] = {}  # {local file: its size and time at the last upload}
+        self._uploaded: dict[str, Stamp] = {}  # {local file: its stamp at the last upload}
         for name in ("eval_model_dir", "serving_model_dir", "checkpoint_dir", "model_run_dir"):  # order of the upload
             if (uri := local.get(name)) and is_in_store(uri):
                 place = os.path.join(folder, *uri.replace("://", "/").split("/"))
@@ -213,7 +214,7 @@ class UploadedOutputs:
         for uri, _ in object_store(target.partition("://")[0]).find(target):
             file = os.path.join(place, *posixpath.relpath(uri, target).split("/"))
             _download(uri, file)
-            self._uploaded[file] = _state(file)
+            self._uploaded[file] = stamp_of(file) or ()
 
     def _upload_until(self, ended: threading.Event) -> None:
         while not ended.wait(_UPLOAD_SECONDS):
@@ -230,18 +231,13 @@ class UploadedOutputs:
             gone = [path for path in self._uploaded if path.startswith(f"{place}{os.sep}") and not os.path.exists(path)]
             for path in sorted(files, key=lambda path: (os.path.basename(path) in _LAST, path)):
                 with contextlib.suppress(FileNotFoundError):  # deleted meanwhile, as old checkpoints are
-                    state = _state(path)
-                    if self._uploaded.get(path) != state:
+                    stamp = stamp_of(path) or ()
+                    if self._uploaded.get(path) != stamp:
                         file_io.copy(path, self._uri(place, path))
-                        self._uploaded[path] = state
+                        self._uploaded[path] = stamp
             for path in gone:
                 file_io.file_system(self._targets[place]).remove(self._uri(place, path))
                 del self._uploaded[path]
 
     def _uri(self, place: str, path: str) -> str:
         return posixpath.join(self._targets[place], *os.path.relpath(path, place).split(os.sep))
-
-
-def _state(path: str) -> tuple[int, float]:
-    status = os.stat(path)
-    return status.st_size, status.st_mtime

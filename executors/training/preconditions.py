@@ -6,7 +6,9 @@ import contextlib
 import dataclasses
 import os
 import secrets
+from collections.abc import Mapping
 
+from ..checkpoints.data_fingerprint import DataFiles, read_inputs
 from ..checkpoints.fingerprint import Identity, compute_identity
 from ..dialects.loading import choose_keras, reads_any_origin
 from ..dialects.registry import installed, require_installed
@@ -17,6 +19,7 @@ from ..modules.keras_version import KerasChoice
 from ..modules.source import ModuleSource, find_source
 from ..options import RAY, TrainingOptions
 from ..runtime.files import file_io, storage_errors
+from ..runtime.files.content_digests import ContentDigests
 from ..runtime.files.schema import read_schema
 from ..runtime.files.user_paths import require_readable_kind
 from ..saved_models.readable_files import first_problem
@@ -31,12 +34,14 @@ class ReadyTraining:
       function: Name of the function to run; None if the dialect chooses it.
       keras: The Keras version of the training process.
       identity: Fingerprint of the training.
+      inputs: The files that it reads; see `read_inputs`.
     """
 
     source: ModuleSource
     function: str | None
     keras: KerasChoice
     identity: Identity
+    inputs: Mapping[str, DataFiles]
 
 
 def require_ready(
@@ -44,6 +49,7 @@ def require_ready(
     fn_args: FnArgs,
     options: TrainingOptions,
     scratch: str,
+    digests: ContentDigests,
     function: str | None = None,
     num_workers: int = 1,
 ) -> ReadyTraining:
@@ -54,6 +60,7 @@ def require_ready(
       fn_args: Arguments for the module.
       options: Options of the run.
       scratch: A folder for local copies of the module's files.
+      digests: The digests of files that are known.
       function: Name of the function to run, if one was given.
       num_workers: Number of training tasks, if a cluster exists already.
 
@@ -71,8 +78,9 @@ def require_ready(
     if options.engine == RAY:
         ray.require_reachable(options)
     function = function or source.function
-    identity = compute_identity(fn_args, source, function, options, keras)
-    return ReadyTraining(source, function, keras, identity)
+    inputs = read_inputs(fn_args, digests)
+    identity = compute_identity(fn_args, source, function, options, keras, inputs)
+    return ReadyTraining(source, function, keras, identity, inputs)
 
 
 def require_outputs(fn_args: FnArgs) -> None:

@@ -27,7 +27,7 @@ from absl import logging
 
 from ..checkpoints import directory
 from ..checkpoints.damage import forget_damage, read_damage
-from ..checkpoints.data_fingerprint import data_of
+from ..checkpoints.data_fingerprint import PATTERNS, DataFiles
 from ..checkpoints.directory import CheckpointFolder
 from ..checkpoints.fingerprint import Identity
 from ..dialects.loading import keras_for_restart, uses_estimators
@@ -62,6 +62,8 @@ from ..monitoring.run_record import SUCCEEDED, RunRecord
 from ..options import LOCAL, RAY, TrainingOptions
 from ..reporting.writing import kept_folder, report_on_exit
 from ..runtime.files import durable, file_io
+from ..runtime.files.artifact_layout import root_of_artifact
+from ..runtime.files.content_digests import digests_in
 from ..runtime.files.temporary_folder import require_temporary_folder
 from ..runtime.logs import redaction, setup
 from ..runtime.process.preemption import deferred_signals
@@ -87,6 +89,7 @@ if TYPE_CHECKING:
     from .worker import TrainingResult
 
 _WORKER = f"{__package__}.worker"
+_LISTED_CHANGES = 3  # in a warning; the record lists all
 # Stands in for the result of a module that raised.
 _NO_RESULT: TrainingResult = {"op_packages": (), "example": None, "evaluation_evidence": {}}
 
@@ -200,7 +203,9 @@ def _train(
         tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch,
     ):
         with record.phase("inputs"):
-            ready = require_ready(module, fn_args, options, scratch, function, task.num_workers if task else 1)
+            digests = digests_in(root_of_artifact(fn_args.model_run_dir) if checkpoint_root else fn_args.model_run_dir)
+            num_workers = task.num_workers if task else 1
+            ready = require_ready(module, fn_args, options, scratch, digests, function, num_workers)
         if options.isolate:
             fork_server.prepare(ready.keras.environment())  # imports TensorFlow in the background
         source, is_chief = ready.source, task is None or task.is_chief
@@ -226,7 +231,7 @@ def _train(
                 contexts.enter_context(warned_after_publishing(is_published))
             record.arguments = redaction.masked({**shown.to_json(), "options": dataclasses.asdict(options)})
             record.code = {name: value for name, value in dataclasses.asdict(source).items() if name != "roots"}
-            record.data = {name: data_of(fn_args.get(name) or ()) for name in ("train_files", "eval_files")}
+            record.data = {name: ready.inputs[name].describe() for name in PATTERNS}
             record.keras = dataclasses.asdict(ready.keras)
             # Written now, so that a killed run leaves a record.
             contexts.enter_context(record.written_to(fn_args.model_run_dir, cluster_records.record_name(task)))
@@ -234,6 +239,7 @@ def _train(
             contexts.enter_context(warned_after_publishing(is_published))
             if is_chief:
                 keep_source(source, fn_args.model_run_dir)
+                digests.save()
             with _checkpoints(fn_args, ready.identity, checkpoint_root, source, task) as checkpoints:
                 unpublished_folder = kept_folder(fn_args.model_run_dir) if checkpoint_root else fn_args.model_run_dir
                 key = ready.identity.result_key
@@ -248,6 +254,7 @@ def _train(
                     unpublished_folder,
                     raw_eval_files,
                     key,
+                    ready.inputs,
                 )
                 if is_chief:
                     run.produce_model(fn_args)
@@ -269,6 +276,15 @@ def _checkpoints(
         return directory.model_run_checkpoints(identity, setup, is_chief)
     is_estimator = task is None and _is_estimator(source)  # cluster tasks must all use the same model run folder
     return directory.step_checkpoints(root, identity, setup, is_estimator, is_chief)
+
+
+def _warn_of_changes(changes: Sequence[str]) -> None:
+    if changes:
+        more = f" and {len(changes) - _LISTED_CHANGES} more" if len(changes) > _LISTED_CHANGES else ""
+        logging.warning(
+            "Input files changed while the model was trained on them: %s%s. The model may be of a mixture of both "
+            "contents. Train again for the new one.", ", ".join(changes[:_LISTED_CHANGES]), more,
+        )  # fmt: skip
 
 
 def _is_estimator(source: ModuleSource) -> bool:
@@ -305,6 +321,7 @@ class _Run:
     unpublished_folder: str  # folder for outputs that are not published
     raw_eval_files: Sequence[str]
     key: str  # `Identity.result_key`
+    inputs: Mapping[str, DataFiles]  # as they were at the beginning
 
     def produce_model(self, fn_args: FnArgs) -> None:
         """Trains, checks and publishes the model: on one machine, or as the chief of a cluster."""
@@ -469,6 +486,7 @@ class _Run:
         with (
             self._progress_displayed() as progress_variables,
             self._damage_recorded(staged_args.model_run_dir),
+            self._changed_data_recorded(),
             self._bad_records_recorded(staged_args.model_run_dir),
             self._metrics_kept(staged_args.model_run_dir, progress_variables.get(progress.VARIABLE)),
         ):
@@ -502,6 +520,16 @@ class _Run:
             if self._publishes():  # the other tasks of a cluster move nothing
                 self.record.damaged_checkpoints = [*self.record.damaged_checkpoints, *read_damage(model_run_dir)]
                 forget_damage(model_run_dir)
+
+    @contextlib.contextmanager
+    def _changed_data_recorded(self) -> Iterator[None]:
+        """Warns about input files that change during the block and records them, also if it raises."""
+        try:
+            yield
+        finally:
+            if self._publishes():
+                self.record.changed_data = sorted({one for files in self.inputs.values() for one in files.changes()})
+                _warn_of_changes(self.record.changed_data)
 
     @contextlib.contextmanager
     def _bad_records_recorded(self, model_run_dir: str) -> Iterator[None]:

@@ -18,6 +18,7 @@ from absl import logging
 from google.protobuf import json_format
 from tfx.proto import tuner_pb2
 
+from ..checkpoints.data_fingerprint import read_inputs
 from ..checkpoints.directory import step_checkpoint_root, step_checkpoints
 from ..checkpoints.fingerprint import compute_identity
 from ..dialects.loading import choose_keras, keras_for_restart
@@ -28,6 +29,8 @@ from ..modules.source import find_source
 from ..monitoring import display
 from ..options import TrainingOptions
 from ..runtime.files import file_io
+from ..runtime.files.artifact_layout import root_of_artifact
+from ..runtime.files.content_digests import digests_in
 from ..runtime.logs.setup import notebook_log_filter
 from ..training.artifacts import Artifacts, common_fn_args
 from .search import TUNER_FN, hyperparameters_text
@@ -64,7 +67,8 @@ def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mappi
         if options.isolate:
             fork_server.prepare(keras.environment())  # imports TensorFlow in the background
         function = function or source.function or TUNER_FN
-        identity = compute_identity(fn_args, source, function, options, keras)
+        inputs = read_inputs(fn_args, digests_in(root_of_artifact(best.uri)))
+        identity = compute_identity(fn_args, source, function, options, keras, inputs)
         with step_checkpoints(step_checkpoint_root(best.uri), identity, best.uri, is_estimator=False) as folder:
             fn_args.working_dir = os.path.join(folder.path, _SEARCH)
             request = TrainingRequest(source, function, fn_args, options, keras)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from tfx.components import ImportExampleGen
 from tfx.dsl.components.base.base_node import BaseNode
 from tfx.proto import example_gen_pb2
 
 from ...components.csv_example_gen import CsvExampleGen
+from ...components.example_gen_driver import ImportExampleGen
 from ...executors.errors import InputError
 from ...executors.runtime.files import file_io
 from .options import AUTO, CSV, SPLITS, TFRECORD

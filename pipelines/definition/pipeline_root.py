@@ -7,6 +7,7 @@ import os
 from ...executors.inputs.csv.plain_copy import plain_data
 from ...executors.preflight import stamp
 from ...executors.runtime.files import file_io
+from ...executors.runtime.files.content_digests import FILE_NAME
 from ...executors.training.run_lock import hold_run_lock
 
 ROOT_MARKER = "generic_trainer_pipeline.json"  # marks a folder as the root of a pipeline
@@ -36,7 +37,7 @@ def convert_data_in_root(data: str, root: str) -> tuple[str, list[str]]:
 def foreign_entries(root: str) -> set[str]:
     """Returns the entries of a root that neither `check` nor copying the data, even if interrupted, has created."""
     names = file_io.listdir(root) if file_io.exists(root) else []
-    return {name for name in names if name != stamp.FILE and not name.startswith(PLAIN_DATA)}
+    return {name for name in names if name not in (stamp.FILE, FILE_NAME) and not name.startswith(PLAIN_DATA)}
 
 
 def _is_foreign(root: str) -> bool:

@@ -44,6 +44,7 @@ from ...executors.options import declared_options
 from ...executors.runtime.beam_runner import IN_PROCESS
 from ...executors.runtime.files import file_io
 from ...executors.runtime.files.artifact_layout import read_hyperparameters
+from ...executors.runtime.files.content_digests import digests_in
 from ...executors.runtime.files.schema import read_schema
 from .examples import TEST
 from .options import BASELINE, HYPERPARAMETERS, PipelineOptions, has_tuner_step
@@ -52,6 +53,13 @@ from .options import BASELINE, HYPERPARAMETERS, PipelineOptions, has_tuner_step
 # 50 MB behind, unless a container image is set. Here the workers run in this process, which ignores the image.
 _NO_TFX_BUILD = "--sdk_container_image=none"
 _BEAM_ARGS = (IN_PROCESS, "--direct_running_mode=in_memory", "--direct_num_workers=1")
+# {execution property with a path: execution property with the fingerprint of its content}
+FINGERPRINTS = {
+    "input_base": "input_fingerprint",
+    "module_file": "module_fingerprint",
+    "preprocessing_fn": "module_fingerprint",
+    "schema_file": "fingerprint",
+}
 
 
 def beam_args_of(options: PipelineOptions) -> list[str]:
@@ -109,7 +117,7 @@ def steps_of(
     has_evaluator = bool(options.label or options.eval_config)
     baseline = None
     if has_evaluator or options.warm_start:
-        baseline = _baseline(options, nodes, can_resolve_models=can_resolve_models)
+        baseline = _baseline(options, nodes, can_resolve_models=can_resolve_models, can_read_files=can_read_files)
     if options.warm_start:
         trainer_inputs["base_model"] = baseline
     if (hyperparameters := _hyperparameters(options, modules, nodes, trainer_inputs, can_read_files)) is not None:
@@ -155,14 +163,18 @@ def steps_of(
 
 def serving_folder(options: PipelineOptions) -> str:
     """Returns the serving folder, which contains one folder per pushed model."""
-    return file_io.absolute_path(options.push_to or os.path.join(options.pipeline_root, "serving"))
+    return file_io.canonical_path(options.push_to or os.path.join(options.pipeline_root, "serving"))
 
 
-def _baseline(options: PipelineOptions, nodes: list[BaseNode], *, can_resolve_models: bool) -> Channel | None:
+def _baseline(
+    options: PipelineOptions, nodes: list[BaseNode], *, can_resolve_models: bool, can_read_files: bool
+) -> Channel | None:
     """Adds the step that provides the baseline model for evaluation and warm start, and returns its output."""
     if options.baseline_model:
-        uri = file_io.absolute_path(options.baseline_model)
-        node: BaseNode = Importer(source_uri=uri, artifact_type=Model).with_id(BASELINE)
+        uri = file_io.canonical_path(options.baseline_model)
+        content = {"fingerprint": digests_in(options.pipeline_root).of_tree(uri)} if can_read_files else None
+        importer = Importer(source_uri=uri, artifact_type=Model, custom_properties=content)
+        node: BaseNode = importer.with_id(BASELINE)
         nodes.append(node)
         return node.outputs["result"]
     if not can_resolve_models:
@@ -186,7 +198,7 @@ def _hyperparameters(
     """Adds the step that searches for or imports the Trainer's hyper-parameters, and returns its output."""
     tunes = has_tuner_step(modules, options.tune, options.tune_steps, options.hyperparameters)
     if options.hyperparameters:
-        node = _imported_hyperparameters(file_io.absolute_path(options.hyperparameters), can_read_files)
+        node = _imported_hyperparameters(file_io.canonical_path(options.hyperparameters), can_read_files)
         nodes.append(node)
         return node.outputs["result"]
     if not tunes or modules.tuner is None:
@@ -219,6 +231,8 @@ def _imported_hyperparameters(place: str, can_read_files: bool) -> BaseNode:
 def _schema_gen(options: PipelineOptions, statistics: Channel, can_read_files: bool) -> BaseNode:
     if not options.schema:
         return SchemaGen(statistics=statistics, infer_feature_shape=options.schema_shapes != "no")
+    node = ImportSchemaGen(schema_file=file_io.absolute_path(options.schema))
     if can_read_files:
         read_schema(options.schema)
-    return ImportSchemaGen(schema_file=file_io.absolute_path(options.schema))
+        node.spec.exec_properties["fingerprint"] = digests_in(options.pipeline_root).of_tree(options.schema)
+    return node

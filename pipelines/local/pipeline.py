@@ -20,6 +20,7 @@ from absl import logging
 from tfx.orchestration import pipeline
 
 from ...executors.compat.beam import lookups_cached, no_state_cache, reshuffle_buckets, without_reshuffle
+from ...executors.compat.tfx import contents_in_cache_keys
 from ...executors.dialects.loading import choose_keras_for
 from ...executors.engines import fork_server
 from ...executors.errors import InputError
@@ -28,7 +29,7 @@ from ...executors.modules.source import libraries_of
 from ...executors.monitoring.step_progress import progress_of_steps
 from ...executors.preflight import stamp
 from ...executors.runtime.beam_runner import in_process_by_default
-from ...executors.runtime.files import file_io, storage_errors
+from ...executors.runtime.files import content_digests, file_io, storage_errors
 from ...executors.runtime.files.temporary_folder import require_temporary_folder
 from ...executors.runtime.logs.exceptions import pop_remembered_error
 from ...executors.runtime.process.surroundings import require_shared_memory
@@ -38,11 +39,12 @@ from ...executors.training.run_lock import hold_run_lock
 from ..definition.examples import example_gen_for, is_split_with_test
 from ..definition.options import PipelineOptions, notices_of, with_findings
 from ..definition.pipeline_root import PLAIN_DATA, ROOT_MARKER, convert_data_in_root, foreign_entries
-from ..definition.steps import beam_args_of, steps_of
+from ..definition.steps import FINGERPRINTS, beam_args_of, steps_of
 from ..history.metadata_errors import require_store, store_identity, translate_pipeline_error
 from ..history.metadata_store import SQLITE, connection_config
 from ..history.metadata_url import display_url
 from ..reporting.sections import write_newest_report
+from . import cached_outputs
 from .beam_folders import temporary_beam_folder
 from .data_steps import BackgroundCheck, run_data_steps, run_other_steps
 from .outcome import Outcome, outcome_of
@@ -108,6 +110,8 @@ def run_with_modules(
         fork_server.prepare(keras.environment(), libraries_of(modules.trainer.files))
     with (
         _claimed_root(dag, url),
+        contents_in_cache_keys(FINGERPRINTS),
+        cached_outputs.verified(dag),
         _deterministic_order(options),
         lookups_cached(),
         no_state_cache(),
@@ -202,7 +206,7 @@ def _create(options: LocalPipeline, modules: PipelineModules) -> pipeline.Pipeli
         raise InputError(f"--baseline-model {options.baseline_model} does not exist.")
     name = options.name_for(modules.trainer)
     has_test_split = options.test_split or is_split_with_test(options.data)
-    nodes = steps_of(options, modules, examples, has_test_split=has_test_split)
+    nodes = steps_of(_with_canonical_cache(options), modules, examples, has_test_split=has_test_split)
     with _explained_root_errors(root):
         _is_own_root(root, name)
     return pipeline.Pipeline(
@@ -215,6 +219,14 @@ def _create(options: LocalPipeline, modules: PipelineModules) -> pipeline.Pipeli
     )
 
 
+def _with_canonical_cache(options: LocalPipeline) -> LocalPipeline:
+    """Makes `input_cache` independent of the working folder: it is in the key of the Trainer's cached outputs."""
+    if not (folder := options.training.input_cache):
+        return options
+    training = dataclasses.replace(options.training, input_cache=file_io.canonical_path(folder))
+    return dataclasses.replace(options, training=training)
+
+
 def _metadata_url(options: LocalPipeline) -> str:
     return options.metadata or os.path.join(os.path.abspath(options.pipeline_root), SQLITE)
 
@@ -223,6 +235,7 @@ def _restore_marker(dag: pipeline.Pipeline) -> None:
     """Restores the marker in a root that was deleted during the run and recreated by the steps, for the next run."""
     root, name = dag.pipeline_info.pipeline_root, dag.pipeline_info.pipeline_name
     known = {SQLITE, f"{SQLITE}-journal", "logs", "serving", stamp.FILE, PLAIN_DATA, metadata_pointer.FILE_NAME}
+    known |= {content_digests.FILE_NAME, cached_outputs.FILE_NAME}
     known |= {node.id for node in dag.components}
     with contextlib.suppress(OSError):  # must not hide the original error
         marker = os.path.join(root, ROOT_MARKER)

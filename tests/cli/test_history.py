@@ -182,7 +182,7 @@ def test_two_runs_are_compared(command: Command, lab: pathlib.Path) -> None:
 def test_changed_data_is_detected(command: Command, lab: pathlib.Path, tmp_path: pathlib.Path) -> None:
     outputs = [lab / "first", tmp_path / "copy"]
     record = json.loads((lab / "first" / "model_run" / "run.json").read_text())
-    record["data"]["train_files"]["sample"] = "0" * 16
+    record["data"]["train_files"]["digest"] = "0" * 16
     (tmp_path / "copy" / "model_run").mkdir(parents=True)
     (tmp_path / "copy" / "model_run" / "run.json").write_text(json.dumps(record))
     found = json.loads(command("diff", *outputs, "--json").stdout)

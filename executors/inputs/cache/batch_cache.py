@@ -10,7 +10,8 @@ its files are memory-mapped.
 Usage:
 
     cache = BatchCache("/var/tmp/examples", limit_gb=10)
-    rows = cache.rows(key_of(files, options, schema), lambda: parser(records, -1))   # written on a cache miss
+    key = cache_key(cache.digests_of(files), options, schema)
+    rows = cache.rows(key, lambda: parser(records, -1))   # written on a cache miss
     dataset = rows.batches(options, specs)
 """
 
@@ -27,7 +28,7 @@ import pathlib
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,7 @@ import tensorflow as tf
 from absl import logging
 
 from ...runtime.files import durable
+from ...runtime.files.content_digests import digests_in
 from ..tfrecord.record_dataset import (
     ReadOptions,
     RecordFiles,
@@ -52,21 +54,20 @@ _VERSION = 2  # of the file format
 _BLOCK = 256  # consecutive rows that are shuffled as a unit; larger blocks would be shuffled less thoroughly
 
 
-def cache_key(files: RecordFiles, options: ReadOptions, *spec: object) -> str:
-    """Returns the cache key of the examples in some files, which changes with the files, the spec and TensorFlow.
+def cache_key(digests: Iterable[str], options: ReadOptions, *spec: object) -> str:
+    """Returns the cache key of the examples in some files, which changes with their content, the spec and TensorFlow.
 
     Args:
-      files: The files; the key depends on their paths, sizes and modification times.
+      digests: The digests of the files' contents, in their order.
       options: The read options; the key depends on the number of parallel readers, which affects the record order.
       spec: Further inputs that the tensors depend on: protos, or objects with a distinctive `repr`.
 
     Returns:
       32 hexadecimal digits.
     """
-    found = [tf.io.gfile.stat(path) for path in files.paths]
     parts = [
         repr((_VERSION, tf.__version__, number_of_readers(options.reader_num_threads or 0))),
-        *(repr((path, stat.length, stat.mtime_nsec)) for path, stat in zip(files.paths, found, strict=True)),
+        *digests,
         *(
             part.SerializeToString(deterministic=True) if hasattr(part, "SerializeToString") else repr(part)
             for part in spec
@@ -94,6 +95,14 @@ class BatchCache:
 
     folder: str
     limit_gb: float
+
+    def digests_of(self, files: RecordFiles) -> list[str]:
+        """Returns the digests of the files' contents, which are kept in the cache directory."""
+        digests = digests_in(self.folder)
+        try:
+            return list(digests.of(files.paths).values())
+        finally:
+            digests.save()
 
     def rows(self, key: str, batches: Callable[[], tf.data.Dataset]) -> CachedRows | None:
         """Returns the cached examples of a key; on a cache miss, writes them first.
@@ -157,6 +166,8 @@ class _Entry:
 
 def _entries(folder: str) -> Iterator[_Entry]:
     for found in os.scandir(folder):
+        if not found.is_dir():  # the digests
+            continue
         with contextlib.suppress(FileNotFoundError):  # deleted by another run at the same time
             used, size = found.stat().st_mtime, 0
             for file in os.scandir(found.path):

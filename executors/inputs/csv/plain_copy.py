@@ -18,10 +18,11 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ...errors import InputError
 from ...runtime.files import durable, file_io
+from ...runtime.files.content_digests import ContentDigests, digests_in
 from ..message_text import join_names
 from .file_format import WITH_COMMAS, WITH_POINTS, CsvFormat, Progress, detect_format
 from .row_reader import CsvRows, csv_rows, header_error
@@ -50,7 +51,7 @@ def plain_data(
       data: A file or a folder of CSV files, the input of a pipeline. Only the .csv files of a folder are used, as by
         CsvExampleGen, or, if there are none, its .csv.gz, .tsv, .tsv.gz, .tab and .parquet files.
       folder: Directory of the copies; an existing one is replaced. A copy made by an earlier call is reused if the
-        sizes and modification times of the original files are unchanged.
+        contents of the original files and of the copies are unchanged.
       lock: Held while a copy is written, because another run might be reading an existing one.
 
     Returns:
@@ -62,11 +63,10 @@ def plain_data(
         name, or if the copy cannot be written.
     """
     files = _csv_files(data) if file_io.exists(data) else []
-    state = {path: _state(path) for path in files}
     copies = _copies(files, folder)
     place = folder if file_io.isdir(data) else next(iter(copies.values()), data)
-    done = _changes_of_existing_copy(folder, state)
-    if files and done is not None and all(map(os.path.exists, copies.values())):
+    digests = digests_in(file_io.parent(folder))
+    if files and (done := _changes_of_existing_copy(folder, copies, digests)) is not None:
         return place, done
     parquet = [path for path in files if path.endswith(PARQUET_ENDING)]
     forms = {path: form for path in files if path not in parquet and (form := detect_format(path)) is not None}
@@ -89,8 +89,9 @@ def plain_data(
                     _write(path, forms[path], changes[path], copy)
                 else:
                     file_io.copy(path, copy)
-            with open(os.path.join(part, _MANIFEST), "w", encoding="utf-8") as manifest:
-                json.dump({"sources": state, "changes": descriptions}, manifest)
+            written = [os.path.join(part, os.path.basename(copy)) for copy in copies.values()]
+            manifest = {**_contents(files, written, digests), "changes": descriptions}
+            file_io.write_text(os.path.join(part, _MANIFEST), json.dumps(manifest))
             durable.sync_tree(part)
             if os.path.exists(folder):
                 shutil.rmtree(folder)
@@ -125,17 +126,19 @@ def _copies(files: Sequence[str], folder: str) -> dict[str, str]:
     return copies
 
 
-def _state(path: str) -> list[int]:
-    """Returns a file's size in bytes and modification time in ns; the time is 0 on remote file systems."""
-    return [file_io.size_of(path), 0 if file_io.is_remote(path) else os.stat(path).st_mtime_ns]
+def _contents(files: Sequence[str], copies: Sequence[str], digests: ContentDigests) -> dict[str, dict[str, str]]:
+    """Returns the digests of the originals and of the copies by file name."""
+    parts = {"sources": digests.of(files), "copies": digests.of(copies)}
+    return {part: {os.path.basename(path): digest for path, digest in of.items()} for part, of in parts.items()}
 
 
-def _changes_of_existing_copy(folder: str, state: dict[str, list[int]]) -> list[str] | None:
+def _changes_of_existing_copy(folder: str, copies: Mapping[str, str], digests: ContentDigests) -> list[str] | None:
+    """Returns the descriptions of an existing copy's changes; None if a file is missing or has other content."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        with open(os.path.join(folder, _MANIFEST), encoding="utf-8") as manifest:
-            found = json.load(manifest)
-        if found["sources"] == state:
-            return [*map(str, found["changes"])]
+        manifest = json.loads(file_io.read_text(os.path.join(folder, _MANIFEST)))
+        changes = [*map(str, manifest.pop("changes"))]
+        if manifest == _contents([*copies], [*copies.values()], digests):
+            return changes
     return None
 
 

@@ -14,7 +14,6 @@ Usage:
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -22,6 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from ...errors import InputError
+from ...runtime.files.content_digests import stamp_of
 from ...runtime.logs.exceptions import one_line_message
 from ..bad_records import BadRecords
 from .framing import Frame, frames
@@ -55,7 +55,7 @@ def scan(
         return {}
     found = {}
     for path in paths:
-        place = (path, key, _state(path))
+        place = (path, key, stamp_of(path))
         if place not in bad.scanned:
             bad.scanned[place] = frozenset(_bad_numbers(path, bad, accepts))
         if bad.scanned[place]:
@@ -136,14 +136,6 @@ def blocks(items: Iterable[Item]) -> Iterator[list[Item]]:
     rest = iter(items)
     while block := list(itertools.islice(rest, _AT_ONCE)):
         yield block
-
-
-def _state(path: str) -> tuple[int, int] | None:
-    try:
-        state = os.stat(path)
-    except OSError:
-        return None  # a remote file system
-    return state.st_size, state.st_mtime_ns
 
 
 class ParseTrial:

@@ -19,6 +19,11 @@ EVAL_DIR = "Format-TFMA"
 LATEST = "latest"
 
 
+def root_of_artifact(uri: str) -> str:
+    """Returns the pipeline root for an artifact's folder, such as `ROOT/Trainer/model_run/7`."""
+    return file_io.parent(file_io.parent(file_io.parent(uri)))
+
+
 def latest(path: str) -> str:
     """Replaces a path component `latest` by the folder with the highest number beside it.
 

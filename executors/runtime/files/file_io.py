@@ -17,7 +17,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from . import durable, storage_errors
 from .object_store import is_in_store, object_store
@@ -52,6 +52,19 @@ def is_remote(path: str) -> bool:
 def absolute_path(path: str) -> str:
     """Returns the absolute path, which is valid in any working directory; a path with a scheme unchanged."""
     return path if is_remote(path) else os.path.abspath(path)
+
+
+def canonical_path(path: str) -> str:
+    """Returns one path for all ways to write it: absolute, without links to folders; with a scheme unchanged.
+
+    A link to a file keeps its name, from which formats are detected.
+    """
+    if is_remote(path):
+        return path
+    if os.path.isdir(path):
+        return os.path.realpath(path)
+    folder, name = os.path.split(os.path.abspath(path))
+    return os.path.join(os.path.realpath(folder), name)
 
 
 def file_system(path: str) -> Filesystem:
@@ -104,19 +117,19 @@ def _was_done(name: str, path: str, *others: str) -> bool:
 
 def exists(path: str) -> bool:
     """Whether a file or folder exists."""
-    return bool(file_system(path).exists(path)) if is_remote(path) else _status(path) is not None
+    return bool(file_system(path).exists(path)) if is_remote(path) else status_of(path) is not None
 
 
 def isdir(path: str) -> bool:
     """Whether a folder exists."""
     if is_remote(path):
         return bool(file_system(path).isdir(path))
-    status = _status(path)
+    status = status_of(path)
     return status is not None and stat.S_ISDIR(status.st_mode)
 
 
-def _status(path: str) -> os.stat_result | None:
-    """Returns a local path's status, None if it does not exist; raises disk errors, which `os.path.exists` hides."""
+def status_of(path: str) -> os.stat_result | None:
+    """Returns a local path's status; None if it does not exist; raises disk errors, which `os.path.exists` hides."""
 
     def status() -> os.stat_result | None:
         try:
@@ -149,12 +162,21 @@ def read_bytes(path: str, most: int = -1) -> bytes:
         require_regular(path)
 
     def read() -> bytes:
-        # Local files are opened with `open`: TFX's error for a missing file has neither errno nor message.
-        with _plain(path).open(path, mode="rb") if is_remote(path) else open(path, "rb") as file:
+        with _opened(path) as file:
             data: bytes = file.read(most)
             return data
 
     return retry_call(read, "Reading", path)
+
+
+def opened(path: str) -> IO[bytes]:
+    """Opens a file to read its bytes; reads are not retried."""
+    return retry_call(lambda: _opened(path), "Opening", path)
+
+
+def _opened(path: str) -> IO[bytes]:
+    # Local files are opened with `open`: TFX's error for a missing file has neither errno nor message.
+    return _plain(path).open(path, mode="rb") if is_remote(path) else open(path, "rb")
 
 
 def read_text(path: str) -> str:

@@ -13,19 +13,32 @@ from __future__ import annotations
 import functools
 import importlib.util
 import posixpath
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import fsspec
 
 PACKAGES = {"s3": "s3fs"}  # scheme, and the package with fsspec's file system
+_VERSIONS = ("generation", "ETag", "etag", "LastModified", "mtime", "created")  # keys of fsspec's file systems
 
 
 class Status(NamedTuple):
-    """Status of an object: its `length` in bytes."""
+    """Status of an object.
+
+    Attributes:
+      length: Its size in bytes.
+      version: Its generation or ETag, which differs after each change; else the time of the last one.
+    """
 
     length: int
+    version: str = ""
+
+    @classmethod
+    def of(cls, info: Mapping[str, Any]) -> Status:
+        """Returns the status in fsspec's description of an object."""
+        versions = (str(info[name]) for name in _VERSIONS if info.get(name))
+        return cls(int(info.get("size") or 0), next(versions, ""))
 
 
 def is_in_store(path: str) -> bool:
@@ -107,7 +120,7 @@ class ObjectStore:
 
     def stat(self, path: str) -> Status:
         """Returns the status of an object."""
-        return Status(int(self._files.info(path).get("size") or 0))
+        return Status.of(self._files.info(path))
 
     def walk(
         self, top: str, topdown: bool = True, onerror: object = None
@@ -120,7 +133,7 @@ class ObjectStore:
     def find(self, top: str) -> Iterator[tuple[str, Status]]:
         """Yields (URI, status) of each object below a folder."""
         for path, info in self._files.find(top, detail=True).items():
-            yield self._uri(path), Status(int(info.get("size") or 0))
+            yield self._uri(path), Status.of(info)
 
     def _uri(self, path: str) -> str:
         uri: str = self._files.unstrip_protocol(path)

@@ -19,11 +19,13 @@ import pytest
 
 from generic_trainer import FnArgs, TrainingOptions, train
 from generic_trainer.executors.checkpoints import directory, fingerprint
+from generic_trainer.executors.checkpoints.data_fingerprint import read_inputs
 from generic_trainer.executors.checkpoints.directory import step_checkpoint_root, step_checkpoints
 from generic_trainer.executors.checkpoints.fingerprint import Identity, compute_identity
 from generic_trainer.executors.modules.keras_version import KerasChoice
 from generic_trainer.executors.modules.source import find_source
 from generic_trainer.executors.runtime.files import file_io
+from generic_trainer.executors.runtime.files.content_digests import ContentDigests
 from generic_trainer.executors.runtime.process.identity import start_time_of
 
 DAY = 86400.0
@@ -55,7 +57,9 @@ def test_the_key_depends_only_on_code_data_and_arguments(module: Callable[..., s
         arguments = {"train_files": [f"{tmp_path}/dat*"], "train_steps": 5, "custom_config": {"rate": 0.1}, **given}
         found = find_source(path, str(tmp_path / "scratch"))
         options = TrainingOptions(seed=arguments.pop("seed", None), timeout=timeout)
-        return compute_identity(FnArgs(**arguments), found, None, options, KerasChoice("3", ""))
+        fn_args = FnArgs(**arguments)
+        inputs = read_inputs(fn_args, ContentDigests(str(tmp_path)))
+        return compute_identity(fn_args, found, None, options, KerasChoice("3", ""), inputs)
 
     first = identity()
     same = [identity(timeout=1), identity(model_run_dir="other"), identity(serving_model_dir="other")]

@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from generic_trainer.executors.checkpoints.data_fingerprint import data_of
+from generic_trainer.executors.checkpoints.data_fingerprint import DataFiles
 from generic_trainer.executors.modules import snapshot
 from generic_trainer.executors.modules.snapshot import keep_source, read_source
 from generic_trainer.executors.modules.source import find_source
+from generic_trainer.executors.runtime.files.content_digests import ContentDigests
 
 
 def test_the_module_and_what_it_imports_are_kept_without_secrets(
@@ -47,22 +48,25 @@ def test_of_very_much_the_module_alone_is_kept(
     assert read_source(str(tmp_path / "run")) == {"trainer_module.py": "import helper\n"}
 
 
-def test_data_are_described_by_names_sizes_and_samples(tmp_path: pathlib.Path) -> None:
-    def write(folder: str, **files: str) -> list[str]:
+def test_data_are_described_by_number_size_and_content(tmp_path: pathlib.Path) -> None:
+    def written(folder: str, **files: str) -> dict[str, int | str]:
         for name, text in files.items():
             (tmp_path / folder).mkdir(exist_ok=True)
             (tmp_path / folder / name).write_text(text)
             os.utime(tmp_path / folder / name, (1_800_000_000, 1_800_000_000))
-        return [f"{tmp_path}/{folder}/*"]
+        return described(folder)
 
-    first = data_of(write("first", a="12345", b="6" * 10_000))
+    def described(folder: str) -> dict[str, int | str]:
+        return DataFiles.read([f"{tmp_path}/{folder}/*"], ContentDigests(str(tmp_path))).describe()
+
+    first = written("first", a="12345", b="6" * 10_000)
     assert (first["files"], first["bytes"], first["modified"]) == (2, 10_005, "2027-01-15T08:00:00+00:00")
-    assert data_of(write("moved", a="12345", b="6" * 10_000)) == first
+    assert written("moved", a="12345", b="6" * 10_000) == first
     for changed in (
         {"a": "12346", "b": "6" * 10_000},
-        {"a": "12345", "b": "6" * 9_999 + "7"},
+        {"a": "12345", "b": "6" * 5_000 + "7" + "6" * 4_999},
         {"a": "12345", "c": "6"},
     ):
         folder = f"changed{len(os.listdir(tmp_path))}"
-        assert data_of(write(folder, **changed))["sample"] != first["sample"]
-    assert data_of([f"{tmp_path}/none/*"]) == {"files": 0}
+        assert written(folder, **changed)["digest"] != first["digest"]
+    assert described("none") == {"files": 0}

@@ -344,18 +344,20 @@ def test_a_stamp_is_valid_until_module_data_or_options_change(tmp_path: pathlib.
     data.mkdir()
     (data / "a.csv").write_text("x\n1\n")
     request = CheckRequest(str(module), FnArgs(**NO_FILES), data=str(data))
-    digest = stamp.fingerprint(request)
+    digest = stamp.fingerprint(request, str(tmp_path))
     assert stamp.findings(str(tmp_path), digest) is None
     stamp.note(str(tmp_path), digest, {"name": "a"})
-    assert stamp.findings(str(tmp_path), stamp.fingerprint(request)) == {"name": "a"}
+    assert stamp.findings(str(tmp_path), stamp.fingerprint(request, str(tmp_path))) == {"name": "a"}
     assert stamp.findings(str(tmp_path), "another") is None
     others = [dataclasses.replace(request, label="x"), dataclasses.replace(request, options=TrainingOptions(seed=2))]
-    assert len({stamp.fingerprint(one) for one in (request, *others)}) == 3
+    assert len({stamp.fingerprint(one, str(tmp_path)) for one in (request, *others)}) == 3
+    os.utime(data / "a.csv")
+    assert stamp.fingerprint(dataclasses.replace(request, data=f"{data}/."), str(tmp_path)) == digest
     (data / "b.csv").write_text("x\n2\n")
-    assert stamp.fingerprint(request) != digest
+    assert stamp.fingerprint(request, str(tmp_path)) != digest
     (data / "b.csv").unlink()
     module.write_text("def run_fn(fn_args):\n    return None\n")
-    assert stamp.fingerprint(request) != digest
+    assert stamp.fingerprint(request, str(tmp_path)) != digest
 
 
 def test_a_report_round_trips_through_json(tmp_path: pathlib.Path) -> None:
