@@ -46,8 +46,8 @@ def fingerprint(request: CheckRequest, root: str) -> str:
         del state[name]  # covered by `code`
     for name in _OUTPUTS:
         state["fn_args"].pop(name, None)
-    paths = (state.pop("data"), state.pop("base_model"), state.pop("hyperparameters"))
-    paths += (state["fn_args"].pop("schema_path"), state["fn_args"].pop("schema_file"))
+    paths = [state.pop(name) for name in ("data", "base_model", "hyperparameters")]
+    paths += [state["fn_args"].pop(name) for name in ("schema_path", "schema_file")]
     contents = [digests.of_tree(path) if path else "" for path in paths]
     versions = [importlib.metadata.version(name) for name in _PACKAGES]
     text = json.dumps([code, state, contents, versions], sort_keys=True, default=str)

@@ -25,6 +25,7 @@ from ..monitoring import run_record
 from ..monitoring.run_json import RunJson
 from ..number_range import TASKS
 from ..options import TrainingOptions
+from ..runtime.files.content_digests import digests_in
 from .after_publishing import note_published_model
 from .preconditions import require_outputs, require_ready
 from .run import train
@@ -92,7 +93,7 @@ def train_on_cluster(
     options = options or TrainingOptions()
     training = sum(counts.get(role, 0) for role in (CHIEF, MASTER, WORKER))
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
-        require_ready(module, fn_args, options, scratch, digests_in(fn_args.model_run_dir), function, training)
+        require_ready(module, fn_args, options, scratch, digests_in(fn_args.model_run_dir or ""), function, training)
     with hold_run_lock(fn_args.model_run_dir):
         require_outputs(fn_args)
         on_start()

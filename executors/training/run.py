@@ -203,7 +203,8 @@ def _train(
         tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch,
     ):
         with record.phase("inputs"):
-            digests = digests_in(root_of_artifact(fn_args.model_run_dir) if checkpoint_root else fn_args.model_run_dir)
+            model_run_dir = fn_args.model_run_dir or ""  # `require_outputs` rejects this below
+            digests = digests_in(root_of_artifact(model_run_dir) if checkpoint_root else model_run_dir)
             num_workers = task.num_workers if task else 1
             ready = require_ready(module, fn_args, options, scratch, digests, function, num_workers)
         if options.isolate:

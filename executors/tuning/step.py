@@ -67,8 +67,8 @@ def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mappi
         if options.isolate:
             fork_server.prepare(keras.environment())  # imports TensorFlow in the background
         function = function or source.function or TUNER_FN
-        inputs = read_inputs(fn_args, digests_in(root_of_artifact(best.uri)))
-        identity = compute_identity(fn_args, source, function, options, keras, inputs)
+        files = read_inputs(fn_args, digests_in(root_of_artifact(best.uri)))
+        identity = compute_identity(fn_args, source, function, options, keras, files)
         with step_checkpoints(step_checkpoint_root(best.uri), identity, best.uri, is_estimator=False) as folder:
             fn_args.working_dir = os.path.join(folder.path, _SEARCH)
             request = TrainingRequest(source, function, fn_args, options, keras)

@@ -123,7 +123,8 @@ class ContentDigests:
     def save(self) -> None:
         """Writes the digests for later runs, except of deleted files. After an OSError, later runs read the files."""
         with self._lock:
-            if not self._file or (self._is_saved and os.path.exists(self._file)):
+            is_there = self._is_saved and os.path.exists(self._file)  # not if a model run was moved away
+            if is_there or not (self._file and self._entries):
                 return
             entries = {path: dataclasses.asdict(entry) for path, entry in self._entries.items() if os.path.exists(path)}
             self._is_saved = True
