@@ -162,9 +162,11 @@ def run(
                 what="training on the Ray cluster",
                 on_start=watch.begin,
             )
-        except ProcessDiedError as error:
-            session.keep_logs()
-            if lost := watch.lost():
+        except TrainingProcessError as error:  # also of an interrupt that the loss of the collector has raised
+            lost = watch.lost()
+            if lost or isinstance(error, ProcessDiedError):
+                session.keep_logs()
+            if lost:
                 raise _lost_server_error(lost) from error
             raise
         if "raised" not in result:

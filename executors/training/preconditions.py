@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ..checkpoints.data_fingerprint import DataFiles, read_inputs
 from ..checkpoints.fingerprint import Identity, compute_identity
@@ -52,6 +52,8 @@ def require_ready(
     digests: ContentDigests,
     function: str | None = None,
     num_workers: int = 1,
+    *,
+    on_keras: Callable[[KerasChoice], object] = lambda keras: None,
 ) -> ReadyTraining:
     """Checks everything that is known before the module runs, except for the outputs; writes nothing.
 
@@ -63,6 +65,7 @@ def require_ready(
       digests: The digests of files that are known.
       function: Name of the function to run, if one was given.
       num_workers: Number of training tasks, if a cluster exists already.
+      on_keras: Called with the Keras version before the data are read, which may take long.
 
     Raises:
       InputError: If an option is not usable here, or an input is missing or unreadable.
@@ -74,6 +77,7 @@ def require_ready(
     if options.dialect != "auto":
         installed()[options.dialect].require_inputs(source.files, fn_args)
     keras = choose_keras(options.keras, source.files, distributed=num_workers > 1 or options.worker_range[1] > 1)
+    on_keras(keras)
     require_inputs(fn_args, reads_any_origin(source.files))
     if options.engine == RAY:
         ray.require_reachable(options)

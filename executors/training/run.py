@@ -206,9 +206,12 @@ def _train(
             model_run_dir = fn_args.model_run_dir or ""  # `require_outputs` rejects this below
             digests = digests_in(root_of_artifact(model_run_dir) if checkpoint_root else model_run_dir)
             num_workers = task.num_workers if task else 1
-            ready = require_ready(module, fn_args, options, scratch, digests, function, num_workers)
-        if options.isolate:
-            fork_server.prepare(ready.keras.environment())  # imports TensorFlow in the background
+
+            def prepare(keras: KerasChoice) -> None:
+                if options.isolate:
+                    fork_server.prepare(keras.environment())  # imports TensorFlow in the background
+
+            ready = require_ready(module, fn_args, options, scratch, digests, function, num_workers, on_keras=prepare)
         source, is_chief = ready.source, task is None or task.is_chief
         with contextlib.ExitStack() as contexts:
             with hold_run_lock(shown.model_run_dir) if is_chief else contextlib.nullcontext():
