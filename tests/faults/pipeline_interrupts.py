@@ -98,6 +98,7 @@ class WholePipelineJob(PipelineJob):
             self.await_held()
         (self.folder / "sent").touch()
         self.running.send_signal(case.number)
+        self.control.release()  # another thread than the one that is held may get the signal
         return self.end()
 
     def seconds_since_signal(self) -> float:
