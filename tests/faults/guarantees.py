@@ -46,18 +46,21 @@ class StateBefore:
 
     Attributes:
       weight: The weight of the published model; None without one.
+      status: The status of the run's record; "" without one.
       begins_at: The step from which the run must resume.
       temporary: Names of this package's temporary folders.
     """
 
     weight: float | None
+    status: str
     begins_at: int
     temporary: frozenset[str]
 
     @classmethod
     def of(cls, job: Job) -> StateBefore:
-        begins_at = 0 if job.record().get("status") == "succeeded" else job.saved()
-        return cls(job.weight(), begins_at, temporary(job))
+        status = job.record().get("status", "")
+        begins_at = 0 if status == "succeeded" else job.saved()
+        return cls(job.weight(), status, begins_at, temporary(job))
 
 
 def run_with_fault(job: Job, fault: Fault) -> str:
@@ -95,11 +98,11 @@ def require_end_by_signal(
     assert ended.code == CODES[number], ended.errors
     assert job.weight() == (job.steps if is_published else before.weight)
     assert all(name.startswith(".staging-") for name in job.leftovers_beside_model())
-    status = job.record()["status"]
+    # Before the inputs are known, a run writes nothing.
+    status = before.status if phase == "inputs" else "running" if number == signal.SIGKILL else "interrupted"
+    assert job.record().get("status", "") == ("succeeded" if is_published else status)
     if number == signal.SIGKILL:
-        assert status == ("succeeded" if is_published else "running")
         return
-    assert status == ("succeeded" if is_published else "interrupted")
     outcome = ended.last_line.removeprefix(_END_MESSAGES[number])
     if is_published:
         assert outcome == f"the model had been published to {job.out}/model/Format-Serving."
