@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from generic_trainer import FnArgs, TrainingOptions, train
+from generic_trainer import FnArgs, ModuleError, TrainingOptions, train
 from generic_trainer.executors.monitoring import run_record
 from generic_trainer.executors.monitoring.report_file import FILE_NAME
 from generic_trainer.executors.reporting.comparison import comparison
@@ -231,13 +231,13 @@ def test_the_report_of_a_failed_run_has_the_error_and_its_location(
     assert not {"Metrics", "Curves", "Model", "Cluster", "Data"} & set(page.sections)
 
 
-def test_a_missing_input_is_reported_without_a_traceback(iris: Any, tiny_module: str, tmp_path: Any) -> None:
-    arguments = fn_args(tmp_path, iris)
-    arguments.train_files = [str(tmp_path / "nothing*")]
-    with pytest.raises(Exception, match="no file matches"):
-        train(tiny_module, arguments)
+def test_a_module_without_a_dialect_is_reported_without_a_traceback(
+    iris: Any, module: Callable[..., str], tmp_path: Any
+) -> None:
+    with pytest.raises(ModuleError, match="run_fn"):
+        train(module("learning_rate = 0.1"), fn_args(tmp_path, iris))
     page = page_of(tmp_path / "model_run")
-    assert "InputError: train_files: no file matches" in page.sections["Outcome"]
+    assert "ModuleError" in page.sections["Outcome"]
     assert "Traceback" not in page.sections["Outcome"]
 
 
