@@ -186,7 +186,7 @@ def test_changed_data_is_detected(command: Command, lab: pathlib.Path, tmp_path:
     (tmp_path / "copy" / "model_run").mkdir(parents=True)
     (tmp_path / "copy" / "model_run" / "run.json").write_text(json.dumps(record))
     found = json.loads(command("diff", *outputs, "--json").stdout)
-    assert list(found["data"]) == ["train_files.sample"]
+    assert list(found["data"]) == ["train_files.digest"]
     assert (found["same_code"], found["source"]) == (True, "")
 
 
