@@ -155,8 +155,8 @@ def test_trainings_at_once_have_their_own_mlflow_run_variables_progress_and_reco
     import tfx  # noqa: F401 (sets a variable for Protobuf)
 
     monkeypatch.chdir(tmp_path)
+    mlflow.set_tracking_uri(None)  # deletes the variable if a test before has set the URI
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
-    mlflow.set_tracking_uri(None)
     client = mlflow.MlflowClient()
     experiment = client.create_experiment("threads", artifact_location=str(tmp_path / "artifacts"))
     monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", experiment)
