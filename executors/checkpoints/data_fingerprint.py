@@ -19,7 +19,7 @@ from ..runtime.files.content_digests import ContentDigests, Stamp, combined, sta
 from ..runtime.quantities import size_text
 
 PATTERNS = ("train_files", "eval_files")
-_PATHS = ("schema_path", "transform_graph_path", "base_model")
+INPUTS = (*PATTERNS, "schema_path", "transform_graph_path", "base_model")
 _DIGITS = 16  # of a digest in records
 
 
@@ -80,8 +80,8 @@ class DataFiles:
 def read_inputs(fn_args: FnArgs, source: ContentDigests) -> dict[str, DataFiles]:
     """Returns the examples of a training, and its schema, transform graph and base model if there are any."""
     patterns = {name: fn_args.get(name) or () for name in PATTERNS}
-    patterns |= {name: [glob.escape(path)] for name in _PATHS if (path := fn_args.get(name))}
-    return {name: DataFiles.read(found, source) for name, found in patterns.items()}
+    patterns |= {name: [glob.escape(path)] for name in INPUTS if name not in patterns and (path := fn_args.get(name))}
+    return {name: DataFiles.read(globs, source) for name, globs in patterns.items()}
 
 
 def _change(before: Stamp | None, now: Stamp | None) -> str:

@@ -24,7 +24,7 @@ from ..modules.source import ModuleSource
 from ..options import TrainingOptions, declared_options
 from ..runtime.files import file_io
 from ..runtime.logs.redaction import masked
-from .data_fingerprint import PATTERNS, DataFiles
+from .data_fingerprint import INPUTS, PATTERNS, DataFiles
 
 FILE_NAME = "checkpoint.json"
 # Without the option `keras`: the chosen Keras version is a separate part of the fingerprint.
@@ -35,7 +35,6 @@ _ATTEMPT_ARGUMENTS = (
     *("is_chief", "worker_index", "num_workers"),
     *("schema_file", "transform_output"),  # aliases of other arguments
 )
-_PATHS = ("train_files", "eval_files", "schema_path", "transform_graph_path", "base_model")
 _CODE, _DATA = "code of ", "data of "
 # Lengths of the training, intervals, and what a command passes to a dialect about the previous attempt. On the command
 # line a run may resume with different values of these, in fn_args as well as in custom_config.
@@ -127,7 +126,7 @@ def compute_identity(
         parts[f"{_CODE}{name}"] = hashlib.sha256(file_io.read_bytes(file)).hexdigest()[:16]
     parts |= {f"options.{name}": getattr(options, name) for name in OPTIONS}
     arguments = {name: value for name, value in fn_args.to_json().items() if name not in _ATTEMPT_ARGUMENTS}
-    for name in _PATHS:
+    for name in INPUTS:
         arguments[name] = _absolute(arguments.get(name))
     for name in ("custom_config", "hyperparameters"):
         config = masked(arguments.pop(name, None) or {})  # tokens may differ between attempts

@@ -34,7 +34,7 @@ _POLL_SECONDS = 0.25
 _FIRST_SECONDS = 10.0  # minimum interval, and time until the first line
 _SHARE = 0.1  # interval as a fraction of the training time so far
 _LONGEST_SECONDS = 300.0  # maximum interval
-STALLED_SECONDS = 60.0  # without a step, until the line says so instead of the speed so far
+STALLED_SECONDS = 60.0  # without a step, until the line shows their number instead of the speed
 _WORK_SECONDS = 3.0  # time until a step's progress is displayed: shorter steps have none, and no estimate is good then
 
 # What a line keeps if it has to be shortened, the most important first.

@@ -92,11 +92,13 @@ def train_on_cluster(
     """
     options = options or TrainingOptions()
     training = sum(counts.get(role, 0) for role in (CHIEF, MASTER, WORKER))
+    digests = digests_in(fn_args.model_run_dir or "")
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
-        require_ready(module, fn_args, options, scratch, digests_in(fn_args.model_run_dir or ""), function, training)
+        require_ready(module, fn_args, options, scratch, digests, function, training)
     with hold_run_lock(fn_args.model_run_dir):
         require_outputs(fn_args)
         on_start()
+    digests.save()  # so that the tasks do not read all data again
     jobs = _addresses(counts)
     tasks = [ClusterTask(role, index, jobs) for role in jobs for index in range(counts[role])]
     logging.info("Starting %s.", ", ".join(map(str, tasks)))

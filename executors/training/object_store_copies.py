@@ -36,7 +36,7 @@ from ..runtime.quantities import size_text
 _FILES = ("train_files", "eval_files")
 _INPUTS = ("schema_path", "transform_graph_path", "base_model")
 _UPLOAD_SECONDS = 60.0
-_LAST = ("checkpoint", run_record.FILE_NAME, "saved_model.pb")  # files that say that others are complete
+_LAST = ("checkpoint", run_record.FILE_NAME, "saved_model.pb")  # readers take the others as complete when these exist
 
 
 def needs_copies(fn_args: FnArgs) -> bool:

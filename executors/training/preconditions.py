@@ -71,11 +71,12 @@ def require_ready(
       InputError: If an option is not usable here, or an input is missing or unreadable.
       ModuleError: If there is no such module.
     """
+    dialects = installed()
     if options.dialect != "auto":
-        require_installed(options.dialect, installed())
+        require_installed(options.dialect, dialects)
     source = find_source(module, scratch)
     if options.dialect != "auto":
-        installed()[options.dialect].require_inputs(source.files, fn_args)
+        dialects[options.dialect].require_inputs(source.files, fn_args)
     keras = choose_keras(options.keras, source.files, distributed=num_workers > 1 or options.worker_range[1] > 1)
     on_keras(keras)
     require_inputs(fn_args, reads_any_origin(source.files))

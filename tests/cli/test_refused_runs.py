@@ -49,7 +49,7 @@ PREDICT = ["predict", "--output", "predictions.jsonl"]
 NO_SERVER = ["--metadata", "mysql://user@localhost:1/metadata"]
 ZERO_OF_TWO = json.dumps({"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 2}})
 
-# What is refused, and the words of the command; after " | " what holds meanwhile.
+# {refusal: words of the command}; the part of a name after " | " is a condition during the command.
 REFUSALS: dict[str, list[str]] = {
     "train without a module": ["train", "gone.py", *TRAIN[2:]],
     "train without data": [*TRAIN, "--train-files", "gone*"],

@@ -14,7 +14,7 @@ DELETED = "The working folder of this command was deleted. Change to an existing
 LIMITED = "The address space is limited to 1.02 GB (ulimit -v), which is too little"
 UNWRITABLE = "Shared memory in /dev/shm cannot be used: Read-only file system. Mount a writable one"
 
-# What is odd: how a shell makes it so, and the beginning of the last line.
+# {surrounding: (shell command that creates it, beginning of the last line)}
 SURROUNDINGS = {
     "deleted folder": ("mkdir gone && cd gone && rmdir ../gone", DELETED),
     "little address space": ("ulimit -v 1000000", LIMITED),

@@ -73,7 +73,7 @@ class ClusterJob:
       folder: The folder of all files.
       kind: One of `KINDS`.
       round_seconds: `task_watch.ROUND_SECONDS`.
-      endless: Whether the training goes on until it is ended.
+      endless: Whether the training has no end of its own.
     """
 
     def __init__(self, folder: pathlib.Path, kind: str, round_seconds: float, endless: bool = True) -> None:

@@ -113,6 +113,7 @@ class WholePipelineJob(PipelineJob):
 def require_ended(job: WholePipelineJob, case: StepInterrupt) -> CommandResult:
     """Runs the pipeline with a signal, and asserts what must hold; returns its result."""
     shutil.rmtree(job.out / "serving", ignore_errors=True)  # or the Pusher would not push the same model again
+    shutil.rmtree(job.out / case.step, ignore_errors=True)  # Transform may have run before ExampleValidator was held
     ended = job.ended_in(case)
     assert ended.code == case.code, ended.errors
     assert len(job.pushed()) == case.pushes
