@@ -19,7 +19,7 @@ from absl import logging
 
 from ..distributed.tf_config import CHIEF, EVALUATOR, MASTER, ROLES, VARIABLE, WORKER, ClusterTask
 from ..engines import child_process
-from ..errors import InputError, did_you_mean
+from ..errors import InputError, LostTaskError, ProcessDiedError, did_you_mean
 from ..fn_args import FnArgs
 from ..monitoring import run_record
 from ..monitoring.run_json import RunJson
@@ -88,6 +88,7 @@ def train_on_cluster(
       The chief's run record.
 
     Raises:
+      LostTaskError: When a task was killed; all other tasks are ended.
       Exception: The exception of the first task that failed; all other tasks are ended.
     """
     options = options or TrainingOptions()
@@ -117,14 +118,19 @@ def train_on_cluster(
 
     def run(task: ClusterTask) -> RunJson:
         environment = {VARIABLE: task.to_tf_config()}
-        record = child_process.run(
-            __name__,
-            request,
-            environment=environment,
-            prefix=f"[{task}] ",
-            until=stop.is_set,
-            what=str(task),
-        )
+        try:
+            record = child_process.run(
+                __name__,
+                request,
+                environment=environment,
+                prefix=f"[{task}] ",
+                until=stop.is_set,
+                what=str(task),
+            )
+        except ProcessDiedError as error:
+            if not error.was_killed:
+                raise
+            raise LostTaskError(f"{task} at {task.address} was lost: {error}") from error
         return cast("RunJson", record)
 
     with (

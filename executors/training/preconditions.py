@@ -34,7 +34,7 @@ class ReadyTraining:
       function: Name of the function to run; None if the dialect chooses it.
       keras: The Keras version of the training process.
       identity: Fingerprint of the training.
-      inputs: The files that it reads; see `read_inputs`.
+      inputs: The files that it reads; see `read_inputs`. Empty if no data were to be read.
     """
 
     source: ModuleSource
@@ -49,7 +49,7 @@ def require_ready(
     fn_args: FnArgs,
     options: TrainingOptions,
     scratch: str,
-    digests: ContentDigests,
+    digests: ContentDigests | None,
     function: str | None = None,
     num_workers: int = 1,
     *,
@@ -62,7 +62,7 @@ def require_ready(
       fn_args: Arguments for the module.
       options: Options of the run.
       scratch: A folder for local copies of the module's files.
-      digests: The digests of files that are known.
+      digests: The digests of files that are known; None if no data need be read, as in tasks other than the chief.
       function: Name of the function to run, if one was given.
       num_workers: Number of training tasks, if a cluster exists already.
       on_keras: Called with the Keras version before the data are read, which may take long.
@@ -83,7 +83,7 @@ def require_ready(
     if options.engine == RAY:
         ray.require_reachable(options)
     function = function or source.function
-    inputs = read_inputs(fn_args, digests)
+    inputs = read_inputs(fn_args, digests) if digests else {}
     identity = compute_identity(fn_args, source, function, options, keras, inputs)
     return ReadyTraining(source, function, keras, identity, inputs)
 

@@ -211,8 +211,10 @@ def _train(
                 if options.isolate:
                     fork_server.prepare(keras.environment())  # imports TensorFlow in the background
 
-            ready = require_ready(module, fn_args, options, scratch, digests, function, num_workers, on_keras=prepare)
-        source, is_chief = ready.source, task is None or task.is_chief
+            is_chief = task is None or task.is_chief
+            known = digests if is_chief or checkpoint_root else None  # only the data's digest names a step's checkpoints
+            ready = require_ready(module, fn_args, options, scratch, known, function, num_workers, on_keras=prepare)
+        source = ready.source
         with contextlib.ExitStack() as contexts:
             with hold_run_lock(shown.model_run_dir) if is_chief else contextlib.nullcontext():
                 require_outputs(shown)
@@ -235,7 +237,7 @@ def _train(
                 contexts.enter_context(warned_after_publishing(is_published))
             record.arguments = redaction.masked({**shown.to_json(), "options": dataclasses.asdict(options)})
             record.code = {name: value for name, value in dataclasses.asdict(source).items() if name != "roots"}
-            record.data = {name: ready.inputs[name].describe() for name in PATTERNS}
+            record.data = {name: files.describe() for name, files in ready.inputs.items() if name in PATTERNS}
             record.keras = dataclasses.asdict(ready.keras)
             # Written now, so that a killed run leaves a record.
             contexts.enter_context(record.written_to(fn_args.model_run_dir, cluster_records.record_name(task)))

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Mapping
 
 import psutil
-from cluster_modules import ELASTICDL, ESTIMATOR, LOOP
+from cluster_modules import ELASTICDL, ESTIMATOR, KERAS, LOOP
 from fault_job import LONGEST, wait_until
 
 # Starts the command with other seconds between the looks at other tasks.
@@ -48,6 +48,7 @@ class Kind:
 
 KINDS = {
     "loop": Kind(LOOP, {"chief": 1, "worker": 2}),
+    "keras": Kind(KERAS, {"chief": 1, "worker": 1}),
     "estimator": Kind(ESTIMATOR, {"chief": 1, "worker": 1, "ps": 1, "evaluator": 1}),
     "elasticdl": Kind(ELASTICDL, {"chief": 1, "worker": 1, "ps": 1}, ("--dialect", "elasticdl")),
 }

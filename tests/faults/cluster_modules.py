@@ -59,6 +59,29 @@ def run_fn(fn_args):
 """
 )
 
+# Keras 2's `fit`, which Keras 3 cannot do on several workers.
+KERAS = (
+    _TASK
+    + """
+import tensorflow as tf
+from generic_trainer import callbacks, strategy
+
+class Steps(tf.keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        step_done(batch + 1)
+
+def run_fn(fn_args):
+    with strategy(fn_args).scope():
+        model = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+    data = tf.data.Dataset.from_tensors(([[1.0], [2.0]], [[1.0], [2.0]])).repeat()
+    model.fit(data, steps_per_epoch=STEPS, epochs=1, callbacks=[*callbacks(fn_args), Steps()], verbose=0)
+    passing("saving")
+    model.fit(data, steps_per_epoch=int(os.environ.get("SAVING_STEPS", 60)), callbacks=[Steps()], verbose=0)
+    model.save(fn_args.serving_model_dir, save_format="tf")
+"""
+)
+
 # An Estimator with parameter server and evaluator; the evaluation is slow.
 ESTIMATOR = (
     _TASK

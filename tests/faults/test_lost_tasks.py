@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Callable, Iterator
 
 import pytest
-from cluster_job import ClusterJob
+from cluster_job import KINDS, ClusterJob
 from lost_tasks import CASES, Case, require_named
 
 ROUND_SECONDS = 2.0  # a lost task is noticed after 14 s instead of 35 s
@@ -58,7 +58,7 @@ def test_a_task_that_comes_late_or_is_started_again_is_not_lost(cluster: Callabl
 
 @pytest.mark.slow
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["loop", "estimator", "elasticdl"])
+@pytest.mark.parametrize("kind", sorted(KINDS))
 def test_tasks_that_end_as_planned_are_not_lost(kind: str, cluster: Callable[..., ClusterJob]) -> None:
     job = cluster(kind, endless=False)
     job.start()
