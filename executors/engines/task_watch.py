@@ -64,9 +64,10 @@ class _Peer:
         self.task, self._folder = task, folder
         self._path = os.path.join(folder, _heartbeat_name(task))
         self._address = None if task.type == EVALUATOR else Address.parse(task.address)  # an evaluator has no server
-        self._heartbeat = self._read_heartbeat()  # an earlier run may have left it: only a change counts
-        self.has_accepted = self.has_come = False
-        self._has_beaten = self._accepts = self._was_restarted = False
+        self._heartbeat = self._read_heartbeat()
+        self._has_beaten = self.has_come = _is_recent(self._heartbeat)  # otherwise an earlier run may have left it
+        self._runs: set[str] = set()  # ids of the runs whose heartbeat has changed
+        self.has_accepted = self._accepts = False
         self._silent_rounds = 0
 
     @property
@@ -82,7 +83,7 @@ class _Peer:
         heartbeat, before = self._read_heartbeat(), self._heartbeat
         has_changed = bool(heartbeat) and heartbeat != before
         if has_changed:
-            self._was_restarted |= self._has_beaten and heartbeat.split()[0] != before.split()[0]
+            self._runs.add(heartbeat.split()[0])
             self._heartbeat, self._has_beaten = heartbeat, True
         if not (has_changed and self.has_accepted):
             self._accepts = self._address is not None and self._address.accepts_connections(_CONNECT_SECONDS)
@@ -121,7 +122,7 @@ class _Peer:
 
     def restart(self) -> LostTaskError | None:
         """Returns the error of a task that its platform has started again; None if it has run all the time."""
-        return self._lost("was lost, and has been started again") if self._was_restarted else None
+        return self._lost("was lost, and has been started again") if len(self._runs) > 1 else None
 
     def _lost(self, how: str) -> LostTaskError:
         return LostTaskError(f"{self.name} {how}. {_REMEDY}")
@@ -291,12 +292,18 @@ def _heartbeat_name(task: ClusterTask) -> str:
     return os.path.join(run_record.TASKS_DIR, f"{task.type}-{task.index}.alive")
 
 
+def _is_recent(heartbeat: str) -> bool:
+    """Whether the task was alive a moment ago. Clocks that disagree make it False: then only a change counts."""
+    _, _, written = heartbeat.rpartition(" ")
+    return written.isdecimal() and abs(time.time() - int(written)) < LOST_ROUNDS * ROUND_SECONDS
+
+
 def _write_heartbeats(folder: str, task: ClusterTask, run_id: str, ended: threading.Event) -> None:
-    """Writes the run's id and a number, which all clocks agree on, until the task has ended."""
+    """Writes the run's id, a number, which all clocks agree on, and the time, until the task has ended."""
     path, count = os.path.join(folder, _heartbeat_name(task)), 0
     while True:
         with contextlib.suppress(Exception):  # of any file system; the training reports a full disk
-            file_io.write_text(path, f"{run_id} {count}", synced=False)
+            file_io.write_text(path, f"{run_id} {count} {time.time():.0f}", synced=False)
         if ended.wait(ROUND_SECONDS):
             break
         count += 1

@@ -25,6 +25,9 @@ import psutil
 from cluster_modules import ELASTICDL, ESTIMATOR, KERAS, LOOP
 from fault_job import LONGEST, wait_until
 
+MANY_STEPS, FEW_STEPS = 10_000, 20  # a task is killed before the end; the training ends by itself
+_BATCH = 32  # of ElasticDL's loop
+
 # Starts the command with other seconds between the looks at other tasks.
 _COMMAND = """
 import os
@@ -74,16 +77,15 @@ class ClusterJob:
       folder: The folder of all files.
       kind: One of `KINDS`.
       round_seconds: `task_watch.ROUND_SECONDS`.
-      endless: Whether the training has no end of its own.
+      steps: The length of the training, which sleeps for 0.05 s in each step.
     """
 
-    def __init__(self, folder: pathlib.Path, kind: str, round_seconds: float, endless: bool = True) -> None:
+    def __init__(self, folder: pathlib.Path, kind: str, round_seconds: float, steps: int = MANY_STEPS) -> None:
         self.folder, self.kind, self._round_seconds = folder, KINDS[kind], round_seconds
         folder.mkdir(parents=True)
         (folder / "module.py").write_text(self.kind.module)
-        (folder / "rows.csv").write_text("".join(f"{row % 5}.0\n" for row in range(300_000 if endless else 640)))
-        if endless:
-            (folder / "endless").write_text("")
+        (folder / "rows.csv").write_text("".join(f"{row % 5}.0\n" for row in range(_BATCH * steps)))
+        (folder / "steps").write_text(str(steps))
         self.running: dict[str, subprocess.Popen[str]] = {}
         self.addresses = _addresses(self.kind.counts)
         self._killed = 0.0

@@ -1,6 +1,6 @@
 """What holds when a task of a cluster is killed: the others end and name it, unless the model needs it no more.
 
-job = ClusterJob(folder, case.kind, round_seconds, case.is_endless)
+job = ClusterJob(folder, case.kind, round_seconds, case.steps)
 require_named(case, job)
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from cluster_job import KINDS, ClusterJob, Ended
+from cluster_job import FEW_STEPS, KINDS, MANY_STEPS, ClusterJob, Ended
 
 EX_TEMPFAIL = 75
 HOWS = ("kill", "kill training")
@@ -35,8 +35,8 @@ class Case:
         return f"{self.kind}-{self.task}-{self.moment}-{self.how.replace(' ', '_')}"
 
     @property
-    def is_endless(self) -> bool:
-        return self.moment != "end"
+    def steps(self) -> int:
+        return FEW_STEPS if self.moment == "end" else MANY_STEPS
 
 
 def _tasks(kind: str) -> list[str]:

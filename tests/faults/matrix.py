@@ -111,7 +111,7 @@ def print_lost_tasks() -> int:
     print("| job | killed | moment | task: seconds, exit code | last line |\n" + "| --- " * 5 + "|")
     with tempfile.TemporaryDirectory() as name:
         for case in LOSSES:
-            job = ClusterJob(pathlib.Path(name) / str(case), case.kind, ROUND_SECONDS, case.is_endless)
+            job = ClusterJob(pathlib.Path(name) / str(case), case.kind, ROUND_SECONDS, case.steps)
             try:
                 others = {task: ended for task, ended in require_named(case, job).items() if task != case.task}
                 times = ", ".join(f"{task}: {ended.seconds:.0f} s, {ended.code}" for task, ended in others.items())

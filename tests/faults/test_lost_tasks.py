@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Callable, Iterator
 
 import pytest
-from cluster_job import KINDS, ClusterJob
+from cluster_job import FEW_STEPS, KINDS, MANY_STEPS, ClusterJob
 from lost_tasks import CASES, Case, require_named
 
 ROUND_SECONDS = 2.0  # a lost task is noticed after 14 s instead of 35 s
@@ -17,8 +17,8 @@ QUICK = ("loop-worker-0-during-kill", "estimator-evaluator-0-during-kill")
 def cluster(tmp_path: pathlib.Path) -> Iterator[Callable[..., ClusterJob]]:
     jobs: list[ClusterJob] = []
 
-    def make(kind: str, endless: bool = True, round_seconds: float = ROUND_SECONDS) -> ClusterJob:
-        jobs.append(ClusterJob(tmp_path / "job", kind, round_seconds, endless))
+    def make(kind: str, steps: int = MANY_STEPS, round_seconds: float = ROUND_SECONDS) -> ClusterJob:
+        jobs.append(ClusterJob(tmp_path / "job", kind, round_seconds, steps))
         return jobs[-1]
 
     yield make
@@ -30,7 +30,7 @@ def cluster(tmp_path: pathlib.Path) -> Iterator[Callable[..., ClusterJob]]:
 @pytest.mark.thorough_but(*QUICK)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_lost_task_ends_the_others_and_is_named(case: Case, cluster: Callable[..., ClusterJob]) -> None:
-    require_named(case, cluster(case.kind, case.is_endless))
+    require_named(case, cluster(case.kind, case.steps))
 
 
 @pytest.mark.slow
@@ -46,7 +46,7 @@ def test_a_task_that_never_comes_is_named_while_waiting_and_by_the_timeout(clust
 @pytest.mark.slow
 @pytest.mark.thorough
 def test_a_task_that_comes_late_or_is_started_again_is_not_lost(cluster: Callable[..., ClusterJob]) -> None:
-    job = cluster("estimator", endless=False, round_seconds=5.0)
+    job = cluster("estimator", 1200, round_seconds=5.0)
     job.start("chief-0", "ps-0", "evaluator-0")
     job.wait_until(lambda: "Waiting for worker 0 at" in job.log("chief-0"))
     job.start("worker-0")
@@ -60,7 +60,7 @@ def test_a_task_that_comes_late_or_is_started_again_is_not_lost(cluster: Callabl
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_tasks_that_end_as_planned_are_not_lost(kind: str, cluster: Callable[..., ClusterJob]) -> None:
-    job = cluster(kind, endless=False)
+    job = cluster(kind, FEW_STEPS)
     job.start()
     ends = job.ends()
     assert {task: ended.code for task, ended in ends.items()} == dict.fromkeys(job.tasks, 0)
