@@ -11,7 +11,6 @@ Usage:
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import importlib.util
 import os
@@ -64,6 +63,7 @@ _PATHS = (
 # 0 makes cluster nodes listen on 127.0.0.1 only, the default on macOS and Windows. There is no other way: Ray replaces
 # a loopback address that is passed to `ray.init` with the machine's network address.
 _LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+WAITING_SECONDS = 30.0  # between two lines on tasks that have not ended, when others have
 _POLL_SECONDS = 0.3
 _START_ATTEMPTS = 3  # attempts to start a local cluster
 _CONNECT_TIMEOUT = 10.0  # connection timeout of the cluster's address
@@ -81,6 +81,7 @@ class DriverRequest(TypedDict):
       options: `TrainingOptions` as execution properties.
       environment: Variables to add to each worker's environment.
       session: The folder of Ray's session.
+      waiting_seconds: See `Tries`.
     """
 
     worker: str
@@ -88,6 +89,7 @@ class DriverRequest(TypedDict):
     options: dict[str, str | int | float]
     environment: dict[str, str]
     session: str
+    waiting_seconds: float
 
 
 def require_reachable(options: TrainingOptions) -> None:
@@ -156,13 +158,15 @@ def run(
         try:
             result = child_process.run(
                 __name__,
-                {**order, "session": session.folder},
+                {**order, "session": session.folder, "waiting_seconds": WAITING_SECONDS},
                 environment=variables,
                 timeout=options.timeout,
                 what="training on the Ray cluster",
                 on_start=watch.begin,
             )
-        except TrainingProcessError as error:  # also of an interrupt that the loss of the collector has raised
+        except Preempted:
+            raise
+        except Exception as error:  # Ray has many kinds for a server that is gone
             lost = watch.lost()
             if lost or isinstance(error, ProcessDiedError):
                 session.keep_logs()
@@ -180,9 +184,10 @@ def run(
 
 
 def _lost_server_error(lost: Sequence[Server]) -> ProcessDiedError:
+    start = "Start the cluster again, and run" if lost[0].address else "Run"
     return ProcessDiedError(
-        f"{lost[0]} died during the run, which ends with it. The machine may have run out of memory. Run the command "
-        "again: it continues where this run has stopped."
+        f"{lost[0]} died during the run, which ends with it. The machine may have run out of memory. {start} the "
+        "command again: it continues where this run has stopped."
     )
 
 
@@ -193,7 +198,8 @@ def execute(order: DriverRequest) -> dict[str, object]:
     import ray
 
     _connect(options, order["session"])
-    with recorded_servers(order["session"]):
+    address = _address(options)
+    with recorded_servers(order["session"], "" if address == LOCAL_CLUSTER else address):
         outcome = _train(order, options, start)
     with log_if_slow("Ending", "Ray's processes"):
         ray.shutdown()
@@ -223,7 +229,8 @@ def _train(order: DriverRequest, options: TrainingOptions, start: float) -> dict
     }
     group = HostGroup(least, most, resources, order["environment"], libraries_of(source.files))
     with deferred_sigterm(), _show_worker_output(collector):
-        failed = Tries(group, collector, ray.put(request), options.ps, options.max_failures).run()
+        tries = Tries(group, collector, ray.put(request), options.ps, options.max_failures, order["waiting_seconds"])
+        failed = tries.run()
         is_stopped = is_preempted()
     if is_stopped:
         raise Preempted
@@ -240,8 +247,6 @@ def _show_worker_output(collector: ActorHandle) -> Iterator[None]:
     import ray
 
     over = threading.Event()
-    lost: list[Exception] = []
-
     losses_due, named = progress.RateLimiter(_LOSS_POLL_SECONDS), set[Loss]()
 
     def log_losses() -> None:
@@ -263,27 +268,22 @@ def _show_worker_output(collector: ActorHandle) -> Iterator[None]:
                 if progress.is_watched() and (total := ray.get(collector.total_progress.remote())):
                     progress.report_progress(total["step"], total["examples"] - progress.reported_examples())
                     progress.report_details(**total["details"])
-            except ray.exceptions.RayActorError as error:
-                lost.append(error)
-                _thread.interrupt_main()
-                return
+            except (ray.exceptions.RayError, ConnectionError):
+                pass  # raised in the block as well
             sys.stderr.flush()
 
     thread = threading.Thread(target=show, name="lines of the workers")
     thread.start()
     try:
         yield
-    except BaseException:
-        if not lost:
-            raise
-    finally:
-        over.set()
-        thread.join()
-    if lost:
+    except ray.exceptions.RayActorError as error:  # those of workers are handled in the block
         raise ProcessDiedError(
             "The run was lost: the actor that all workers report to died, perhaps with its machine. Run it again: it "
             "resumes from its last checkpoint."
-        ) from lost[0]
+        ) from error
+    finally:
+        over.set()
+        thread.join()
 
 
 def _outcome(summary: Summary, failed: str) -> dict[str, object]:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.3
 _END_SECONDS = WRITE_SECONDS + 10.0  # for the reports of killed workers
-_WAIT_SECONDS = 30.0  # between log lines that name the tasks that are waited for
 _CHECKPOINT_SECONDS = 60.0  # how long a larger group waits for a reported checkpoint
 
 
@@ -53,6 +52,7 @@ class Tries:
       parameter_servers: How many of the workers are parameter servers.
       max_failures: Maximum number of failed tries that are followed by another one, and of workers that are started
         again; -1 for no limit.
+      waiting_seconds: Seconds between log lines that name the tasks that are waited for.
     """
 
     group: HostGroup
@@ -60,6 +60,7 @@ class Tries:
     order: ObjectRef
     parameter_servers: int
     max_failures: int
+    waiting_seconds: float
     _failures: int = 0
 
     def run(self) -> str:
@@ -115,10 +116,10 @@ class Tries:
                     ray.get(call)
                 except ray.exceptions.RayActorError:
                     return _End.FAILED
-                named_at = min(named_at, time.monotonic() + _WAIT_SECONDS)
+                named_at = min(named_at, time.monotonic() + self.waiting_seconds)
             if one.running and time.monotonic() >= named_at:
                 logging.info("Waiting for %s to end; the other tasks have ended.", one.describe_running())
-                named_at = time.monotonic() + _WAIT_SECONDS
+                named_at = time.monotonic() + self.waiting_seconds
             if ray.get(self.collector.is_to_restart.remote()):
                 return _End.FAILED
             for rank in ray.get(self.collector.take_to_replace.remote()) if done else ():

@@ -143,15 +143,23 @@ def keep_abandoned(staging: Staging, model_run_dir: str) -> None:
 
 
 def resume_unchecked(staging: Staging, model_run_dir: str, key: str) -> tuple[str, FinishedTraining] | None:
-    """Moves the newest finished model of the same training from `rejected/` to a staging directory.
+    """Moves the model of `find_unchecked` to a staging directory; returns what that returns."""
+    unchecked = find_unchecked(model_run_dir, key)
+    if unchecked is not None:
+        file_io.rmtree(staging.written)
+        _move(unchecked[0], staging.written)
+    return unchecked
+
+
+def find_unchecked(model_run_dir: str, key: str) -> tuple[str, FinishedTraining] | None:
+    """Finds the newest finished model of the same training in `rejected/`.
 
     Args:
-      staging: The staging directory.
       model_run_dir: The folder that contains `rejected/`. Those of all failed attempts of a pipeline step are searched.
       key: `Identity.result_key` of the training.
 
     Returns:
-      The folder in which the model was, and the training that wrote it; None without a model.
+      The folder of the model, and the training that wrote it; None without a model.
     """
     runs = file_io.parent(model_run_dir)
     is_step = os.path.basename(runs) == FAILED_DIR
@@ -160,8 +168,6 @@ def resume_unchecked(staging: Staging, model_run_dir: str, key: str) -> tuple[st
     for path in sorted(kept, key=os.path.basename, reverse=True):
         finished = FinishedTraining.read(path)
         if finished is not None and finished.key == key and not path.endswith(_PART):
-            file_io.rmtree(staging.written)
-            _move(path, staging.written)
             return path, finished
     return None
 

@@ -12,12 +12,11 @@ from ..checkpoints.data_fingerprint import DataFiles, read_inputs
 from ..checkpoints.fingerprint import Identity, compute_identity
 from ..dialects.loading import choose_keras, reads_any_origin
 from ..dialects.registry import installed, require_installed
-from ..engines import ray
 from ..errors import InputError
 from ..fn_args import FnArgs
 from ..modules.keras_version import KerasChoice
 from ..modules.source import ModuleSource, find_source
-from ..options import RAY, TrainingOptions
+from ..options import TrainingOptions
 from ..runtime.files import file_io, storage_errors
 from ..runtime.files.content_digests import ContentDigests
 from ..runtime.files.schema import read_schema
@@ -80,8 +79,6 @@ def require_ready(
     keras = choose_keras(options.keras, source.files, distributed=num_workers > 1 or options.worker_range[1] > 1)
     on_keras(keras)
     require_inputs(fn_args, reads_any_origin(source.files))
-    if options.engine == RAY:
-        ray.require_reachable(options)
     function = function or source.function
     inputs = read_inputs(fn_args, digests) if digests else {}
     identity = compute_identity(fn_args, source, function, options, keras, inputs)

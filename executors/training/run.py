@@ -76,7 +76,7 @@ from ..saved_models.finished import mark_finished
 from ..saved_models.links import replace_links
 from ..saved_models.locations import OTHER_MODELS, find_saved_model, lift_timestamped_model
 from ..saved_models.publishing import publish
-from ..saved_models.rejected import Unpublished, keep_abandoned, keep_unpublished, resume_unchecked
+from ..saved_models.rejected import Unpublished, find_unchecked, keep_abandoned, keep_unpublished, resume_unchecked
 from ..saved_models.staging import STAGING, Staging, staging_directory
 from ..tracking.mlflow_runs import NONE, tracked
 from . import module_logs
@@ -214,6 +214,10 @@ def _train(
             is_chief = task is None or task.is_chief
             known = digests if is_chief or checkpoint_root else None  # only the data's digest names a step's checkpoints
             ready = require_ready(module, fn_args, options, scratch, known, function, num_workers, on_keras=prepare)
+            unpublished_folder = kept_folder(model_run_dir) if checkpoint_root else model_run_dir
+            # A model that an earlier run has finished is published without the cluster, which may be gone.
+            if options.engine == RAY and find_unchecked(unpublished_folder, ready.identity.result_key) is None:
+                ray.require_reachable(options)
         source = ready.source
         with contextlib.ExitStack() as contexts:
             with hold_run_lock(shown.model_run_dir) if is_chief else contextlib.nullcontext():
@@ -247,7 +251,6 @@ def _train(
                 keep_source(source, fn_args.model_run_dir)
                 digests.save()
             with _checkpoints(fn_args, ready.identity, checkpoint_root, source, task) as checkpoints:
-                unpublished_folder = kept_folder(fn_args.model_run_dir) if checkpoint_root else fn_args.model_run_dir
                 key = ready.identity.result_key
                 run = _Run(
                     source,

@@ -436,33 +436,132 @@ SAVED_EARLY = """
 def test_a_server_of_rays_that_dies_is_named_and_the_model_is_kept(
     server: str, seconds: int, command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
 ) -> None:
-    begun = tmp_path / "begun"
-    line = ["train", module(SAVED_EARLY), "--train-files", iris.train, "--eval-files", iris.eval]
-    line += ["--output", str(tmp_path / "out"), "--engine", "ray", "--workers", "1", "--max-failures", "0"]
-    line += ["--custom-config", json.dumps({"begun": str(begun), "seconds": seconds})]
-    python = [sys.executable, "-m", "generic_trainer.cli.main", *line]
-    with subprocess.Popen(python, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as running:
-        while not begun.exists() and running.poll() is None:
-            time.sleep(0.1)
-        [process] = [one for one in psutil.Process(running.pid).children(recursive=True) if one.name() == server]
-        process.kill()
-        assert running.stderr is not None
-        errors = running.stderr.read()
-    assert running.returncode == 1, errors[-5000:]
-    last = errors.splitlines()[-1]
-    assert last.startswith(f"generic-trainer: Ray's {server} (process {process.pid}) died during the run"), errors[
-        -5000:
-    ]
-    record = record_of(tmp_path / "out")
-    assert record["error"]["type"] == "ProcessDiedError"
-    assert record["check"]["checks"]["loads"] == "passed"
-    assert (pathlib.Path(record["rejected"]) / "Format-Serving" / "saved_model.pb").exists()
+    line = _saved_early(module, iris, tmp_path, seconds)
+
+    process, last = _end_by_kill(
+        line, tmp_path, lambda run: next(one for one in run.children(recursive=True) if one.name() == server)
+    )
+
+    assert last.startswith(f"generic-trainer: Ray's {server} (process {process.pid}) died during the run"), last
+    rejected = _rejected(tmp_path / "out")
 
     done = command(*line)
 
     assert done.returncode == 0, done.stderr[-5000:]
     is_finished = server == "gcs_server"  # the training process outlives it for a minute, and writes its result
-    assert (record_of(tmp_path / "out")["resumed_model"] == record["rejected"]) == is_finished
+    assert (record_of(tmp_path / "out")["resumed_model"] == rejected) == is_finished
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+@pytest.mark.parametrize(("server", "seconds"), [("raylet", 600), ("gcs_server", 5)])
+def test_a_server_of_an_existing_cluster_that_dies_is_named_and_a_finished_model_needs_no_cluster(
+    server: str, seconds: int, command: Command, module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    try:
+        line = [*_saved_early(module, iris, tmp_path, seconds), "--cluster-address", cluster.address]
+        killed = psutil.Process(cluster.head_node.all_processes[server][0].process.pid)
+        _, last = _end_by_kill(line, tmp_path, lambda _: killed)
+    finally:
+        cluster.shutdown()
+    assert last.startswith(f"generic-trainer: Ray's {server} at "), last
+    rejected = _rejected(tmp_path / "out")
+
+    done = command(*line)
+
+    is_finished = server == "gcs_server"
+    assert done.returncode == (0 if is_finished else 2), done.stderr[-5000:]
+    assert (record_of(tmp_path / "out")["resumed_model"] == rejected) == is_finished
+    assert ("does not answer" in done.stderr) == (not is_finished)
+
+
+def _saved_early(module: Callable[..., str], iris: Any, folder: pathlib.Path, seconds: int) -> list[str]:
+    """Returns the arguments of a training whose module returns `seconds` after it has saved its model."""
+    values = json.dumps({"begun": str(folder / "begun"), "seconds": seconds})
+    return [
+        *["train", module(SAVED_EARLY), "--train-files", iris.train, "--eval-files", iris.eval],
+        *["--output", str(folder / "out"), "--engine", "ray", "--workers", "1", "--max-failures", "0"],
+        *["--custom-config", values],
+    ]
+
+
+def _end_by_kill(
+    line: list[str], folder: pathlib.Path, find: Callable[[psutil.Process], psutil.Process]
+) -> tuple[psutil.Process, str]:
+    """Kills a process when the module has saved its model; returns it and the last line of the failed command."""
+    python = [sys.executable, "-m", "generic_trainer.cli.main", *line]
+    with subprocess.Popen(python, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as running:
+        while not (folder / "begun").exists() and running.poll() is None:
+            time.sleep(0.1)
+        process = find(psutil.Process(running.pid))
+        process.kill()
+        assert running.stderr is not None
+        errors = running.stderr.read()
+    assert running.returncode == 1, errors[-5000:]
+    assert "Traceback" not in errors
+    return process, errors.splitlines()[-1]
+
+
+def _rejected(output: pathlib.Path) -> str:
+    """Returns the folder of the model that a run has kept after Ray's death."""
+    record = record_of(output)
+    assert record["error"]["type"] == "ProcessDiedError"
+    assert record["check"]["checks"]["loads"] == "passed"
+    assert (pathlib.Path(record["rejected"]) / "Format-Serving" / "saved_model.pb").exists()
+    return record["rejected"]
+
+
+# Worker 1 works on until a file exists, when worker 0 has ended.
+UNEVEN = """
+    import pathlib
+    import time
+    import tensorflow as tf
+
+    class Constant(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+        def serve(self, examples):
+            return {"y": tf.ones_like(tf.strings.length(examples))}
+
+    def run_fn(fn_args):
+        model = Constant()
+        tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)
+        while fn_args.worker_index == 1 and not pathlib.Path(fn_args.custom_config["enough"]).exists():
+            time.sleep(0.1)
+"""
+# Starts the command with a shorter interval between the lines.
+_OFTEN = """
+from generic_trainer.cli.main import main
+from generic_trainer.executors.engines import ray
+
+ray.WAITING_SECONDS = 0.5
+main()
+"""
+
+
+@pytest.mark.slow
+def test_the_worker_that_is_waited_for_is_named_when_the_others_have_ended(
+    module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    enough = tmp_path / "enough"
+    line = [sys.executable, "-c", _OFTEN, "train", module(UNEVEN), "--train-files", iris.train]
+    line += ["--output", str(tmp_path / "out"), "--engine", "ray", "--workers", "2", "--cpus-per-worker", "0.5"]
+    line += ["--custom-config", json.dumps({"enough": str(enough)}), "--max-failures", "0"]
+
+    with subprocess.Popen(line, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as running:
+        assert running.stderr is not None
+        errors: list[str] = []
+        rows = (errors.append(row) or row for row in running.stderr)
+        waited = [next(row for row in rows if "Waiting for worker " in row) for _ in range(2)]
+        enough.touch()
+        errors += running.stderr
+
+    assert running.returncode == 0, "".join(errors)[-5000:]
+    for row in waited:
+        assert "Waiting for worker 1 on the node " in row
+        assert row.endswith(" to end; the other tasks have ended.\n")
 
 
 def test_the_session_folder_of_a_killed_run_is_removed_by_the_next(
