@@ -212,7 +212,8 @@ def _train(
                     fork_server.prepare(keras.environment())  # imports TensorFlow in the background
 
             is_chief = task is None or task.is_chief
-            known = digests if is_chief or checkpoint_root else None  # only the data's digest names a step's checkpoints
+            # The other tasks need the digest of the data only for the names of a step's checkpoints.
+            known = digests if is_chief or checkpoint_root else None
             ready = require_ready(module, fn_args, options, scratch, known, function, num_workers, on_keras=prepare)
             unpublished_folder = kept_folder(model_run_dir) if checkpoint_root else model_run_dir
             # A model that an earlier run has finished is published without the cluster, which may be gone.

@@ -193,9 +193,8 @@ def test_all_processes_of_a_cluster_end_together(how: str, arguments: list[objec
         assert errors.splitlines()[-1] == "generic-trainer: interrupted; nothing was published."
     else:
         assert running.returncode == 75
-        assert re.match(
-            r"generic-trainer: ps 0 at localhost:\d+ was lost: The ps 0 process was ended by SIGKILL", errors.splitlines()[-1]
-        )
+        loss = r"generic-trainer: ps 0 at localhost:\d+ was lost: The ps 0 process was ended by SIGKILL"
+        assert re.match(loss, errors.splitlines()[-1])
     assert not any(processes_of(role, mark) for role in ("chief", "worker", "ps"))
     assert not (tmp_path / "out" / "model" / "Format-Serving").exists()
 
