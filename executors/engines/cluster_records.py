@@ -55,8 +55,9 @@ def has_evaluator(task: ClusterTask, model_run_dir: str) -> bool:
 
 
 def is_trained(model_run_dir: str) -> bool:
-    """Whether the chief has finished training, so that the last checkpoint is written."""
-    return "training" in run_record.read(model_run_dir).get("phases", {})
+    """Whether the chief has finished training without an error, so that the last checkpoint is written."""
+    chief = run_record.read(model_run_dir)
+    return "training" in chief.get("phases", {}) and chief.get("status") not in run_record.UNSUCCESSFUL
 
 
 class StopCondition:
