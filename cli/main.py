@@ -93,7 +93,6 @@ def main() -> None:
     """Runs the command and exits with its exit code."""
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     standard_streams.make_reliable()
-    _install_signal_handlers()
     code = _exit_code()
     session.end()
     if error := standard_streams.output_error():
@@ -121,6 +120,8 @@ def _exception_for(number: int) -> BaseException:
 
 def _exit_code() -> int:
     try:
+        _install_signal_handlers()
+        surroundings.require_readable_names(sys.argv)
         set_tf_config(os.environ)
         arguments = sys.argv[1:]
         del sys.argv[1:]  # hides the command's arguments from a module that parses sys.argv
@@ -208,7 +209,7 @@ def _print_failure(error: BaseException) -> None:
     explained = surroundings.explain(error)
     # The message of Python or TensorFlow on a disk, descriptor or folder is printed above.
     message = storage_errors.hint(error) or (str(explained) if explained else _short_message(error))
-    if hint := surroundings.memory_hint(error):  # messages that do not name the cause
+    if not explained and (hint := surroundings.memory_hint(error)):  # messages that do not name the cause
         message = f"{message}. {hint}".removeprefix(". ")
     advice = [*getattr(error, "__notes__", ()), tensorflow_1.hint(error)]
     notes = [note for note in dict.fromkeys(advice) if note and note not in text]  # not in the traceback

@@ -20,6 +20,7 @@ from ..executors.number_range import POSITIVE
 from ..executors.runtime.files import file_io
 from ..executors.runtime.files.output_file import STDOUT
 from ..executors.runtime.logs.setup import keep_logs
+from ..executors.runtime.process.surroundings import require_tensorflow_can_run
 from ..executors.saved_models.prediction.request import OUTPUT_ENDINGS, PredictionRequest
 from .number_type import NumberType
 
@@ -80,6 +81,7 @@ def predict(model: str, examples: tuple[str, ...], output: str, **flags: object)
             request, signature=request.signature or plan.signature or None, thresholds=_thresholds(plan)
         )
     keep_logs(os.devnull, native=True)
+    require_tensorflow_can_run()
 
     from ..executors.saved_models.prediction.predict import predict as predict_all  # imports TensorFlow: seconds
 

@@ -11,6 +11,7 @@ Usage:
 
 from __future__ import annotations
 
+import contextlib
 import os
 import runpy
 import sys
@@ -85,7 +86,8 @@ def run_script(path: str, fn_args: FnArgs) -> None:
             _execute(path)
     finally:
         sys.argv = before
-        os.chdir(folder)
+        with contextlib.suppress(PermissionError):  # this user may not enter it again
+            os.chdir(folder)
     written = models.existing()
     if not written and not _needs_model(fn_args):
         logging.info("The script wrote no SavedModel.")

@@ -31,7 +31,7 @@ from ..runtime.process import process_tree, session
 from ..runtime.process.identity import process_name
 from ..runtime.process.preemption import Preempted
 from ..runtime.process.run_environment import inherited_environment
-from ..runtime.process.surroundings import address_limit
+from ..runtime.process.surroundings import abort_cause
 from . import exit_watch, fork_server, inherited
 from .forwarding import LastText, Sink, forwarded, write
 from .readable import readable
@@ -273,6 +273,6 @@ def _missing_result_message(name: str, status: int) -> str:
     except ValueError:
         cause = f"signal {number}"
     hint = _HINTS.get(number, "")
-    if hint == _NATIVE_HINT and (limit := address_limit()):
-        hint = f" {limit}"
+    if hint == _NATIVE_HINT and (known := abort_cause()):
+        hint = f" {known}"
     return f"The {name} process was ended by {cause} before it had finished.{hint} No model was published."

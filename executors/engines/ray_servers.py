@@ -146,12 +146,13 @@ def _servers_of_cluster(cluster_address: str) -> list[Server]:
     """Returns the servers of the cluster that this process is connected to, without which it cannot continue."""
     import ray
 
-    if ray.util.client.ray.is_connected():  # the others may not be reachable from here
-        return [Server("client server", address=cluster_address.rpartition("/")[2])]
     context = ray.get_runtime_context()
     here = next(node for node in ray.nodes() if node["NodeID"] == context.get_node_id())
     raylet = f"{here['NodeManagerAddress']}:{here['NodeManagerPort']}"
-    return [Server("gcs_server", address=context.gcs_address), Server("raylet", address=raylet)]
+    servers = [Server("gcs_server", address=context.gcs_address), Server("raylet", address=raylet)]
+    if ray.util.client.ray.is_connected():
+        servers.append(Server("client server", address=cluster_address.rpartition("/")[2]))
+    return [server for server in servers if not server.is_unreachable()]  # some may never be reachable from here
 
 
 def _started_servers() -> list[Server]:

@@ -68,7 +68,7 @@ from ..runtime.files.temporary_folder import require_temporary_folder
 from ..runtime.logs import redaction, setup
 from ..runtime.process.preemption import deferred_signals
 from ..runtime.process.run_environment import inherited_environment
-from ..runtime.process.surroundings import require_working_folder
+from ..runtime.process.surroundings import require_tensorflow_can_run, require_working_folder
 from ..runtime.process.termination import raise_if_ended
 from ..saved_models.check import check_saved_model, log_report
 from ..saved_models.finished import FILE_NAME as FINISHED
@@ -157,6 +157,7 @@ def train_when_ready(
       raw_eval_files: See `train`.
     """
     require_working_folder()
+    require_tensorflow_can_run()
     require_temporary_folder()
     task = _task(options)
     run = functools.partial(

@@ -32,7 +32,7 @@ from ...executors.runtime.beam_runner import in_process_by_default
 from ...executors.runtime.files import content_digests, file_io, storage_errors
 from ...executors.runtime.files.temporary_folder import require_temporary_folder
 from ...executors.runtime.logs.exceptions import pop_remembered_error
-from ...executors.runtime.process.surroundings import require_shared_memory
+from ...executors.runtime.process.surroundings import require_shared_memory, require_tensorflow_can_run
 from ...executors.runtime.process.termination import raise_if_ended
 from ...executors.training import metadata_pointer
 from ...executors.training.run_lock import hold_run_lock
@@ -199,6 +199,7 @@ def _modules_of(options: LocalPipeline) -> Iterator[PipelineModules]:
 def _create(options: LocalPipeline, modules: PipelineModules) -> pipeline.Pipeline:
     require_temporary_folder()
     require_shared_memory()
+    require_tensorflow_can_run()
     root = os.path.abspath(options.pipeline_root)
     examples = example_gen_for(options.data, test_split=options.test_split)
     connection = connection_config(_metadata_url(options))

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from ...executors.errors import StepError, TrainerError
 from ...executors.runtime.logs.exceptions import RemoteTraceback, has_user_frame, message_of, one_line_message
 from ...executors.runtime.logs.setup import parse_step
+from ...executors.runtime.process import surroundings
 from ...executors.runtime.process.termination import raise_if_ended
 
 _STEP_CODE = re.compile(r"[/\\]tfx[/\\]components[/\\]|[/\\]tensorflow_(transform|data_validation|model_analysis)[/\\]")
@@ -61,7 +62,10 @@ def one_line_error(error: Exception, step: str) -> StepError | None:
     if not _STEP_CODE.search(text):
         return None
     logging.getLogger(__name__).error("The step %s failed.\n%s", step, text, extra={"kept_only": True})
-    return StepError(f"The step {step} failed: {_one_line_message(error)} See the log for the full traceback.")
+    hint = surroundings.memory_hint(error)
+    return StepError(
+        f"The step {step} failed: {_one_line_message(error)} {hint}{hint and ' '}See the log for the full traceback."
+    )
 
 
 def _one_line_message(error: Exception) -> str:

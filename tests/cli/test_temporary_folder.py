@@ -36,9 +36,8 @@ def test_a_command_ends_with_one_line_and_the_remedy(
     done = subprocess.run(line, cwd=tmp_path, preexec_fn=no_files, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
     [said] = done.stderr.splitlines()
-    assert said.startswith("generic-trainer: Temporary files cannot be written: none of ")
-    assert "--tmpfs /tmp" in said
-    assert "set TMPDIR to one" in said
+    assert said.startswith("generic-trainer: Temporary files cannot be written: no file may be larger than 0 B ")
+    assert said.endswith("(ulimit -f). Raise that limit.")
     assert done.stdout == ""
 
 

@@ -89,6 +89,8 @@ def _cause() -> str:
     errors = [_error_in(folder) for folder in folders]
     if (number := next((number for number in errors if number in _NO_DESCRIPTORS), None)) is not None:
         return f"Temporary files cannot be written: {descriptors_message(number)}"
+    if errno.EFBIG in errors:
+        return "Temporary files cannot be written: no file may be larger than 0 B (ulimit -f). Raise that limit."
     given = os.environ.get("TMPDIR")
     tried = ", ".join([*([f"TMPDIR={given}"] if given else []), *folders[bool(given) :]])
     return f"Temporary files cannot be written: none of {tried} is a writable folder with free space. {_REMEDY}"

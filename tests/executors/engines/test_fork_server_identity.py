@@ -26,7 +26,7 @@ ABOUT = """
     STATUS = ("SigBlk", "SigIgn", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs")
 
     def about():
-        here = os.stat(".")
+        here = os.stat("/proc/self/cwd")
         umask = os.umask(0)
         os.umask(umask)
         with open("/proc/self/status") as file:
@@ -95,6 +95,14 @@ THEN_SETUID = """
     assert refused == [True], refused
     json.dump(answers, open(sys.argv[1], "w"))
 """
+THEN_LOCKED = """
+    os.mkdir(os.path.join(here, "locked"), 0o700)
+    os.chdir(os.path.join(here, "locked"))
+    os.setgroups([])
+    os.setuid(65534)
+    compare("locked")
+    json.dump(answers, open(sys.argv[1], "w"))
+"""
 CHANGES = {
     "os.umask(0o027)": False,  # whether it needs another server
     "lost = tempfile.mkdtemp(); os.chdir(lost); os.rmdir(lost)": False,
@@ -155,6 +163,12 @@ def test_a_module_never_runs_as_the_user_that_the_caller_was_before(folder: path
     assert answers["setuid"]["forked"]["users"] == [NOBODY] * 3
     assert answers["setuid"]["forked"] == answers["setuid"]["fresh"]
     assert answers["setuid"]["server"] != answers[""]["server"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_worker_inherits_a_folder_that_its_user_may_not_enter(folder: pathlib.Path) -> None:
+    answers = compared(folder, COMPARE + THEN_LOCKED, (), *python_for_all(folder))
+    assert answers["locked"]["forked"] == answers["locked"]["fresh"]
 
 
 def python_for_all(folder: pathlib.Path) -> list[str]:
