@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ml_metadata.proto import metadata_store_pb2
+    from tfx import types
     from tfx.orchestration import metadata
 
 
@@ -24,12 +26,19 @@ def connection_config_of(metadata_handle: metadata.Metadata) -> metadata.Connect
     return public or metadata_handle._connection_config
 
 
+def _without_place(artifact: types.Artifact) -> types.Artifact:
+    copied = copy.deepcopy(artifact)
+    for field in ("uri", "create_time_since_epoch", "last_update_time_since_epoch"):
+        copied.mlmd_artifact.ClearField(field)
+    return copied
+
+
 @contextlib.contextmanager
 def contents_in_cache_keys(fingerprints: Mapping[str, str]) -> Iterator[None]:
     """Leaves paths out of the keys of TFX's cache in the block, if a fingerprint of their content is in the key.
 
     A key contains all execution properties as they are written. A component cannot leave one out, because its executor
-    reads it.
+    reads it. Of input artifacts, a key also contains paths and times; their ids suffice.
 
     Args:
       fingerprints: {execution property with a path: execution property with the fingerprint of its content}.
@@ -42,6 +51,8 @@ def contents_in_cache_keys(fingerprints: Mapping[str, str]) -> Iterator[None]:
         known = named.get("parameters") or {}
         left_out = [path for path, fingerprint in fingerprints.items() if known.get(fingerprint)]
         named["parameters"] = {name: value for name, value in known.items() if name not in left_out}
+        inputs = named.get("input_artifacts") or {}
+        named["input_artifacts"] = {name: [*map(_without_place, artifacts)] for name, artifacts in inputs.items()}
         return original(*arguments, **named)
 
     with replaced(cache_utils, "get_cache_context", get_cache_context):

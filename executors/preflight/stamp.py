@@ -13,17 +13,22 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
-from ..errors import TrainerError
+from ..errors import InputError, TrainerError
 from ..runtime.files import file_io
 from ..runtime.files.content_digests import digests_in
+from ..runtime.files.typed_json import read_checked_json
 from .request import CheckRequest
 
 FILE = "generic_trainer_check.json"
 _PACKAGES = ("generic-trainer", "tensorflow", "tfx")
 _MODULES = ("modules", "module", "transform_module", "tuner_module")
 _OUTPUTS = ("serving_model_dir", "eval_model_dir", "model_run_dir", "checkpoint_dir")
+
+
+class _Passed(TypedDict):
+    passed: dict[str, dict[str, Any]]
 
 
 def fingerprint(request: CheckRequest, root: str) -> str:
@@ -56,9 +61,8 @@ def fingerprint(request: CheckRequest, root: str) -> str:
 
 def findings(root: str, digest: str) -> dict[str, Any] | None:
     """Returns the findings (see `Report.findings`) of the last passed check if it has this digest, else None."""
-    with contextlib.suppress(OSError, ValueError, KeyError, AttributeError):  # a file of an older version has a list
-        found: dict[str, Any] | None = json.loads(file_io.read_text(os.path.join(root, FILE)))["passed"].get(digest)
-        return found
+    with contextlib.suppress(OSError, InputError):  # missing, garbled, or of an older version, which has a list
+        return read_checked_json(os.path.join(root, FILE), _Passed, "The check")["passed"].get(digest)
     return None
 
 

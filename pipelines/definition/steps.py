@@ -56,6 +56,7 @@ _BEAM_ARGS = (IN_PROCESS, "--direct_running_mode=in_memory", "--direct_num_worke
 # {execution property with a path: execution property with the fingerprint of its content}
 FINGERPRINTS = {
     "input_base": "input_fingerprint",
+    "input_config": "input_fingerprint",  # patterns of file names
     "module_file": "module_fingerprint",
     "preprocessing_fn": "module_fingerprint",
     "schema_file": "fingerprint",

@@ -15,6 +15,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from typing import TypedDict
 
 from absl import logging
 from tfx.orchestration import pipeline
@@ -31,6 +32,7 @@ from ...executors.preflight import stamp
 from ...executors.runtime.beam_runner import in_process_by_default
 from ...executors.runtime.files import content_digests, file_io, storage_errors
 from ...executors.runtime.files.temporary_folder import require_temporary_folder
+from ...executors.runtime.files.typed_json import read_checked_json
 from ...executors.runtime.logs.exceptions import pop_remembered_error
 from ...executors.runtime.process.surroundings import require_shared_memory, require_tensorflow_can_run
 from ...executors.runtime.process.termination import raise_if_ended
@@ -49,6 +51,10 @@ from .beam_folders import temporary_beam_folder
 from .data_steps import BackgroundCheck, run_data_steps, run_other_steps
 from .outcome import Outcome, outcome_of
 from .step_failures import one_line_error, track_steps
+
+
+class _Marker(TypedDict):
+    pipeline_name: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -236,7 +242,7 @@ def _restore_marker(dag: pipeline.Pipeline) -> None:
     """Restores the marker in a root that was deleted during the run and recreated by the steps, for the next run."""
     root, name = dag.pipeline_info.pipeline_root, dag.pipeline_info.pipeline_name
     known = {SQLITE, f"{SQLITE}-journal", "logs", "serving", stamp.FILE, PLAIN_DATA, metadata_pointer.FILE_NAME}
-    known |= {content_digests.FILE_NAME, cached_outputs.FILE_NAME}
+    known |= {content_digests.FILE_NAME, cached_outputs.FILE_NAME, cached_outputs.OUTPUTS_WITHOUT_METADATA}
     known |= {node.id for node in dag.components}
     with contextlib.suppress(OSError):  # must not hide the original error
         marker = os.path.join(root, ROOT_MARKER)
@@ -248,11 +254,9 @@ def _restore_marker(dag: pipeline.Pipeline) -> None:
 def _claimed_root(dag: pipeline.Pipeline, url: str) -> Iterator[None]:
     """Locks the pipeline's root for the block, and marks a new one; nothing is written if the run is refused."""
     root = dag.pipeline_info.pipeline_root
-    is_new = not file_io.exists(os.path.join(root, ROOT_MARKER))
     if file_io.is_remote(url):
         require_store(dag.metadata_connection_config, url)
-    if is_new:
-        _claim_root(dag)
+    _claim_root(dag)
     with hold_run_lock(root):
         if not file_io.is_remote(url):
             require_store(dag.metadata_connection_config, url)  # creates a SQLite file, which needs the root
@@ -270,7 +274,9 @@ def _claim_root(dag: pipeline.Pipeline) -> None:
         if dag.metadata_connection_config.HasField("sqlite"):
             file_io.makedirs(file_io.parent(dag.metadata_connection_config.sqlite.filename_uri))
         if not _is_own_root(root, name):
-            file_io.write_text(os.path.join(root, ROOT_MARKER), json.dumps({"pipeline_name": name}) + "\n")
+            if file_io.exists(marker := os.path.join(root, ROOT_MARKER)):
+                logging.warning("%s is damaged, and is written again.", marker)
+            file_io.write_text(marker, json.dumps({"pipeline_name": name}) + "\n")
 
 
 def _is_own_root(root: str, name: str) -> bool:
@@ -279,20 +285,26 @@ def _is_own_root(root: str, name: str) -> bool:
     Raises:
       InputError: When the root belongs to another pipeline, or holds other files.
     """
-    marker = os.path.join(root, ROOT_MARKER)
-    if file_io.exists(marker):
-        owner = json.loads(file_io.read_text(marker)).get("pipeline_name")
-        if owner != name:
+    if file_io.exists(os.path.join(root, ROOT_MARKER)):
+        owner = _owner_of(root)
+        if owner and owner != name:
             raise InputError(
                 f"--pipeline-root {root} belongs to the pipeline {owner!r}; this one is {name!r}. "
                 "Choose another root, or give the same --pipeline-name."
             )
-        return True
+        return bool(owner)
     if foreign_entries(root):
         raise InputError(
             f"--pipeline-root {root} is not empty and not the root of a generic-trainer pipeline. Choose another root."
         )
     return False
+
+
+def _owner_of(root: str) -> str:
+    """Returns the name of the pipeline in a root's marker; "" if the marker is damaged."""
+    with contextlib.suppress(InputError):
+        return read_checked_json(os.path.join(root, ROOT_MARKER), _Marker, "The marker")["pipeline_name"]
+    return ""
 
 
 @contextlib.contextmanager

@@ -134,7 +134,7 @@ def _contents(files: Sequence[str], copies: Sequence[str], digests: ContentDiges
 
 def _changes_of_existing_copy(folder: str, copies: Mapping[str, str], digests: ContentDigests) -> list[str] | None:
     """Returns the descriptions of an existing copy's changes; None if a file is missing or has other content."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         manifest = json.loads(file_io.read_text(os.path.join(folder, _MANIFEST)))
         changes = [*map(str, manifest.pop("changes"))]
         if manifest == _contents([*copies], [*copies.values()], digests):

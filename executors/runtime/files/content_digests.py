@@ -19,13 +19,16 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypedDict, cast
 
 from absl import logging
 
+from ...errors import InputError
 from ..quantities import size_text
 from . import file_io
 from .object_store import PACKAGES
+from .typed_json import read_checked_json
 
 FILE_NAME = "generic_trainer_digests.json"
 _BLOCK = 1 << 20  # bytes read at a time
@@ -75,6 +78,11 @@ class _Entry:
     digest: str
 
 
+class _EntryJson(TypedDict):
+    stamp: Sequence[object]
+    digest: str
+
+
 class ContentDigests:
     """The SHA-256 digests of files, by path. Thread-safe.
 
@@ -108,8 +116,12 @@ class ContentDigests:
             self._first.setdefault(_key(path), digest)
         return digests
 
+    def start_run(self) -> None:
+        """Starts a run, for `first_of`."""
+        self._first.clear()
+
     def first_of(self, paths: Iterable[str]) -> dict[str, str]:
-        """Returns the digests that this process got for the files first, although they may have changed since."""
+        """Returns the digests that the run got for the files first, although they may have changed since."""
         return {path: self._first.get(_key(path), digest) for path, digest in self.of(paths).items()}
 
     def of_tree(self, path: str) -> str:
@@ -177,7 +189,7 @@ def _announce(stamps: Iterable[Stamp | None]) -> None:
 
 
 def _read(path: str) -> dict[str, _Entry]:
-    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):  # missing, garbled, or of another release
-        entries = json.loads(file_io.read_text(path))
-        return {name: _Entry(tuple(entry.pop("stamp")), **entry) for name, entry in entries.items()}
+    with contextlib.suppress(OSError, InputError):  # missing, garbled, or of another release
+        entries = read_checked_json(path, dict[str, _EntryJson], "The digests")
+        return {name: _Entry(cast("Stamp", tuple(entry["stamp"])), entry["digest"]) for name, entry in entries.items()}
     return {}

@@ -13,8 +13,11 @@ import pytest
 
 from generic_trainer import TrainingOptions
 from generic_trainer.executors.runtime.files.content_digests import FILE_NAME as DIGESTS
+from generic_trainer.executors.saved_models.pushed_models import already_pushed
+from generic_trainer.pipelines.definition.pipeline_root import ROOT_MARKER
 from generic_trainer.pipelines.local import LocalPipeline, Outcome, run_pipeline
 from generic_trainer.pipelines.local.cached_outputs import FILE_NAME as OUTPUTS
+from generic_trainer.pipelines.local.cached_outputs import OUTPUTS_WITHOUT_METADATA
 
 HELPER = """
 import tensorflow as tf
@@ -132,12 +135,20 @@ def move_behind_link(project: Project) -> None:
     folder.symlink_to(moved)
 
 
+def link_to_other_content(project: Project) -> None:
+    edit(project.data, lambda text: text.replace("10.1,1", "10.3,1"))
+    move_behind_link(project)
+
+
 CHANGES = {
     "labels flipped, times restored": flip_labels,
     "one value in the middle, times restored": lambda it: edit(it.data, lambda text: text.replace("10.1,1", "10.2,1")),
     "a row appended": lambda it: edit(it.data, lambda text: f"{text}9.9,1\n"),
     "cut": lambda it: edit(it.data, lambda text: text[: text.index("10.1,1")]),
     "a second file": lambda it: shutil.copy(it.data, it.data.with_name("more.csv")),
+    "a second file without rows": lambda it: it.data.with_name("more.csv").write_text("x,y\n"),
+    "behind a link to other content": link_to_other_content,
+    "a comment in the helper": lambda it: edit(it.helper, lambda text: f"# an edit\n{text}"),
     "helper of equal size, times restored": lambda it: edit(it.helper, lambda text: text.replace("1.0", "2.0")),
     "module": lambda it: edit(it.folder / "module.py", lambda text: f"# an edit\n{text}"),
     "schema of equal size, times restored": lambda it: edit(it.schema, lambda text: text.replace("max: 1", "max: 9")),
@@ -157,7 +168,13 @@ NO_CHANGES = {
     "schema touched": lambda it: os.utime(it.schema),
     "the known digests deleted": lambda it: (it.root / DIGESTS).unlink(),
     "the known digests garbled": lambda it: (it.root / DIGESTS).write_text("[}"),
+    "data file renamed": lambda it: it.data.rename(it.data.with_name("renamed.csv")),
+    "time of data in the future": lambda it: os.utime(it.data, (4e9, 4e9)),
+    "an unread file beside the module": lambda it: (it.folder / "notes.txt").write_text("Ours."),
+    "the known digests of another kind": lambda it: (it.root / DIGESTS).write_text('{"/a": {"stamp": 1}}'),
     "the record of outputs garbled": lambda it: (it.root / OUTPUTS).write_text('{"a": 1}'),
+    "the record of outputs a list": lambda it: (it.root / OUTPUTS).write_text("[]"),
+    "the marker of the root empty": lambda it: (it.root / ROOT_MARKER).write_text(""),
 }
 
 
@@ -203,6 +220,54 @@ def test_the_cache_does_not_depend_on_how_paths_are_written(
     assert not trained(project.run(written))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("is_copy", [False, True], ids=["moved", "copied"])
+@pytest.mark.thorough_but("copied")
+def test_a_project_in_another_folder_is_unchanged_and_uses_its_own_outputs(
+    project: Project, tmp_path: pathlib.Path, is_copy: bool
+) -> None:
+    other = Project(tmp_path / "other")
+    shutil.rmtree(other.folder)
+    shutil.copytree(project.folder, other.folder, symlinks=True)
+    kept = project.folder.rename(tmp_path / "kept")
+    try:
+        if is_copy:
+            shutil.copytree(kept, project.folder, symlinks=True)
+        outcome = other.run()
+        assert not trained(outcome)
+        assert str(outcome.model).startswith(str(other.folder))
+    finally:
+        shutil.rmtree(project.folder, ignore_errors=True)
+        kept.rename(project.folder)
+
+
+@pytest.mark.slow
+def test_content_that_is_restored_takes_its_model_from_the_cache_and_pushes_it(tmp_path: pathlib.Path) -> None:
+    project = Project(tmp_path / "project")
+    first = project.run()
+    before = project.helper.read_text()
+    project.helper.write_text(before.replace("1.0", "2.0"))
+    second = project.run()
+    project.helper.write_text(before)
+    third = project.run()
+    assert (trained(second), trained(third)) == (True, False)
+    assert first.model == third.model != second.model
+    assert first.pushed_model != third.pushed_model  # the version of the second run is newer than the first's
+    assert already_pushed(f"{third.model}/Format-Serving", str(project.root / "serving")) == third.pushed_model
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_a_pipeline_whose_metadata_were_deleted_starts_again(tmp_path: pathlib.Path) -> None:
+    project = Project(tmp_path / "project")
+    model = pathlib.Path(str(project.run().model))
+    (project.root / "metadata.sqlite").unlink()
+    assert trained(outcome := project.run())
+    assert [path.name for path in model.parent.iterdir()] == [pathlib.Path(str(outcome.model)).name]  # `latest`
+    assert (project.root / f"{OUTPUTS_WITHOUT_METADATA}/1/{model.relative_to(project.root)}/Format-Serving").is_dir()
+    assert not trained(project.run())
+
+
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project whose pipeline has run, for tests that damage its newest outputs."""
@@ -224,6 +289,14 @@ def garble(path: pathlib.Path) -> None:
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
+def empty(path: pathlib.Path) -> None:
+    path.write_bytes(b"")
+
+
+def duplicate(path: pathlib.Path) -> pathlib.Path:
+    return pathlib.Path(shutil.copy(path, path.with_name("copy-of-it")))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("output", "name", "damage"),
@@ -234,20 +307,29 @@ def garble(path: pathlib.Path) -> None:
         pytest.param("Trainer/model", "Format-Serving/variables/*data*", garble, id="variables"),
         pytest.param("Trainer/model", "Format-Serving/saved_model.pb", pathlib.Path.unlink, id="model"),
         pytest.param("Trainer/model_run", "run.json", cut, id="record"),
+        pytest.param("CsvExampleGen/examples", "Split-train/*", empty, id="empty examples"),
+        pytest.param("CsvExampleGen/examples", "Split-train/*", duplicate, id="one more file of examples"),
+        pytest.param("ExampleValidator/anomalies", "Split-train/*", garble, id="anomalies"),
+        pytest.param("Pusher/pushed_model", "saved_model.pb", cut, id="pushed model"),
     ],
 )
 @pytest.mark.thorough_but("examples", "variables")
 def test_a_damaged_output_is_named_and_made_again(
-    damaged: Project, output: str, name: str, damage: Callable[[pathlib.Path], object], caplog: pytest.LogCaptureFixture
+    damaged: Project,
+    output: str,
+    name: str,
+    damage: Callable[[pathlib.Path], pathlib.Path | None],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     folder = max((damaged.root / output).iterdir(), key=lambda path: int(path.name))
     file = next(folder.glob(name))
-    damage(file)
+    file = damage(file) or file
     with caplog.at_level(logging.WARNING):
         outcome = damaged.run()
     assert f"{folder.relative_to(damaged.root)} ({file.relative_to(folder)} " in caplog.text
-    assert output.partition("/")[0] not in outcome.cached
-    assert trained(outcome)
+    step = output.partition("/")[0]
+    assert step not in outcome.cached
+    assert trained(outcome) == (step not in ("ExampleValidator", "Pusher"))  # the Trainer does not read their outputs
     assert not trained(damaged.run())
 
 
