@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 _ENDED = (run_record.SUCCEEDED, *run_record.UNSUCCESSFUL)
 _POLL_SECONDS = 1.0
-_WORKERS_TIMEOUT = 60.0  # seconds that a parameter server waits for workers after the chief has ended
+_WORKERS_TIMEOUT = 60.0  # seconds that workers with parameter servers have after the chief has ended
+_SERVERS_TIMEOUT = 70.0  # longer, because a worker without its parameter server would fail
 EVALUATOR_TIMEOUT = 600.0  # seconds without new events until the chief stops waiting for the evaluator
 
 
@@ -64,8 +65,8 @@ class StopCondition:
     """Whether a task other than the chief may end: `over()`.
 
     An evaluator ends when the chief's run has ended, and every task when that run was unsuccessful. A parameter server
-    also waits for the workers, for at most `_WORKERS_TIMEOUT` seconds; a worker otherwise trains to its own end. A run
-    that had already ended before is an earlier run and is ignored.
+    also waits for the workers, which have `_WORKERS_TIMEOUT` seconds. Without parameter servers, a worker trains to its
+    own end. A run that had already ended before is an earlier run and is ignored.
 
     Args:
       task: The task.
@@ -90,7 +91,9 @@ class StopCondition:
             return True
         self._since = self._since or time.monotonic()
         waited = time.monotonic() - self._since
-        return self._task.type == PS and (waited > _WORKERS_TIMEOUT or _all_workers_finished(self._task, self._folder))
+        if self._task.type == PS:
+            return waited > _SERVERS_TIMEOUT or _all_workers_finished(self._task, self._folder)
+        return PS in self._task.jobs and waited > _WORKERS_TIMEOUT
 
     def require_success(self) -> None:
         """Checks that the chief has not failed; called by a task that ended because the run was over.

@@ -204,6 +204,18 @@ def test_a_parameter_server_stays_until_chief_and_workers_have_ended(tmp_path: p
     assert over()
 
 
+def test_workers_do_not_outlive_their_parameter_servers(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = ClusterTask("worker", 0, {"chief": ("a:1",), "worker": ("b:1",)})
+    served, mirrored = [cluster_records.StopCondition(one, str(tmp_path)) for one in (task("worker"), alone)]
+    write(tmp_path, "run.json", status=SUCCEEDED)
+    assert not served()
+    monkeypatch.setattr(cluster_records, "_WORKERS_TIMEOUT", 0.0)
+    assert served()
+    assert not mirrored()
+
+
 def test_every_task_ends_with_the_reason_when_the_chief_fails(tmp_path: pathlib.Path) -> None:
     overs = [cluster_records.StopCondition(task(kind), str(tmp_path)) for kind in ("worker", "ps", "evaluator")]
     assert not any(over() for over in overs)
