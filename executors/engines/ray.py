@@ -268,8 +268,8 @@ def _show_worker_output(collector: ActorHandle) -> Iterator[None]:
                 if progress.is_watched() and (total := ray.get(collector.total_progress.remote())):
                     progress.report_progress(total["step"], total["examples"] - progress.reported_examples())
                     progress.report_details(**total["details"])
-            except (ray.exceptions.RayError, ConnectionError):
-                pass  # raised in the block as well
+            except Exception:  # of many kinds, when Ray is gone; the block raises them as well
+                logging.debug("The reports of the workers could not be read.", exc_info=True)
             sys.stderr.flush()
 
     thread = threading.Thread(target=show, name="lines of the workers")
