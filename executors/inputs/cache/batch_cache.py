@@ -4,8 +4,9 @@ Each tensor is stored as a file of values in the order of the records, and a fil
 are gathered from memory-mapped files, many batches at a time, and converted to tensors by `tensor_blocks.py`, as for
 Parquet. An entry is written to a staging directory and renamed when it is complete (an atomic rename), so a killed run
 leaves no incomplete entry; if two runs write the same entry, the second one is discarded. When the cache exceeds its
-limit, the least recently used entries are deleted; processes that still read a deleted entry are not affected, since
-its files are memory-mapped.
+limit, the least recently used entries are deleted. An entry whose files do not have the digests in its index is
+discarded and written again. Processes that still read a deleted entry are not affected, since its files are
+memory-mapped.
 
 Usage:
 
@@ -25,32 +26,36 @@ import itertools
 import json
 import os
 import pathlib
+import secrets
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypedDict
 
 import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 from absl import logging
 
+from ...errors import InputError
 from ...runtime.files import durable
-from ...runtime.files.content_digests import digests_in
+from ...runtime.files.content_digests import ContentDigests, digests_in
+from ...runtime.files.typed_json import read_checked_json
 from ..tfrecord.record_dataset import (
     ReadOptions,
     RecordFiles,
     number_of_readers,
     pipeline_options,
 )
-from .cached_columns import Column, ColumnWriter, column_kind
+from .cached_columns import Column, ColumnDescription, ColumnWriter, column_kind
 from .tensor_blocks import Block, TensorBlocks
 from .whole_batches import BYTES_IN_TABLE, ROWS_IN_TABLE, whole_batches
 
 _INDEX = "index.json"
 _UNFINISHED = "unfinished-"
 _ABANDONED_AFTER_SECONDS = 24 * 3600
-_VERSION = 2  # of the file format
+_VERSION = 3  # of the file format
 _BLOCK = 256  # consecutive rows that are shuffled as a unit; larger blocks would be shuffled less thoroughly
 
 
@@ -82,6 +87,19 @@ def cache_key(digests: Iterable[str], options: ReadOptions, *spec: object) -> st
 
 class _TooLargeError(Exception):
     """The examples are larger than the limit of the cache."""
+
+
+class _DamagedError(Exception):
+    """An entry is not as it was written."""
+
+
+class _Index(TypedDict):
+    """The index of an entry: the columns are stored in this order; `files` has digests by name."""
+
+    rows: int
+    columns: dict[str, ColumnDescription]
+    files: dict[str, str]
+    digest: str  # of the other fields
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,12 +137,25 @@ class BatchCache:
         try:
             # A new thread is outside of an Estimator's graph and of a distribution strategy's scope.
             with concurrent.futures.ThreadPoolExecutor(1) as thread:
-                return thread.submit(lambda: _open_entry(entry) or self._write_entry(entry, batches)).result()
+                return thread.submit(lambda: self._opened(entry) or self._write_entry(entry, batches)).result()
         except (OSError, _TooLargeError, TypeError) as error:
             logging.warning("input_cache %s: the examples are read without the cache, because %s", self.folder, error)
             return None
 
-    def _write_entry(self, entry: pathlib.Path, batches: Callable[[], tf.data.Dataset]) -> CachedRows | None:
+    def _opened(self, entry: pathlib.Path) -> CachedRows | None:
+        """Opens an entry; returns None if it does not exist, or was discarded because it is damaged."""
+        digests = digests_in(self.folder)
+        try:
+            return _open_entry(entry, digests) if entry.exists() else None
+        except (_DamagedError, InputError, FileNotFoundError, IsADirectoryError) as error:
+            if entry.exists():  # not deleted by another run at the same time
+                logging.warning("input_cache: %s is damaged, and is written again. %s", entry, error)
+                _discard(entry)
+            return None
+        finally:
+            digests.save()
+
+    def _write_entry(self, entry: pathlib.Path, batches: Callable[[], tf.data.Dataset]) -> CachedRows:
         if not tf.executing_eagerly():
             raise TypeError(
                 "tf.compat.v1.disable_eager_execution() was called, and the cache is written in eager execution only."
@@ -132,13 +163,13 @@ class BatchCache:
         os.makedirs(self.folder, exist_ok=True)
         unfinished = pathlib.Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=self.folder))
         try:
-            _write(unfinished, batches(), self.limit_gb * 1e9)
+            index = _write(unfinished, batches(), self.limit_gb * 1e9)
             durable.sync_tree(str(unfinished))  # an entry that a power loss has emptied would be read as data
+            rows = _opened_rows(unfinished, index)  # here, because another run may discard the entry
             with contextlib.suppress(OSError):  # another run has written the same entry
                 os.rename(unfinished, entry)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
-        rows = _open_entry(entry)
         self._evict(entry)
         return rows
 
@@ -153,7 +184,7 @@ class BatchCache:
                 room -= entry.size
                 gone = room < 0
             if gone:
-                shutil.rmtree(entry.path, ignore_errors=True)
+                _discard(pathlib.Path(entry.path))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,7 +207,18 @@ def _entries(folder: str) -> Iterator[_Entry]:
             yield _Entry(found.path, used, size, found.name.startswith(_UNFINISHED))
 
 
-def _write(folder: pathlib.Path, batches: tf.data.Dataset, limit: float) -> None:
+def _discard(entry: pathlib.Path) -> None:
+    """Deletes an entry, which no process can open from the first moment on."""
+    gone = entry.with_name(f"{_UNFINISHED}{secrets.token_hex(4)}")
+    with contextlib.suppress(OSError):  # discarded by another run
+        entry.rename(gone)
+        if gone.is_dir():
+            shutil.rmtree(gone, ignore_errors=True)
+        else:
+            gone.unlink()
+
+
+def _write(folder: pathlib.Path, batches: tf.data.Dataset, limit: float) -> _Index:
     specs = batches.element_spec
     for name, spec in specs.items():
         if column_kind(spec) is None:
@@ -191,20 +233,43 @@ def _write(folder: pathlib.Path, batches: tf.data.Dataset, limit: float) -> None
             if sum(writer.size for writer in writers) > limit:
                 raise _TooLargeError(f"they need more than input_cache_gb={limit / 1e9:g}.")
         columns = {name: writer.description() for name, writer in zip(names, writers, strict=True)}
-    (folder / _INDEX).write_text(json.dumps({"rows": count, "columns": columns}), encoding="utf-8")
+    paths = sorted(folder.iterdir())
+    digests = ContentDigests(str(folder)).of(map(str, paths))
+    index = _Index(rows=count, columns=columns, files={path.name: digests[str(path)] for path in paths}, digest="")
+    index["digest"] = _digest_of(index)
+    (folder / _INDEX).write_text(json.dumps(index), encoding="utf-8")
+    return index
 
 
-def _open_entry(entry: pathlib.Path) -> CachedRows | None:
-    """Opens an entry and updates its time of last use; returns None if it does not exist."""
-    try:
-        index = json.loads((entry / _INDEX).read_text(encoding="utf-8"))
-        os.utime(entry / _INDEX)
-        columns = {
-            name: Column.opened(entry / f"{number}", **description)
-            for number, (name, description) in enumerate(index["columns"].items())
-        }
-    except FileNotFoundError:  # a cache miss, or deleted by another run at the same time
-        return None
+def _digest_of(index: _Index) -> str:
+    return hashlib.sha256(json.dumps({**index, "digest": ""}).encode()).hexdigest()
+
+
+def _open_entry(entry: pathlib.Path, digests: ContentDigests) -> CachedRows:
+    """Opens an entry and updates its time of last use.
+
+    Raises:
+      InputError: When the index is damaged.
+      _DamagedError: When it is missing, or another file was changed.
+      OSError: When a file cannot be read.
+    """
+    if not (entry / _INDEX).is_file():
+        raise _DamagedError(f"{_INDEX} is missing.")
+    index = read_checked_json(str(entry / _INDEX), _Index, "The index")
+    if index["digest"] != _digest_of(index):
+        raise _DamagedError(f"{_INDEX} was changed.")
+    known = digests.of(str(entry / name) for name in index["files"])
+    if changed := [name for name, digest in index["files"].items() if known[str(entry / name)] != digest]:
+        raise _DamagedError(f"{changed[0]} was changed.")
+    os.utime(entry)
+    return _opened_rows(entry, index)
+
+
+def _opened_rows(entry: pathlib.Path, index: _Index) -> CachedRows:
+    columns = {
+        name: Column.opened(entry / f"{number}", **description)
+        for number, (name, description) in enumerate(index["columns"].items())
+    }
     return CachedRows(index["rows"], columns)
 
 

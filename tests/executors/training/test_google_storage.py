@@ -26,7 +26,7 @@ import glob, os, sys
 import tensorflow as tf
 for target, pattern in zip(sys.argv[1::2], sys.argv[2::2]):
     for path in glob.glob(pattern):
-        tf.io.gfile.copy(path, f"{target}/{os.path.basename(path)}")
+        tf.io.gfile.copy(path, f"{target}/{os.path.basename(path)}", overwrite=True)
 """
 
 
@@ -155,6 +155,23 @@ def test_the_next_run_resumes_from_the_checkpoint_in_the_bucket(bucket: Bucket, 
     assert code == 0, output
     assert "Resuming from" in output
     assert bucket.has_model(reason)
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_a_replaced_object_of_the_same_size_counts_as_changed_data(bucket: Bucket, tmp_path: pathlib.Path) -> None:
+    content = (bucket.objects / "iris" / "train" / "part-0.gz").read_bytes()
+    upload = ("-c", UPLOAD, "gs://bucket/replaced/train", tmp_path / "part-0.gz")
+    copy = ("-c", UPLOAD, "gs://bucket/replaced/eval", tmp_path / "part-0.gz")
+    line = train(SERVER.with_name("resumable_module.py"), "replaced", "of_replaced", 20)
+    (tmp_path / "part-0.gz").write_bytes(content)
+    assert [bucket.run(*upload)[0], bucket.run(*copy)[0], bucket.run(*line)[0]] == [0, 0, 1]
+    (tmp_path / "part-0.gz").write_bytes(content[:4] + b"\1\2\3\4" + content[8:])  # another time in gzip's header
+    assert bucket.run(*upload)[0] == 0
+    code, output = bucket.run(*line)
+    assert (code, "preempted" in output) == (1, True), output  # starts from the beginning
+    code, output = bucket.run(*line)
+    assert code == 0, output  # unchanged: resumes
 
 
 def test_a_bucket_that_refuses_all_uploads_is_an_error_before_training(bucket: Bucket) -> None:

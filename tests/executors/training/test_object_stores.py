@@ -24,6 +24,7 @@ from generic_trainer.executors.training.object_store_copies import local_copies 
 from generic_trainer.executors.training.run import train  # noqa: E402
 
 IRIS = "generic_trainer.module_files.iris_keras"
+RESUMABLE = str(pathlib.Path(__file__).with_name("resumable_module.py"))
 
 
 class Store:
@@ -166,26 +167,21 @@ def test_a_failed_run_leaves_its_record_and_no_model(data: FnArgs, tmp_path: pat
     assert not file_io.exists(data.serving_model_dir)
 
 
-def test_another_machine_resumes_from_the_uploaded_checkpoint(data: FnArgs, tmp_path: pathlib.Path) -> None:
-    module = tmp_path / "counting.py"
-    module.write_text(
-        "import pathlib\n"
-        "import tensorflow as tf\n"
-        "def run_fn(fn_args):\n"
-        "    folder = pathlib.Path(fn_args.checkpoint_dir)\n"
-        "    if not (folder / 'position').exists():\n"
-        "        folder.mkdir(parents=True, exist_ok=True)\n"
-        "        (folder / 'position').write_text('41')\n"
-        "        raise RuntimeError('preempted')\n"
-        "    assert (folder / 'position').read_text() == '41'\n"
-        "    model = tf.Module()\n"
-        "    model.serve = tf.function(lambda x: {'y': x}, input_signature=[tf.TensorSpec([None], tf.float32)])\n"
-        "    tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)\n"
-    )
+def test_another_machine_resumes_from_the_uploaded_checkpoint(data: FnArgs) -> None:
     with pytest.raises(RuntimeError, match="preempted"):
-        train(str(module), data, TrainingOptions())
-    record = train(str(module), data, TrainingOptions())
+        train(RESUMABLE, data, TrainingOptions())
+    record = train(RESUMABLE, data, TrainingOptions())
     assert record.status == "succeeded"
+
+
+def test_a_replaced_object_of_the_same_size_counts_as_changed_data(data: FnArgs) -> None:
+    with pytest.raises(RuntimeError, match="preempted"):
+        train(RESUMABLE, data, TrainingOptions())
+    [path] = file_io.glob(data.train_files[0])
+    content = file_io.read_bytes(path)
+    file_io.write_bytes(path, content[:4] + b"\1\2\3\4" + content[8:])  # another time in the header of gzip
+    with pytest.raises(RuntimeError, match="preempted"):  # starts from the beginning
+        train(RESUMABLE, data, TrainingOptions())
 
 
 def test_the_staged_model_of_a_killed_run_is_still_there_for_the_next_one(data: FnArgs) -> None:

@@ -18,6 +18,8 @@ from generic_trainer import FnArgs, TrainingOptions
 from generic_trainer.executors.inputs.cache import batch_cache
 from generic_trainer.executors.inputs.cache.cached_columns import ColumnWriter
 from generic_trainer.executors.inputs.data_accessor import CacheOptions, DataAccessor, ExamplesFormat
+from generic_trainer.executors.runtime.files import content_digests
+from generic_trainer.executors.runtime.files.content_digests import FILE_NAME as DIGESTS
 from generic_trainer.executors.training.run import train
 
 from ..tfrecord.test_record_dataset import SCALAR, SIZES, ids, schema_of, write
@@ -214,8 +216,8 @@ def test_the_least_recently_used_entry_is_evicted(tmp_path: pathlib.Path, folder
     in_use = dataset(patterns[0], folder)
     (entry,) = entries(folder)
     gb = 2.5 * sum(file.stat().st_size for file in entry.iterdir()) / 1e9
-    for file in entry.iterdir():
-        os.utime(file, (time.time() - 60,) * 2)
+    for path in (*entry.iterdir(), entry):
+        os.utime(path, (time.time() - 60,) * 2)
 
     for pattern in patterns[1:]:
         dataset(pattern, folder, gb=gb)
@@ -278,20 +280,62 @@ MODULE = """
 """
 
 
-def test_a_module_gets_the_cache_by_the_options(
-    module: Callable[..., str], pattern: str, tmp_path: pathlib.Path, folder: pathlib.Path
-) -> None:
+def trained_rows(module: str, pattern: str, folder: pathlib.Path) -> int:
+    """Trains with the cache; returns the number of rows that the module read, in two epochs."""
     args = FnArgs(
         train_files=[pattern],
-        serving_model_dir=str(tmp_path / "model" / "Format-Serving"),
-        model_run_dir=str(tmp_path / "run"),
+        serving_model_dir=str(folder.parent / "model" / "Format-Serving"),
+        model_run_dir=str(folder.parent / "run"),
     )
+    train(module, args, TrainingOptions(isolate=False, input_cache=str(folder), skip_checks=("loads", "answers")))
+    return int(tf.saved_model.load(args.serving_model_dir).signatures["serving_default"]()["rows"].numpy())
 
-    train(
-        module(MODULE, "counts.py"),
-        args,
-        TrainingOptions(isolate=False, input_cache=str(folder), skip_checks=("loads", "answers")),
-    )
 
-    assert tf.saved_model.load(args.serving_model_dir).signatures["serving_default"]()["rows"].numpy() == 2 * sum(SIZES)
+def test_a_module_gets_the_cache_by_the_options(module: Callable[..., str], pattern: str, folder: pathlib.Path) -> None:
+    assert trained_rows(module(MODULE, "counts.py"), pattern, folder) == 2 * sum(SIZES)
     assert len(entries(folder)) == 1
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
+    "empty": lambda content: b"",
+    "cut": lambda content: content[: len(content) // 2],
+    "garbled": lambda content: content[: len(content) // 2] + b"\xff\x00" + content[len(content) // 2 + 2 :],
+    "of other digits": lambda content: content.replace(b"1", b"2"),
+    "of another type": lambda content: b"[]",
+    "longer": lambda content: content + content[-8:],
+    "missing": lambda content: None,
+}
+
+
+@pytest.mark.parametrize("name", ["index.json", "0.values", "0.rows", "0.strings", DIGESTS])
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.thorough_but("garbled-index.json", "empty-index.json", "cut-0.values", "missing-0.rows", f"cut-{DIGESTS}")
+def test_a_damaged_file_is_named_and_written_again_while_others_read_the_entry(
+    module: Callable[..., str],
+    pattern: str,
+    folder: pathlib.Path,
+    name: str,
+    damage: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    code = module(MODULE, "counts.py")
+    trained_rows(code, pattern, folder)
+    (entry,) = entries(folder)
+    in_use = iter(dataset(pattern, folder, 'feature { name: "id" type: INT }'))
+    first = next(in_use)
+    path = folder / name if name == DIGESTS else entry / name
+    content = path.read_bytes() if path.exists() else b"[]"
+    damaged = DAMAGES[damage](content)
+    path.unlink(missing_ok=True)
+    if damaged is not None:
+        path.write_bytes(damaged)
+
+    content_digests._digests_in.cache_clear()  # as in a new process
+    assert trained_rows(code, pattern, folder) == 2 * sum(SIZES)
+    is_damaged = name != DIGESTS and damaged != content
+    assert (f"{entry} is damaged, and is written again." in caplog.text) == is_damaged
+    caplog.clear()
+    assert trained_rows(code, pattern, folder) == 2 * sum(SIZES)
+    assert "is damaged" not in caplog.text
+    assert entries(folder) == [entry]
+    assert sum(len(batch["id"].values) for batch in [first, *in_use]) == sum(SIZES)
