@@ -564,6 +564,28 @@ def test_the_worker_that_is_waited_for_is_named_when_the_others_have_ended(
         assert row.endswith(" to end; the other tasks have ended.\n")
 
 
+@pytest.mark.thorough
+@pytest.mark.slow
+def test_ray_is_named_when_only_its_server_is_waited_for(
+    module: Callable[..., str], iris: Any, tmp_path: pathlib.Path
+) -> None:
+    python = [sys.executable, "-m", "generic_trainer.cli.main", *_saved_early(module, iris, tmp_path, seconds=3)]
+    with subprocess.Popen(python, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as running:
+        while not (tmp_path / "begun").exists() and running.poll() is None:
+            time.sleep(0.1)
+        [process] = [one for one in psutil.Process(running.pid).children(recursive=True) if one.name() == "raylet"]
+        process.suspend()
+        assert running.stderr is not None
+        try:
+            waiting = next(row for row in running.stderr if "still waiting" in row)
+        finally:
+            process.resume()
+        errors = running.stderr.read()
+
+    assert "Ending Ray's processes has taken " in waiting
+    assert running.returncode == 0, errors[-5000:]
+
+
 def test_the_session_folder_of_a_killed_run_is_removed_by_the_next(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
