@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
 from .patching import replaced
 
@@ -51,7 +51,7 @@ def contents_in_cache_keys(fingerprints: Mapping[str, str]) -> Iterator[None]:
         known = named.get("parameters") or {}
         left_out = [path for path, fingerprint in fingerprints.items() if known.get(fingerprint)]
         named["parameters"] = {name: value for name, value in known.items() if name not in left_out}
-        inputs = named.get("input_artifacts") or {}
+        inputs = cast("Mapping[str, Sequence[types.Artifact]]", named.get("input_artifacts") or {})
         named["input_artifacts"] = {name: [*map(_without_place, artifacts)] for name, artifacts in inputs.items()}
         return original(*arguments, **named)
 

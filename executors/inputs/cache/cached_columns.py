@@ -43,7 +43,7 @@ def column_kind(spec: tf.TypeSpec) -> str | None:
 class ColumnDescription(TypedDict):
     """The arguments of `Column.opened` besides the path, as JSON values."""
 
-    kind: str | None
+    kind: str
     dtype: str
     shape: list[int]
     is_single: bool
@@ -99,7 +99,7 @@ class ColumnWriter(contextlib.ExitStack):
     def description(self) -> ColumnDescription:
         """Returns the arguments of `Column.opened` besides the path, as JSON values."""
         shape = self._spec.shape[1:].as_list() if self._kind == DENSE else []
-        return {"kind": self._kind, "dtype": self._spec.dtype.name, "shape": shape, "is_single": self._is_single}
+        return {"kind": str(self._kind), "dtype": self._spec.dtype.name, "shape": shape, "is_single": self._is_single}
 
     def _write(self, values: np.ndarray) -> None:
         if self._spec.dtype == tf.string:
