@@ -173,7 +173,7 @@ def _baseline(
     """Adds the step that provides the baseline model for evaluation and warm start, and returns its output."""
     if options.baseline_model:
         uri = file_io.canonical_path(options.baseline_model)
-        content = {"fingerprint": digests_in(options.pipeline_root).of_tree(uri)} if can_read_files else None
+        content = _fingerprint_of_foreign(uri, options) if can_read_files else None
         importer = Importer(source_uri=uri, artifact_type=Model, custom_properties=content)
         node: BaseNode = importer.with_id(BASELINE)
         nodes.append(node)
@@ -187,6 +187,18 @@ def _baseline(
     ).with_id("latest_blessed_model_resolver")
     nodes.append(node)
     return node.outputs["model"]
+
+
+def _fingerprint_of_foreign(model: str, options: PipelineOptions) -> dict[str, str] | None:
+    """Returns the property that invalidates the cache when a model's content has changed.
+
+    None for a model that this pipeline has trained: a property would make it another artifact, without lineage. Its
+    content is verified like that of all outputs.
+    """
+    root, served = file_io.canonical_path(options.pipeline_root), serving_folder(options)
+    if model.startswith(f"{root}/") and not model.startswith(f"{served}/"):
+        return None
+    return {"fingerprint": digests_in(options.pipeline_root).of_tree(model)}
 
 
 def _hyperparameters(
