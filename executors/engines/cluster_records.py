@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 _ENDED = (run_record.SUCCEEDED, *run_record.UNSUCCESSFUL)
 _POLL_SECONDS = 1.0
-_WORKERS_TIMEOUT = 60.0  # seconds that workers with parameter servers have after the chief has ended
-_SERVERS_TIMEOUT = 70.0  # longer, because a worker without its parameter server would fail
+_WORKERS_TIMEOUT = 45.0  # seconds that workers with parameter servers have after the chief has ended
+_SERVERS_TIMEOUT = 55.0  # longer: workers without parameter servers fail
 EVALUATOR_TIMEOUT = 600.0  # seconds without new events until the chief stops waiting for the evaluator
 
 
