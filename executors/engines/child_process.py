@@ -73,7 +73,8 @@ def run(
       timeout: Seconds until the subprocess and its children are ended; None for no limit.
       quiet: Show the subprocess's output only if it ends without a result.
       prefix: Prepended to every line that the subprocess prints.
-      until: Called about once a second; when it returns True or raises, the subprocess and its children are ended.
+      until: Called about once a second; when it returns True or raises, the subprocess and its children are ended. They
+        have some seconds for that, unless it raises `EndAtOnce`.
       what: Name of the subprocess in messages; derived from `worker` by default.
       forked: Whether to fork a process that has already imported TensorFlow; see `fork_server.py`.
       output: Sink for the subprocess's output; standard output and standard error by default.
@@ -105,7 +106,7 @@ def run(
                     on_start(process.pid)
                 with forwarded((process.stdout, process.stderr), targets, prefix, name):
                     status = _wait(process, timeout, until, files[1], mark, name)
-        except _Ended:
+        except (_Ended, EndAtOnce):
             return {}
         except (KeyboardInterrupt, SystemExit):
             _log_if_saved(files[1])
@@ -132,6 +133,10 @@ def run(
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
+
+
+class EndAtOnce(Exception):
+    """Raised by `until` to kill the process: nothing that it could still save is of use."""
 
 
 class _Ended(Exception):
@@ -183,6 +188,10 @@ def _wait(
     try:
         status = _poll_status(process, timeout, until, result_file, name)
         return status
+    except EndAtOnce:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        raise
     finally:
         try:
             _end_group(process)

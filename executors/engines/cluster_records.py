@@ -95,6 +95,11 @@ class StopCondition:
             return waited > _SERVERS_TIMEOUT or _all_workers_finished(self._task, self._folder)
         return PS in self._task.jobs and waited > _WORKERS_TIMEOUT
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the task may end because the chief's run was unsuccessful."""
+        return self._chief.get("status") in run_record.UNSUCCESSFUL
+
     def require_success(self) -> None:
         """Checks that the chief has not failed; called by a task that ended because the run was over.
 
@@ -103,7 +108,7 @@ class StopCondition:
         Raises:
           TrainingProcessError: When the chief failed or was interrupted; contains the chief's error.
         """
-        if self._chief.get("status") in run_record.UNSUCCESSFUL:
+        if self.has_failed:
             raise task_error(f"chief at {self._task.chief_address}", self._chief)
 
 

@@ -31,6 +31,7 @@ from ..monitoring import run_record
 from ..monitoring.run_json import RunJson
 from ..runtime.files import file_io, storage_errors
 from . import cluster_records
+from .child_process import EndAtOnce
 from .cluster_records import StopCondition
 
 ROUND_SECONDS = 5.0  # between two heartbeats, and between two looks at the other tasks
@@ -161,10 +162,14 @@ class TaskWatch:
         """Returns whether this task may end, because the chief's run has ended.
 
         Raises:
+          EndAtOnce: When the chief's run has failed. Its next run must not connect to this task's process, because it
+            would lose it then.
           LostTaskError: When another task was lost.
           TrainingProcessError: When another task has failed, and was not started again.
         """
         if self._stop_condition is not None and self._stop_condition():
+            if self._stop_condition.has_failed:
+                raise EndAtOnce
             return True
         for loss in self._losses.values():
             raise loss

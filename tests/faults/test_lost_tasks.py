@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pathlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
 from cluster_job import FEW_STEPS, KINDS, MANY_STEPS, ClusterJob
+from fault_job import LONGEST, wait_until
 from lost_tasks import CASES, Case, require_named
 
 ROUND_SECONDS = 2.0  # a lost task is noticed after 14 s instead of 35 s
@@ -54,6 +56,30 @@ def test_a_task_that_comes_late_or_is_started_again_is_not_lost(cluster: Callabl
     job.kill("worker-0")
     job.start("worker-0")
     assert {task: ended.code for task, ended in job.ends().items()} == dict.fromkeys(job.tasks, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_job_succeeds_if_its_platform_starts_failed_tasks_again(
+    kind: str, cluster: Callable[..., ClusterJob]
+) -> None:
+    job, restarts = cluster(kind, 400), Counter[str]()
+    job.start()
+    job.await_moment("during", "worker-0")
+    job.kill("worker-0")
+
+    def all_have_succeeded() -> bool:
+        codes = {task: process.poll() for task, process in job.running.items()}
+        failed = [task for task, code in codes.items() if code]
+        restarts.update(failed)
+        if failed:
+            job.start(*failed)
+        assert max(restarts.values(), default=0) <= 3, {task: job.log(task) for task in restarts}
+        return set(codes.values()) == {0}
+
+    wait_until(all_have_succeeded, 2 * LONGEST)
+    assert job.record()["status"] == "succeeded"
 
 
 @pytest.mark.slow
