@@ -93,7 +93,12 @@ def main() -> None:
     """Runs the command and exits with its exit code."""
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     standard_streams.make_reliable()
-    code = _exit_code()
+    try:
+        _install_signal_handlers()
+    except RuntimeError as no_thread:
+        code = _code_of(no_thread)
+    else:
+        code = _exit_code()
     session.end()
     if error := standard_streams.output_error():
         _print_error(f"generic-trainer: the output is incomplete: standard output: {error.strerror}.")
@@ -120,7 +125,6 @@ def _exception_for(number: int) -> BaseException:
 
 def _exit_code() -> int:
     try:
-        _install_signal_handlers()
         surroundings.require_readable_names(sys.argv)
         set_tf_config(os.environ)
         arguments = sys.argv[1:]

@@ -35,9 +35,9 @@ from ..distributed.tf_config import LOGS_IN_ERRORS
 from ..monitoring import progress, save_interval
 from ..runtime.logs.setup import LOG_FILE
 from ..runtime.process import process_tree, session
+from ..runtime.process.readable import readable
 from ..runtime.process.run_environment import inherited_environment
 from . import inherited
-from .readable import readable
 
 _SWITCH = "GENERIC_TRAINER_FORK_SERVER"
 _MAIN = f"{__package__}.fork_server_main"

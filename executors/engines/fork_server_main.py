@@ -16,7 +16,6 @@ import gc
 import importlib
 import json
 import os
-import select
 import signal
 import socket
 import struct
@@ -28,6 +27,7 @@ from typing import TypedDict
 from ..runtime.logs.setup import LOG_FILE, inherit_log_display, inherit_log_file
 from ..runtime.process import process_tree
 from ..runtime.process.preemption import ENDING
+from ..runtime.process.readable import readable
 from .child_main import die_with_parent, work
 from .deferred_imports import deferred
 
@@ -133,15 +133,15 @@ class _Server:
             left = None if self._connections else max(0.0, last + IDLE_SECONDS - time.monotonic())
             if self._connections and self._later:
                 left = _LATER_AFTER_SECONDS
-            ready = select.select([self._wake, self._control], [], [], left)[0]
+            ready = readable([self._wake, self._control], left)
             if not ready and not self._connections:
                 return None
             if not ready:
                 _import_later(self._later.pop(0))
-            if self._wake in ready:
+            if self._wake.fileno() in ready:
                 self._report_exits()
                 last = time.monotonic()
-            if self._control in ready:
+            if self._control.fileno() in ready:
                 message, files, is_own_user = _receive(self._control)
                 if not message:  # the client process has died
                     self._kill_all()

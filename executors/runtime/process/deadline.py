@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import sys
 import threading
@@ -18,6 +17,7 @@ import time
 
 from . import session, termination
 from .preemption import ends_process
+from .readable import is_writable, readable
 
 # Orchestrators and users wait ten seconds, for example `docker stop`. A training has the first seven, see
 # `child_process.py`.
@@ -58,7 +58,7 @@ def _end_after(reader: int) -> None:
 
 
 def _read_number(reader: int) -> int:
-    select.select([reader], [], [])  # the number stays in the pipe until this thread can run
+    readable([reader], None)  # the number stays in the pipe until this thread can run
     return os.read(reader, 1)[0]
 
 
@@ -75,5 +75,5 @@ def _print(text: str) -> None:
     """Prints to standard error, unless that blocks, or Python's stream is locked by the main thread."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         number = sys.stderr.fileno()  # not 2, which is a log file while TensorFlow's C++ code writes there
-        if select.select([], [number], [], 0)[1]:
+        if is_writable(number):
             os.write(number, text.encode())

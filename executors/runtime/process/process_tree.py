@@ -54,10 +54,12 @@ def _kill_after(mark: str, parent: int, signals: int) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, {_DEATH})
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _DEATH)
-    unread = 0
+    unread, unhandled = 0, select.poll()  # `select.select` accepts no descriptors above 1023
+    if signals >= 0:
+        unhandled.register(signals, select.POLLIN)
     while os.getppid() == parent:
         signal.sigtimedwait({_DEATH}, 1)
-        unread = unread + 1 if signals >= 0 and select.select([signals], [], [], 0)[0] else 0
+        unread = unread + 1 if unhandled.poll(0) else 0
         if unread == _LONGEST:
             _report_held(parent)
     kill_all(mark)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -95,6 +96,13 @@ def test_a_prepared_server_has_imported_what_a_module_imports(
     found = run(worker)
     assert set(libraries) <= set(found["libraries"])
     assert found["threads"] == run(worker, SEEN_BY_WORKER="a server without them")["threads"]
+
+
+def test_a_caller_with_many_open_files_gets_a_forked_worker(worker: str) -> None:
+    with open(os.devnull) as null, contextlib.ExitStack() as files:
+        for _ in range(1100):  # `select.select` accepts no descriptors above 1023
+            files.callback(os.close, os.dup(null.fileno()))
+        assert run(worker, SEEN_BY_WORKER="beside many files")["server"] != os.getpid()
 
 
 def is_running(process: int) -> bool:

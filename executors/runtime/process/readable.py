@@ -1,4 +1,4 @@
-"""Waits until files are readable, with `poll`: `select` accepts no file descriptors above 1023."""
+"""Waits for files, with `poll`: `select` accepts no file descriptors above 1023."""
 
 from __future__ import annotations
 
@@ -17,3 +17,10 @@ def readable(files: Sequence[int | _HasFileNumber], timeout: float | None) -> li
     for file in files:
         poll.register(file, select.POLLIN)
     return [number for number, _ in poll.poll(None if timeout is None else max(0.0, timeout) * 1000)]
+
+
+def is_writable(file: int) -> bool:
+    """Returns whether a write to a file does not block."""
+    poll = select.poll()
+    poll.register(file, select.POLLOUT)
+    return bool(poll.poll(0))
