@@ -35,10 +35,10 @@ def shorten(text: str) -> str:
     return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"
 
 
-def join_names(names: Collection[object]) -> str:
-    """Returns a comma-separated list of the first 30 names, each shortened, and the number of the others."""
-    some = ", ".join(shorten(str(name)) for name in itertools.islice(names, _MAX_NAMES))
-    return f"{some} and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else some
+def join_names(names: Collection[object], most: int = _MAX_NAMES) -> str:
+    """Returns a comma-separated list of the first `most` names, each shortened, and the number of the others."""
+    some = ", ".join(shorten(str(name)) for name in itertools.islice(names, most))
+    return f"{some} and {len(names) - most:,} more" if len(names) > most else some
 
 
 def closest_names(names: Collection[str], near: str = "") -> str:
@@ -48,8 +48,5 @@ def closest_names(names: Collection[str], near: str = "") -> str:
       names: The names.
       near: The name that was not found; if it is a misspelling of one of the names, that one is listed first.
     """
-    if len(names) <= _MAX_CLOSEST:
-        return join_names(names)
-    found = nearest(near, names)
-    listed = [*filter(None, [found]), *(name for name in names if name != found)][:_MAX_CLOSEST]
-    return f"{join_names(listed)} and {len(names) - _MAX_CLOSEST:,} more"
+    misspelled = nearest(near, names) if len(names) > _MAX_CLOSEST else None
+    return join_names([*filter(None, [misspelled]), *(name for name in names if name != misspelled)], _MAX_CLOSEST)

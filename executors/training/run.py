@@ -51,6 +51,7 @@ from ..evaluation.plan import EvaluationPlan
 from ..evaluation.run_error_analysis import run_error_analysis
 from ..fn_args import FnArgs
 from ..inputs import bad_records
+from ..inputs.message_text import join_names
 from ..modules.keras_version import KerasChoice
 from ..modules.snapshot import keep_source
 from ..modules.source import ModuleSource
@@ -291,10 +292,9 @@ def _checkpoints(
 
 def _warn_of_changes(changes: Sequence[str]) -> None:
     if changes:
-        more = f" and {len(changes) - _LISTED_CHANGES} more" if len(changes) > _LISTED_CHANGES else ""
         logging.warning(
-            "Input files changed while the model was trained on them: %s%s. The model may be of a mixture of both "
-            "contents. Train again for the new one.", ", ".join(changes[:_LISTED_CHANGES]), more,
+            "Input files changed while the model was trained on them: %s. The model may be of a mixture of both "
+            "contents. Train again for the new one.", join_names(changes, _LISTED_CHANGES),
         )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from absl import logging
 from ml_metadata.proto import metadata_store_pb2
 from tfx.orchestration import pipeline
 
+from ...executors.inputs.message_text import join_names
 from ...executors.monitoring import run_record
 from ...executors.runtime.files import file_io
 from ...executors.runtime.files.content_digests import digests_in
@@ -95,7 +96,7 @@ class _Outputs:
                 artifact.state = _ABANDONED
         if damaged:
             store.put_artifacts(list(damaged.values()))
-            logging.warning("Cached outputs are damaged: %s. Their steps run again.", _some([*damaged]))
+            logging.warning("Cached outputs are damaged: %s. Their steps run again.", join_names(damaged, _LISTED))
 
     def move_unknown(self) -> None:
         """Moves outputs away whose numbers TFX will assign again, because ML Metadata was deleted or restored.
@@ -113,7 +114,9 @@ class _Outputs:
         for place in unknown:
             file_io.move(os.path.join(self._root, place), os.path.join(folder, place))
             self._recorded.pop(place, None)
-        logging.warning("The metadata do not list %s. These outputs were moved to %s.", _some(unknown), folder)
+        logging.warning(
+            "The metadata do not list %s. These outputs were moved to %s.", join_names(unknown, _LISTED), folder
+        )
 
     def _numbered(self) -> list[str]:
         """Returns the paths of the outputs of all executions in the root, `STEP/OUTPUT/NUMBER`."""
@@ -176,11 +179,6 @@ class _Outputs:
 def _names_in(folder: str) -> list[str]:
     names = file_io.files_below(folder) if file_io.isdir(folder) else ()
     return [name for name in names if not os.path.basename(name).startswith(".")]
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more
 
 
 def _is_below(uri: str, root: str) -> bool:

@@ -439,7 +439,7 @@ def test_a_server_of_rays_that_dies_is_named_and_the_model_is_kept(
     line = _saved_early(module, iris, tmp_path, seconds)
 
     process, last = _end_by_kill(
-        line, tmp_path, lambda run: next(one for one in run.children(recursive=True) if one.name() == server)
+        line, tmp_path, lambda run: next(child for child in run.children(recursive=True) if child.name() == server)
     )
 
     assert last.startswith(f"generic-trainer: Ray's {server} (process {process.pid}) died during the run"), last
@@ -573,7 +573,9 @@ def test_ray_is_named_when_only_its_server_is_waited_for(
     with subprocess.Popen(python, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as running:
         while not (tmp_path / "begun").exists() and running.poll() is None:
             time.sleep(0.1)
-        [process] = [one for one in psutil.Process(running.pid).children(recursive=True) if one.name() == "raylet"]
+        [process] = [
+            child for child in psutil.Process(running.pid).children(recursive=True) if child.name() == "raylet"
+        ]
         process.suspend()
         assert running.stderr is not None
         try:

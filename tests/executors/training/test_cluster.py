@@ -208,7 +208,7 @@ def test_workers_do_not_outlive_their_parameter_servers(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = ClusterTask("worker", 0, {"chief": ("a:1",), "worker": ("b:1",)})
-    served, mirrored = [cluster_records.StopCondition(one, str(tmp_path)) for one in (task("worker"), alone)]
+    served, mirrored = [cluster_records.StopCondition(worker, str(tmp_path)) for worker in (task("worker"), alone)]
     write(tmp_path, "run.json", status=SUCCEEDED)
     assert not served()
     monkeypatch.setattr(cluster_records, "_WORKERS_TIMEOUT", 0.0)
