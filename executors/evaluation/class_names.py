@@ -6,8 +6,8 @@ import os
 
 import pyarrow as pa
 
+from ..saved_models.signatures import TRANSFORM_FN
 from .feature_origins import origins_of
-from .features import TRANSFORM_FN
 from .inference import Features, labels_of
 from .plan import BINARY, MULTICLASS, EvaluationPlan
 

@@ -13,6 +13,9 @@ def is_compatible(plan: EvaluationPlan, model: str) -> bool:
       OSError, ValueError: If there is no readable SavedModel.
     """
     signature = meta_graph_of(model).signature_def.get(plan.signature)
-    if signature is None or (len(signature.inputs) != 1 and not plan.takes_tensors):
+    if signature is None:
+        return False
+    unknown = plan.takes_tensors and not plan.inputs
+    if not unknown and len(set(signature.inputs) - set(plan.inputs)) != (not plan.takes_tensors):
         return False
     return all(one.output in signature.outputs for one in plan.outputs)

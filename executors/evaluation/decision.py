@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
-from ..saved_models.input_names import feature_for
-from ..saved_models.signatures import ServedInput, ServedSignature
+from ..inputs.example_kinds import RAW, TRANSFORMED
+from ..saved_models.feeding import Feeding, feeding_of_dtypes
+from ..saved_models.fitting_examples import kind_for
+from ..saved_models.signatures import ServedSignature
 from .evidence import LabelEvidence, OutputEvidence, TrainingEvidence
 from .features import ExampleFeatures, Feature
 from .labels import Choice, candidates_of, choose, label_problem
@@ -13,9 +15,7 @@ from .outputs import Pair, pairs_of
 from .plan import (
     MULTICLASS,
     MULTILABEL,
-    RAW,
     SET_BY_OPTION,
-    TRANSFORMED,
     EvaluationPlan,
     OutputPlan,
     Overrides,
@@ -74,7 +74,7 @@ def make_plan(
             what = f"no output {overrides.output!r}" if overrides.output else "no output with scores"
             problems.append(f"signature {signature.name} has {what}; its outputs: {names}")
             continue
-        takes, why = _examples_for(signature, features, trained_on)
+        takes, why, feeding = _examples_for(signature, features, trained_on)
         if not takes:
             problems.append(why)
             continue
@@ -82,7 +82,8 @@ def make_plan(
         reasons["examples"] = why
         inputs = evidence.inputs if evidence else ()
         outputs = _outputs(pairs, features, overrides, trained_on, inputs, reasons)
-        return EvaluationPlan(signature.name, takes, not signature.takes_examples, outputs, "", reasons)
+        named = dict(feeding.features)
+        return EvaluationPlan(signature.name, takes, not signature.takes_examples, outputs, "", reasons, named)
     problem = "; ".join(dict.fromkeys(problems)) or "the model has no signatures"
     remedy = "To evaluate the model, export a signature that takes serialized tf.Examples and returns scores"
     return EvaluationPlan(problem=f"{problem}. {remedy}.", reasons=reasons)
@@ -112,58 +113,22 @@ def _trained_on(evidence: TrainingEvidence | None, features: ExampleFeatures) ->
     return RAW if is_raw else TRANSFORMED
 
 
-def _examples_for(signature: ServedSignature, features: ExampleFeatures, trained_on: str) -> tuple[str, str]:
-    """Returns the kind of examples that a signature takes and the reason; ("", problem) if neither kind fits."""
+def _examples_for(signature: ServedSignature, features: ExampleFeatures, trained_on: str) -> tuple[str, str, Feeding]:
+    """Returns the kind of examples that a signature takes, the reason, and what its inputs are fed.
+
+    If neither kind fits, returns "" and the problem.
+    """
     if not features.raw and not features.transformed:
-        return RAW, "the features of the examples are unknown"
+        return RAW, "the features of the examples are unknown", Feeding()
     tables = {RAW: features.raw}
     if features.transformed is not None:
         tables[TRANSFORMED] = features.transformed
-    missing = {kind: _missing(signature, table) for kind, table in tables.items()}
-    fitting = [kind for kind, names in missing.items() if not names]
-    if fitting and len(tables) == 1:
-        return RAW, "there is no Transform graph"
-    if len(fitting) == 1:
-        return fitting[0], f"signature {signature.name} takes features that only {fitting[0]} examples have"
-    if fitting:
-        if signature.transforms:
-            return RAW, f"signature {signature.name} contains the Transform graph"
-        if trained_on == RAW:
-            return RAW, "the model was trained on raw features"
-        return (
-            TRANSFORMED,
-            f"signature {signature.name} has no Transform graph, and the model was trained on transformed features",
-        )
-    fewest = min(missing, key=lambda kind: len(missing[kind]))
-    what = "parses features" if signature.takes_examples else "takes tensors"
-    names = ", ".join(missing[fewest][:5])
-    which = "the examples do not have" if len(tables) == 1 else "neither raw nor transformed examples have"
-    return "", f"signature {signature.name} {what} that {which}: {names}"
-
-
-def _missing(signature: ServedSignature, features: Mapping[str, Feature]) -> list[str]:
-    """Returns the inputs of a signature that examples with these features lack or have as another type."""
-    if signature.takes_examples:
-        missing = []
-        for one in signature.parsed or ():
-            feature = features.get(one.name)
-            if feature is None and not one.required:
-                continue
-            if feature is None or feature.dtype != one.dtype:
-                missing.append(one.name)
-        known = [one for one in signature.parsed or () if one.name in features]
-        return missing or ([] if known or not signature.parsed else [one.name for one in signature.parsed])
-    return [f"{one.name} ({one.dtype})" for one in signature.inputs if not _can_be_filled(one, features)]
-
-
-def _can_be_filled(one: ServedInput, features: Mapping[str, Feature]) -> bool:
-    name = feature_for(one.name, features)
-    return (
-        name is not None
-        and one.dtype != "variant"
-        and (features[name].dtype == "string") == (one.dtype == "string")
-        and not (features[name].dtype == "float32" and one.dtype.startswith(("int", "uint", "bool")))
-    )
+    dtypes = {kind: {name: one.dtype for name, one in table.items()} for kind, table in tables.items()}
+    kind, why = kind_for(signature, dtypes, trained_on)
+    if not kind:
+        return "", why, Feeding()
+    feeding = feeding_of_dtypes(signature, dtypes[kind])
+    return kind, f"{why}; {feeding.line()}" if feeding.is_assumed else why, feeding
 
 
 def _outputs(

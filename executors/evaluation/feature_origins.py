@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..compat.tensorflow import decode_structure
 from ..saved_models.graph import Graph
-from ..saved_models.signatures import meta_graph_of
-from .features import TRANSFORM_FN
+from ..saved_models.signatures import TRANSFORM_FN, meta_graph_of
 
 if TYPE_CHECKING:
     import tensorflow as tf

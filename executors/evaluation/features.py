@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 _DTYPES = {"INT": "int64", "FLOAT": "float32", "BYTES": "string"}
 TRANSFORMED_SCHEMA = os.path.join("transformed_metadata", "schema.pbtxt")
-TRANSFORM_FN = "transform_fn"
 
 
 class FeatureSummary(TypedDict):

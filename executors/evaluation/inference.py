@@ -19,10 +19,13 @@ import pyarrow.compute as pc
 from ..errors import InputError, did_you_mean
 from ..inputs.csv.columns import from_tf_examples
 from ..inputs.example_files import TF_RECORD, Batch, ExampleFile
+from ..inputs.example_kinds import TRANSFORMED
 from ..inputs.message_text import join_names
+from ..saved_models.feeding import Feeding
+from ..saved_models.prediction.feed import feeding_of_batch
 from ..saved_models.prediction.predict import answers_of
 from ..saved_models.prediction.signature import load_signature
-from .plan import TRANSFORMED, VALUES, EvaluationPlan, OutputPlan
+from .plan import VALUES, EvaluationPlan, OutputPlan
 from .scores import corrected_by_values, labels_in, require_comparable, scores_in
 
 if TYPE_CHECKING:
@@ -122,13 +125,16 @@ class PlannedModel:
     def __init__(self, plan: EvaluationPlan, model: str, op_packages: Sequence[str] = ()) -> None:
         self.plan = plan
         self._signature = load_signature(model, plan.signature or None, op_packages)
+        self._feeding: Feeding | None = None
 
     @property
     def parsed_features(self) -> Set[str] | None:
         """The features that the signature parses or takes as tensors; None if unknown."""
-        if self.plan.takes_tensors:
-            return set(self._signature.inputs)
-        return None if self._signature.parsed is None else set(self._signature.parsed)
+        served = self._signature.served
+        if served.takes_examples and not served.parsed:
+            return None
+        parsed = {feature.name for feature in served.parsed or ()}
+        return parsed | {self.plan.inputs.get(one.name, one.name) for one in served.inputs if not one.is_parsed}
 
     def answers(self, features: Features, reader: ExampleReader) -> dict[str, np.ndarray]:
         """Runs the signature on a batch; returns {output: array}.
@@ -139,12 +145,22 @@ class PlannedModel:
         is_transformed = self.plan.examples == TRANSFORMED
         records = reader.transformed_records(features) if is_transformed else features.records
         batch = Batch(_SERIALIZED, 1, len(records), records=list(records))
-        found = answers_of(self._signature, batch, takes_tensors=self.plan.takes_tensors)
+        found = answers_of(self._signature, batch, self._feeding_of(batch))
         for one in self.plan.outputs:
             if one.output not in found:
                 known = join_names(sorted(found))
                 raise InputError(f"signature {self._signature.name!r} has no output {one.output!r}; it has {known}.")
         return found
+
+    def _feeding_of(self, batch: Batch) -> Feeding:
+        """Returns what the plan feeds the signature; a plan without the examples' features is completed by a batch."""
+        if self._feeding is None:
+            inputs = self._signature.served.inputs
+            records = tuple(one.name for one in inputs if one.is_parsed)
+            named = {one.name: self.plan.inputs.get(one.name, "") for one in inputs if not one.is_parsed}
+            known = all(named.values())
+            self._feeding = Feeding(records, named) if known else feeding_of_batch(self._signature, batch, dict)
+        return self._feeding
 
     def unchecked_scores(self, features: Features, reader: ExampleReader) -> dict[str, np.ndarray]:
         """Returns the outputs in the shape of `scores`, without conversion to probabilities; raises as `answers`."""

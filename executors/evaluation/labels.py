@@ -10,10 +10,10 @@ import dataclasses
 from collections.abc import Collection, Sequence
 
 from ..errors import did_you_mean
+from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..inputs.message_text import closest_names
 from .evidence import LabelEvidence
 from .features import ExampleFeatures, Feature
-from .plan import RAW, TRANSFORMED
 
 _TOLERANCE = 1e-5  # relative, for values that went through float32
 

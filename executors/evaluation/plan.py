@@ -13,6 +13,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from ..inputs.example_kinds import RAW
 from ..runtime.files.typed_json import known_fields
 
 BINARY, MULTICLASS, MULTILABEL, REGRESSION, RANKING, UNKNOWN = TASKS = (
@@ -24,7 +25,6 @@ BINARY, MULTICLASS, MULTILABEL, REGRESSION, RANKING, UNKNOWN = TASKS = (
     "unknown",
 )
 PROBABILITIES, LOGITS, MARGINS, VALUES = SCORES = ("probabilities", "logits", "margins", "values")
-RAW, TRANSFORMED = "raw", "transformed"
 SET_BY_OPTION = "asked for"  # the reason for parts that an option sets
 
 
@@ -63,6 +63,8 @@ class EvaluationPlan:
       examples: RAW or TRANSFORMED: kind of the serialized tf.Examples that it takes; with `takes_tensors`, kind of
         the examples whose features are its inputs.
       takes_tensors: Whether the signature takes a tensor for each feature, instead of serialized examples.
+      inputs: {input: feature} of the inputs that get a feature; the others get serialized examples. {} also if the
+        features of the examples are unknown.
       outputs: One entry per output with a label, the main output first; one without a label if no output has any.
       problem: Why the model's outputs cannot be compared with labels, and the remedy; "" if they can.
       reasons: {part: reason for the decision}, for `check` and the record; "asked for" for overrides. Parts are
@@ -75,6 +77,7 @@ class EvaluationPlan:
     outputs: tuple[OutputPlan, ...] = ()
     problem: str = ""
     reasons: dict[str, str] = dataclasses.field(default_factory=dict)
+    inputs: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def compares(self) -> bool:

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 from ..runtime.files import file_io
 from ..runtime.files.schema import read_schema
 from ..saved_models.locations import base_model_path
-from ..saved_models.signatures import signatures_of
+from ..saved_models.signatures import TRANSFORM_FN, signatures_of
 from .decision import make_plan
 from .evidence import TrainingEvidence
 from .feature_origins import origins_of
 from .features import (
-    TRANSFORM_FN,
     TRANSFORMED_SCHEMA,
     ExampleFeatures,
     features_of_schema,
@@ -64,8 +63,7 @@ def plan_of(
     """
     try:
         features = features_of(schema_path, transform_graph_path, sample)
-        transform_fn = os.path.join(transform_graph_path, TRANSFORM_FN) if transform_graph_path else None
-        signatures = signatures_of(base_model_path(model), transform_fn)
+        signatures = signatures_of(base_model_path(model), transform_graph_path)
         return make_plan(evidence, signatures, features, overrides or Overrides())
     except Exception as error:  # a trained model must not be discarded because it cannot be evaluated
         return EvaluationPlan(problem=f"the model cannot be evaluated: {type(error).__name__}: {error}")

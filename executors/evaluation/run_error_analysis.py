@@ -14,11 +14,12 @@ from absl import logging
 from ..engines import child_process
 from ..errors import InputError
 from ..inputs.data_accessor import TF_EXAMPLE
+from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..runtime.files import file_io
 from ..runtime.logs.exceptions import one_line_message
 from . import evaluated_examples
 from .error_analysis import AnalysisJson, ErrorAnalysis
-from .plan import RAW, TRANSFORMED, UNKNOWN, EvaluationPlan
+from .plan import UNKNOWN, EvaluationPlan
 
 if TYPE_CHECKING:
     from ..fn_args import FnArgs

@@ -207,6 +207,7 @@ class CheckJson(TypedDict, total=False):
     example: str
     answer: dict[str, object]
     asked: str
+    fed: str
     inputs: dict[str, object]
     latency: Latency
 
@@ -236,6 +237,7 @@ class PlanJson(TypedDict, total=False):
     outputs: list[OutputPlanJson]
     problem: str
     reasons: dict[str, str]
+    inputs: dict[str, str]
 
 
 class ErrorJson(TypedDict, total=False):

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ..errors import KerasVersionError
+from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..inputs.message_text import closest_names
 from .verdicts import WARNING, Verdict
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from .input_watch import Reads
 
 AUTO = "auto"
-RAW, TRANSFORMED = "raw", "transformed"
 YES, NO = "yes", "no"
 MAX_ATTEMPTS = 4
 _PHASES = ("transform", "model", "training", "evaluation", "export")

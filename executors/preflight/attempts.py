@@ -10,8 +10,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection
 
+from ..inputs.example_kinds import RAW
 from ..runtime.logs.redaction import masked_text
-from .adaptation import MAX_ATTEMPTS, RAW, Settings, adaptation_verdict, alternatives, transformed_examples_warning
+from .adaptation import MAX_ATTEMPTS, Settings, adaptation_verdict, alternatives, transformed_examples_warning
 from .attempt import Trial
 from .verdicts import FAILED, WARNING, Report, Verdict
 

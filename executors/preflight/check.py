@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -241,11 +242,8 @@ class _Check:
         answer = ", ".join(f"{name}={_shortened_values(values)}" for name, values in report.answer.items())
         text = f"{size_text(report.size_bytes)}; loads in a new process; signatures: {', '.join(report.signatures)}"
         source = _relative_to(report.example, trial.folder, self._folder)
-        text += (
-            f"; prediction for {'an eval example' if 'first eval example' in source else source}: {answer}"
-            if answer
-            else ""
-        )
+        source = re.sub(r"the first (\w+ )?eval example \(.*\)", "an eval example", source)
+        text += f"; prediction for {source}: {answer}" if answer else ""
         failed_checks = [
             f"{name} {outcome}" for name, outcome in report.checks.items() if outcome not in ("passed", "skipped")
         ]

@@ -18,12 +18,13 @@ from ..dialects.loading import loaded
 from ..errors import InputError, TrainerError
 from ..evaluation.labels import label_problem
 from ..evaluation.overrides import parse_labels
+from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..modules.source import ModuleSource
 from ..runtime.files import file_io
 from ..runtime.files.raw_data_files import SPLITS, raw_data_files
 from ..runtime.files.schema import read_schema
 from . import sample, trial
-from .adaptation import NO, RAW, TRANSFORMED
+from .adaptation import NO
 from .example_facts import FeatureFacts, facts_of
 from .module_checks import require_step_functions
 from .raw_csv import csv_examples

@@ -23,6 +23,7 @@ from ..errors import InputError
 from ..evaluation.labels import label_problem
 from ..evaluation.overrides import overrides_of, parse_labels
 from ..inputs.data_accessor import TF_EXAMPLE
+from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..inputs.message_text import join_names
 from ..inputs.readers.reader_params import PARQUET, TF_RECORD
 from ..modules import tensorflow_1
@@ -34,7 +35,6 @@ from ..saved_models.custom_ops import imported_op_packages
 from ..saved_models.sample_input import collect_sample_input
 from ..tuning.search import TUNER_FN, defaults_of_search, hyperparameters_text, import_keras_tuner
 from . import example_facts, input_watch, module_checks, synthetic_examples, trial
-from .adaptation import RAW, TRANSFORMED
 from .events import EventWriter
 from .module_checks import CheckedModule
 from .places import place_at, string_constants

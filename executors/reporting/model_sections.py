@@ -63,7 +63,8 @@ def model_section(record: RunJson) -> Section:
 def _answer(check: CheckJson) -> Iterator[Block]:
     if check.get("answer"):
         what = f"Signature {check['asked']}" if check.get("asked") else "The model"
-        yield Note(f"{what} was run on {check.get('example')}.")
+        example, fed = str(check.get("example")), check.get("fed") or ""
+        yield Note(f"{what} was run on {example}{'' if fed in example else f' ({fed})'}.")
         inputs, answers = (check.get("inputs") or {}).items(), (check.get("answer") or {}).items()
         features = [(code(name), values_of(values)) for name, values in inputs]
         yield Table("Input", ("feature", "value"), features, folded=len(features) > _ROWS)

@@ -67,6 +67,7 @@ class ProbeReport(TypedDict):
     example: str
     answer: dict[str, list[str | float]]
     asked: NotRequired[str]
+    fed: NotRequired[str]
     inputs: NotRequired[dict[str, list[str | float]]]
     latency: NotRequired[dict[str, float]]
     evaluation_plan: NotRequired[dict[str, object]]
@@ -83,6 +84,7 @@ class CheckReport:
       example: Source of the example that the model was run on; "none" if it was not run.
       answer: {output: flat list of its first 10 values}; {} if no signature was run.
       asked: The signature that was run; "" if none was.
+      fed: What its inputs were fed, and why, in words; see `feeding.Feeding.line`.
       inputs: {feature: its first 10 values} of the example; {} if it is not a tf.Example.
       latency: `median` and `p90` in seconds of repeated calls with that example on the CPU, and their number `calls`;
         {} if no signature was run.
@@ -95,6 +97,7 @@ class CheckReport:
     example: str
     answer: dict[str, list[str | float]]
     asked: str = ""
+    fed: str = ""
     inputs: dict[str, list[str | float]] = dataclasses.field(default_factory=dict)
     latency: dict[str, float] = dataclasses.field(default_factory=dict)
     evaluation_plan: dict[str, object] = dataclasses.field(default_factory=dict)

@@ -1,14 +1,14 @@
 """Traces tensors of a SavedModel's graph back to their producers, through the bodies of called functions.
 
 graph = Graph(meta_graph.graph_def)
-graph.producers("StatefulPartitionedCall:0")  # {"Sigmoid"}
+[node.op for node in graph.producers("StatefulPartitionedCall:0")]  # ["Sigmoid"]
 graph.sources("StatefulPartitionedCall:0")  # {"serving_default_examples"}: placeholders that it depends on
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,9 +18,10 @@ _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 # Ops that pass on or rearrange the values of one input.
 _REARRANGING = (
     *("Identity", "Cast", "StopGradient", "PreventGradient", "CheckNumerics", "PlaceholderWithDefault"),
-    *("Reshape", "Squeeze", "ExpandDims", "EnsureShape", "Transpose"),
+    *("Reshape", "Squeeze", "ExpandDims", "EnsureShape", "Transpose", "TensorListFromTensor"),
     *("Slice", "StridedSlice", "Split", "SplitV", "Unpack", "GatherV2"),
 )
+_SELECTING = ("Select", "SelectV2")  # pass on the values of their second and third input
 _JOINING = ("ConcatV2", "Concat", "Pack", "IdentityN")
 PLACEHOLDER = "Placeholder"
 
@@ -101,10 +102,9 @@ class Graph:
                 return None
             tensor, scope = function.ret[named or outputs[index]], self._child(scope, definition, function)
 
-    def nodes(self, tensors: Mapping[str, str] | list[str]) -> Iterator[Node]:
-        """Yields every node that tensors of the top-level graph depend on, each once."""
-        names = list(tensors.values()) if isinstance(tensors, Mapping) else tensors
-        waiting: list[tuple[str, Scope]] = [(name, self.top) for name in names]
+    def nodes(self, tensors: Sequence[str], scope: Scope | None = None) -> Iterator[Node]:
+        """Yields every node that tensors of a scope, by default the top-level graph, depend on, each once."""
+        waiting: list[tuple[str, Scope]] = [(name, scope or self.top) for name in tensors]
         seen: set[tuple[int, str]] = set()
         while waiting:
             name, scope = waiting.pop()
@@ -119,10 +119,9 @@ class Graph:
         """Returns the names of the placeholders that a tensor depends on."""
         return {str(one.definition.name) for one in self.nodes([tensor]) if one.op == PLACEHOLDER}
 
-    def producers(self, tensor: str) -> set[str]:
-        """Returns the types of the ops that compute a tensor's values, skipping ops that only rearrange values."""
-        found: set[str] = set()
-        waiting: list[tuple[str, Scope]] = [(tensor, self.top)]
+    def producers(self, tensor: str, scope: Scope | None = None) -> Iterator[Node]:
+        """Yields the nodes that compute a tensor's values, skipping ops that only rearrange values."""
+        waiting: list[tuple[str, Scope]] = [(tensor, scope or self.top)]
         seen: set[tuple[int, str, int]] = set()
         while waiting:
             name, scope = waiting.pop()
@@ -131,10 +130,9 @@ class Graph:
                 continue
             seen.add(key)
             if (passed := self._passed_on(node)) is None:
-                found.add(node.op)
+                yield node
             else:
                 waiting += [(one, node.scope) for one in passed]
-        return found
 
     def constant(self, tensor: str, scope: Scope) -> tensor_pb2.TensorProto | None:
         """Returns the TensorProto of a constant tensor, or None for a computed one."""
@@ -143,15 +141,15 @@ class Graph:
             node = self.node(node.inputs[0], node.scope)
         return node.definition.attr["value"].tensor if node is not None and node.op == "Const" else None
 
-    def bodies_called_by(self, node: Node) -> Iterator[node_def_pb2.NodeDef]:
-        """Yields the nodes of functions in a node's attributes, such as branches of an If, recursively."""
+    def bodies_called_by(self, node: Node) -> Iterator[Sequence[node_def_pb2.NodeDef]]:
+        """Yields the nodes of each function in a node's attributes, such as a branch of an If, recursively."""
         waiting, seen = [node.definition], set()
         while waiting:
             for attribute in waiting.pop().attr.values():
                 for function in (attribute.func, *attribute.list.func):
                     if function.name in self._library and function.name not in seen:
                         seen.add(function.name)
-                        yield from self._library[function.name].node_def
+                        yield self._library[function.name].node_def
                         waiting += self._library[function.name].node_def
 
     def _passed_on(self, node: Node) -> list[str] | None:
@@ -160,6 +158,8 @@ class Graph:
             if node.op == "IdentityN":
                 return [inputs[node.output]]
             return inputs[:-1] if node.op == "ConcatV2" else inputs[1:] if node.op == "Concat" else inputs
+        if node.op in _SELECTING:
+            return inputs[1:]
         if node.op == "Sub" and self.constant(inputs[0], node.scope) is not None:
             return inputs[1:]  # 1 - p, in a tensor of [1 - p, p]
         if node.op in _REARRANGING:

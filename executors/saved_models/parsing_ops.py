@@ -1,17 +1,22 @@
-"""Extracts from a graph's parsing ops which features they parse from serialized tf.Examples."""
+"""Extracts from a graph's parsing ops what they parse, and which features they parse from serialized tf.Examples."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
+
+from .graph import PLACEHOLDER, Graph, Node
 
 if TYPE_CHECKING:
     from tensorflow.core.framework import node_def_pb2, tensor_pb2
 
-PARSERS = ("ParseExampleV2", "ParseExample", "ParseSingleExample")
+_EXAMPLE_PARSERS = ("ParseExampleV2", "ParseExample", "ParseSingleExample")
 # Ops that parse serialized records too, but of other kinds or with keys that are not constant inputs.
-OTHER_PARSERS = ("ParseSequenceExampleV2", "ParseSequenceExample", "ParseSingleSequenceExample", "DecodeProtoV2")
+_OTHER_PARSERS = ("ParseSequenceExampleV2", "ParseSequenceExample", "ParseSingleSequenceExample", "DecodeProtoV2")
+_PARSERS = (*_EXAMPLE_PARSERS, *_OTHER_PARSERS)
+Constant = Callable[[str], "tensor_pb2.TensorProto | None"]  # returns the TensorProto of a constant input, else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,15 +36,38 @@ class ParsedFeature:
     required: bool = True
 
 
-def parsed_by(
-    node: node_def_pb2.NodeDef, constant: Callable[[str], tensor_pb2.TensorProto | None]
-) -> Iterator[ParsedFeature]:
-    """Yields the features of a parsing op.
+def parsers_among(graph: Graph, nodes: Iterable[Node]) -> Iterator[tuple[Node, list[ParsedFeature]]]:
+    """Yields the nodes that parse records, themselves or in a function such as a loop's body, with the features."""
+    for node in nodes:
+        own = functools.partial(graph.constant, scope=node.scope)
+        bodies = [(body, _constants_of(body)) for body in graph.bodies_called_by(node)]
+        for definitions, constant in [([node.definition], own), *bodies]:
+            for definition in definitions:
+                if definition.op in _PARSERS:
+                    yield node, list(_parsed_by(definition, constant)) if definition.op in _EXAMPLE_PARSERS else []
 
-    Args:
-      node: A NodeDef whose op is one of PARSERS.
-      constant: Returns the TensorProto of a constant input, else None.
-    """
+
+def parsed_nodes(graph: Graph, parsers: Iterable[Node]) -> dict[str, str]:
+    """Returns {node: op whose result is parsed, "" if it is parsed itself} of the nodes that parsers depend on."""
+    after: dict[str, str] = {}
+    for parser in parsers:
+        is_loop = parser.op not in _PARSERS
+        for operand in parser.inputs if is_loop else parser.inputs[:1]:
+            for source in graph.producers(operand, parser.scope):
+                if source.op == PLACEHOLDER:
+                    after[source.definition.name] = ""
+                elif not is_loop:  # the other operands of a loop depend on the records' shape, too
+                    for node in graph.nodes(source.inputs, source.scope):
+                        after.setdefault(node.definition.name, source.op)
+    return after
+
+
+def _constants_of(body: Sequence[node_def_pb2.NodeDef]) -> Constant:
+    constants = {node.name: node.attr["value"].tensor for node in body if node.op == "Const"}
+    return lambda name: constants.get(name.partition(":")[0])
+
+
+def _parsed_by(node: node_def_pb2.NodeDef, constant: Constant) -> Iterator[ParsedFeature]:
     import tensorflow as tf
 
     def strings(inputs: Sequence[str]) -> list[str]:

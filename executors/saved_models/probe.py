@@ -12,23 +12,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 import tensorflow as tf
 from absl import logging
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2
 
 from ..compat.tensorflow import parse_saved_model
-from ..errors import ModelCheckError
+from ..errors import InputError, ModelCheckError
+from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..inputs.message_text import closest_names
 from ..options import CHECKS
 from ..runtime.logs.exceptions import one_line_message
 from . import probe_examples
 from .custom_ops import import_op_package, packages_for
+from .feeding import Feeding, feeding_of
+from .fitting_examples import kind_for
 from .input_names import feature_for
 from .missing_files import missing_files
+from .prediction.arrays import input_array
 from .probe_examples import Example
 from .sample_input import features_of
-from .signatures import dtype_of, signatures_of
+from .signatures import dtype_of, signature_in
 from .tensor_values import UnreadableTensorError, all_finite, excerpt
 
 if TYPE_CHECKING:
@@ -38,7 +43,7 @@ if TYPE_CHECKING:
 
     from .check import ProbeReport, ProbeRequest, SignatureTensors
     from .sample_input import Value
-    from .signatures import LoadedModel
+    from .signatures import LoadedModel, ServedSignature
     from .tensor_values import Tensor
 
 _INTERNAL_SIGNATURES = ("__saved_model_init_op", "__saved_model_train_op")
@@ -78,7 +83,8 @@ def execute(request: ProbeRequest) -> ProbeReport:
     if "answers" in skip or name is None:
         checks["answers"] = "skipped"
         return report
-    run = _run_signature(model.signatures[name], name, request)
+    served = _served(meta_graph, name, request["transform_graph_path"])
+    run = _run_signature(model.signatures[name], served, request)
     report["example"] = run.example.source
     if run.problem:
         checks["answers"] = f"could not be run: {run.problem}"
@@ -87,7 +93,7 @@ def execute(request: ProbeRequest) -> ProbeReport:
         checks["finite"] = outcome
     report["answer"] = {name: excerpt(run.answer[name]) for name in sorted(run.answer)}  # TensorFlow's order is random
     report["inputs"] = {name: excerpt(values) for name, values in sorted(run.example.features.items())}
-    return {**report, "asked": name, "latency": _latency(run.repeat)}
+    return {**report, "asked": name, "fed": run.fed, "latency": _latency(run.repeat)}
 
 
 def _import_op_packages(packages: list[str]) -> str:
@@ -203,6 +209,14 @@ def _signature_to_run(signatures: Mapping[str, object], required: list[str]) -> 
     return next((name for name in wanted if name in signatures), None)
 
 
+def _served(meta_graph: meta_graph_pb2.MetaGraphDef, name: str, transform_graph: str | None) -> ServedSignature:
+    try:
+        return signature_in(meta_graph, name, transform_graph)
+    except (OSError, ValueError) as error:  # a fault of the Transform graph, not of the model
+        logging.warning("The Transform graph in %s cannot be read: %s", transform_graph, one_line_message(error))
+        return signature_in(meta_graph, name)
+
+
 @dataclasses.dataclass(frozen=True)
 class _SignatureRun:
     """The result of running a signature.
@@ -211,16 +225,20 @@ class _SignatureRun:
       example: The example, or the last one that was tried.
       answer: {output: tensor}; {} after a problem.
       problem: Why no example could be used, or why the model failed on a synthetic one; "" on success.
+      fed: What the inputs were fed, and why, in words.
       repeat: Repeats the call with the same inputs.
     """
 
     example: Example
     answer: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
     problem: str = ""
+    fed: str = ""
     repeat: Callable[[], object] = dict
 
 
-def _run_signature(function: tf.types.experimental.ConcreteFunction, name: str, request: ProbeRequest) -> _SignatureRun:
+def _run_signature(
+    function: tf.types.experimental.ConcreteFunction, signature: ServedSignature, request: ProbeRequest
+) -> _SignatureRun:
     """Runs a signature on the first of the available examples that it accepts.
 
     Raises:
@@ -228,20 +246,23 @@ def _run_signature(function: tf.types.experimental.ConcreteFunction, name: str, 
     """
     specs = function.structured_input_signature[1]
     problem = "there is no example to run it on"
-    for example in _examples(request, name):
-        inputs = _inputs(specs, example)
+    for example in _examples(request, signature):
+        inputs = _inputs(specs, signature, example)
         if isinstance(inputs, str):
             problem = inputs
             continue
+        tensors, feeding = inputs
+        if feeding.is_assumed:
+            example = dataclasses.replace(example, source=f"{example.source}; {feeding.line()}", is_certain=False)
         try:
-            call = functools.partial(function, **inputs)
-            return _SignatureRun(example, call(), repeat=call)
+            call = functools.partial(function, **tensors)
+            return _SignatureRun(example, call(), fed=feeding.line(), repeat=call)
         except _NO_MEMORY:
             raise
         except Exception as error:  # a traced function raises whatever is in it
             problem = f"{type(error).__name__}: {one_line_message(error)}"
             if example.is_certain:
-                text = f"its signature {name!r} fails on {example.source}: {type(error).__name__}: {error}"
+                text = f"its signature {signature.name!r} fails on {example.source}: {type(error).__name__}: {error}"
                 raise _failed("answers", request["shown_as"], text) from error
     return _SignatureRun(example, problem=problem)
 
@@ -264,59 +285,80 @@ def _latency(call: Callable[[], object]) -> dict[str, float]:
     return {"median": round(statistics.median(took), 7), "p90": round(p90, 7), "calls": len(took)}
 
 
-def _examples(request: ProbeRequest, signature: str) -> Iterator[Example]:
+def _examples(request: ProbeRequest, signature: ServedSignature) -> Iterator[Example]:
     """Yields examples to try: real ones first, then the sample input, a synthetic example, and zeros."""
-    transformed = request["transform_graph_path"]
-    payload = request["examples_format"]["payload"]
-    real = probe_examples.first_example(request["eval_files"], payload)
-    if not transformed:
-        if real is not None:
-            yield real
-    else:
-        # A signature takes raw or transformed examples. If all features that it parses are optional, it also accepts
-        # the other kind, with meaningless results.
-        raw = probe_examples.first_example(request["raw_eval_files"], payload)
-        for one in probe_examples.compatible_examples([real, raw], _parsed(request["model"], signature)):
-            yield dataclasses.replace(one, is_certain=False)
+    yield from _real_examples(request, signature)
     if sample := request["example"]:
-        yield Example(sample["source"], b"", features_of(sample), is_certain=False)
-    synthetic = probe_examples.from_schema(request["schema_path"], transformed)
+        yield Example(sample["source"], b"", features_of(sample), is_certain=False, is_real=False)
+    synthetic = probe_examples.from_schema(request["schema_path"], request["transform_graph_path"])
     if synthetic is not None:
         yield synthetic
-    yield Example("an input of zeros", b"", {}, is_certain=False)
+    yield Example("an input of zeros", b"", {}, is_certain=False, is_real=False)
 
 
-def _parsed(model: str, signature: str) -> list[tuple[str, bool]]:
-    """Returns (feature, whether it is required) of the features that a signature parses; [] if unknown."""
-    try:
-        found = next(one for one in signatures_of(model) if one.name == signature)
-    except (OSError, ValueError, StopIteration):
-        return []
-    return [(feature.name, feature.required) for feature in found.parsed or ()]
+def _real_examples(request: ProbeRequest, signature: ServedSignature) -> Iterator[Example]:
+    """Yields the first eval example, if there is a Transform graph in the form that the signature takes."""
+    payload = request["examples_format"]["payload"]
+    real = probe_examples.first_example(request["eval_files"], payload)
+    if not request["transform_graph_path"]:
+        if real is not None:
+            yield real
+        return
+    raw = probe_examples.first_example(request["raw_eval_files"], payload)
+    examples = {kind: one for kind, one in ((RAW, raw), (TRANSFORMED, real)) if one is not None}
+    kind, _ = kind_for(signature, {kind: one.dtypes for kind, one in examples.items()})
+    if kind:
+        # Examples of the other kind may fit too, if all features that the signature parses are optional.
+        source = examples[kind].source.replace("eval example", f"{kind} eval example")
+        yield dataclasses.replace(examples[kind], source=source, is_certain=False)
 
 
-def _inputs(specs: Mapping[str, tf.TensorSpec], example: Example) -> dict[str, tf.Tensor] | str:
-    """Returns the input tensors for a signature, or the reason why the example does not fit."""
-    [first, *others] = specs.values() if specs else [None]
-    if first is not None and not others and first.dtype == tf.string and (first.shape.rank or 0) <= 1:
-        name = next(iter(specs))
-        if example.serialized:
-            return {name: tf.constant(example.serialized if first.shape.rank == 0 else [example.serialized])}
-        if name not in example.features:
-            return "the signature takes serialized examples, but none is available"
-    inputs = {}
+def _inputs(
+    specs: Mapping[str, tf.TensorSpec], signature: ServedSignature, example: Example
+) -> tuple[dict[str, tf.Tensor], Feeding] | str:
+    """Returns the input tensors for a signature and what they are, or the reason why the example does not fit."""
     for name, spec in specs.items():
         if not isinstance(spec, tf.TensorSpec) or spec.dtype in (tf.variant, tf.resource):
             return f"there is no example of the input {name!r}, which is a {type(spec).__name__} of {spec.dtype.name}"
-        feature = feature_for(name, example.features)
-        if example.features and feature is None:
-            return f"the example has no feature {name!r}; it has {closest_names(sorted(example.features), near=name)}"
-        values = [b"" if spec.dtype == tf.string else 0] if feature is None else example.features[feature]
-        try:
-            inputs[name] = _reshaped(values, spec)
-        except (TypeError, ValueError) as error:
-            return f"feature {name!r} does not match the signature's {spec}: {error}"
-    return inputs
+    try:
+        feeding = _feeding(signature, example)
+        tensors = {name: _records(example.serialized, specs[name]) for name in feeding.records}
+        for name, feature in feeding.features.items():
+            values = example.features.get(feature, [b"" if specs[name].dtype == tf.string else 0])
+            tensors[name] = _fitted(values, specs[name]) if example.is_real else _reshaped(values, specs[name])
+    except InputError as error:
+        return str(error)
+    except (TypeError, ValueError) as error:
+        return f"feature {feature!r} does not match the signature's {specs[name]}: {error}"
+    return tensors, feeding
+
+
+def _feeding(signature: ServedSignature, example: Example) -> Feeding:
+    """Returns what the signature is fed; a sample input has values for the inputs, and zeros fit all but records."""
+    if example.serialized:
+        features = example.features or None
+        return feeding_of(
+            signature, features, lambda: [name for name, dtype in example.dtypes.items() if dtype == "string"]
+        )
+    named = {one.name: feature_for(one.name, example.features) for one in signature.inputs}
+    if missing := [name for name, feature in named.items() if example.features and feature is None]:
+        known = closest_names(sorted(example.features), near=missing[0])
+        raise InputError(f"the example has no feature {missing[0]!r}; it has {known}")
+    if not example.features and signature.takes_examples:
+        raise InputError("the signature takes serialized examples, but none is available")
+    return Feeding(features={name: feature or name for name, feature in named.items()})
+
+
+def _records(record: bytes, spec: tf.TensorSpec) -> tf.Tensor:
+    return tf.fill([size or 1 for size in spec.shape.as_list()] if spec.shape.rank is not None else [1], record)
+
+
+def _fitted(values: Sequence[Value], spec: tf.TensorSpec) -> tf.Tensor:
+    """Returns an example's values as the tensor that `predict` feeds; a fixed batch repeats the example."""
+    array = input_array(pa.array([values]), spec)
+    if spec.shape.rank == 0:
+        return tf.constant(array[0], dtype=spec.dtype)
+    return tf.constant(np.repeat(array, (spec.shape[0] or 1) if spec.shape.rank else 1, axis=0), dtype=spec.dtype)
 
 
 def _reshaped(values: Sequence[Value], spec: tf.TensorSpec) -> tf.Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
@@ -29,12 +29,19 @@ class Example:
       serialized: The record's bytes; empty without a record.
       features: {name: values}; empty if the record is not a tf.Example.
       is_certain: Whether an error of the model on this example fails the check.
+      is_real: Whether the values are those of an example, and not arbitrary.
     """
 
     source: str
     serialized: bytes
     features: dict[str, list[Value]]
     is_certain: bool = True
+    is_real: bool = True
+
+    @property
+    def dtypes(self) -> dict[str, str]:
+        """{feature: "int64", "float32" or "string"}, without features that have no value."""
+        return {name: _dtype_of(values[0]) for name, values in self.features.items() if values}
 
 
 def first_example(patterns: Sequence[str], payload_format: str) -> Example | None:
@@ -57,22 +64,6 @@ def first_example(patterns: Sequence[str], payload_format: str) -> Example | Non
     return None
 
 
-def compatible_examples(examples: Sequence[Example | None], parsed: Collection[tuple[str, bool]]) -> list[Example]:
-    """Returns the examples that have the features that a signature requires, sorted by how many it parses of them.
-
-    Args:
-      examples: Real examples, raw or transformed; Nones are ignored.
-      parsed: (feature, whether it is required) of the features that the signature parses; if empty (unknown), all
-        examples are returned.
-    """
-    required = {name for name, is_required in parsed if is_required}
-    names = {name for name, _ in parsed}
-    there = [example for example in examples if example is not None]
-    if names:
-        there = [one for one in there if required <= {*one.features} and names & {*one.features}]
-    return sorted(there, key=lambda one: -len(names & {*one.features}))
-
-
 def from_schema(schema_path: str | None, transform_graph_path: str | None) -> Example | None:
     """Generates an example from a schema, with each domain's minimum (else 1) or first string; None without a schema.
 
@@ -91,8 +82,14 @@ def from_schema(schema_path: str | None, transform_graph_path: str | None) -> Ex
             features = {feature.name: _synthetic_feature(feature, domains) for feature in schema.feature}
             example = tf.train.Example(features=tf.train.Features(feature=features))
             source = f"a synthetic example from {path} (no real one is available: the values are arbitrary)"
-            return Example(source, example.SerializeToString(), _features(example), is_certain=False)
+            return Example(source, example.SerializeToString(), _features(example), is_certain=False, is_real=False)
     return None
+
+
+def _dtype_of(value: Value) -> str:
+    if isinstance(value, (bytes, str)):
+        return "string"
+    return "float32" if isinstance(value, float) else "int64"
 
 
 def _first_record(path: str) -> bytes | None:

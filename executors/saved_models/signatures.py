@@ -8,12 +8,13 @@ for signature in signatures_of("serving/1795279056"):
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from ..compat.tensorflow import parse_saved_model
 from .graph import Graph, Node
-from .parsing_ops import OTHER_PARSERS, PARSERS, ParsedFeature, parsed_by
+from .parsing_ops import ParsedFeature, parsed_nodes, parsers_among
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tensorflow.core.framework import graph_pb2, node_def_pb2
     from tensorflow.core.protobuf import meta_graph_pb2
 
+TRANSFORM_FN = "transform_fn"  # the SavedModel in a Transform graph's folder
 _CLASS_OPS = ("ArgMax", "ArgMin", "TopKV2", "LookupTableFindV2", "AsString", "Greater", "GreaterEqual", "Less", "Round")
 _TRIVIAL = ("Const", "Identity", "NoOp", "Placeholder", "PartitionedCall", "StatefulPartitionedCall")
 _COMMON = 0.8  # minimum share of a function's ops that are in the Transform graph for it to count as contained
@@ -43,12 +45,16 @@ class ServedInput:
       dtype: TensorFlow's name of its type.
       shape: Shape without the batch dimension, None for unknown sizes; None if the rank is unknown.
       is_batched: Whether it has a batch dimension.
+      is_parsed: Whether the graph parses it as serialized records, such as tf.Examples.
+      parsed_after: The op whose result the graph parses instead, such as "DecodeBase64"; else "".
     """
 
     name: str
     dtype: str
     shape: Shape | None
     is_batched: bool = True
+    is_parsed: bool = False
+    parsed_after: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,10 +106,8 @@ class ServedSignature:
 
     @property
     def takes_examples(self) -> bool:
-        """Whether it takes serialized tf.Examples: it has one string input of rank 0 or 1, and parses it."""
-        if len(self.inputs) != 1 or self.parsed is None:
-            return False
-        return self.inputs[0].dtype == "string" and self.inputs[0].shape in ((), None)
+        """Whether it takes serialized tf.Examples: its graph parses one of its inputs."""
+        return any(one.is_parsed for one in self.inputs)
 
 
 def meta_graph_of(model: str) -> meta_graph_pb2.MetaGraphDef:
@@ -119,24 +123,35 @@ def meta_graph_of(model: str) -> meta_graph_pb2.MetaGraphDef:
     raise ValueError(f"{model}: none of its graphs has the tag 'serve'")
 
 
-def signatures_of(model: str, transform_fn: str | None = None) -> tuple[ServedSignature, ...]:
+def signatures_of(model: str, transform_graph: str | None = None) -> tuple[ServedSignature, ...]:
     """Reads the signatures of a SavedModel.
 
     Args:
       model: The model's folder.
-      transform_fn: The SavedModel of a Transform graph, to set `ServedSignature.transforms`; or None.
+      transform_graph: A Transform graph's folder, to set `ServedSignature.transforms`; or None.
 
     Raises:
       OSError, ValueError: If one of the two cannot be read.
     """
     meta_graph = meta_graph_of(model)
-    graph = Graph(meta_graph.graph_def)
-    transform = _ops_of(meta_graph_of(transform_fn).graph_def) if transform_fn else None
+    graph, transform = Graph(meta_graph.graph_def), _transform_ops(transform_graph)
     return tuple(
         _signature(graph, name, definition, transform)
         for name, definition in sorted(meta_graph.signature_def.items())
         if not name.startswith("__saved_model")
     )
+
+
+def signature_in(
+    meta_graph: meta_graph_pb2.MetaGraphDef, name: str, transform_graph: str | None = None
+) -> ServedSignature:
+    """Reads one signature of a MetaGraphDef; `transform_graph` and errors as for `signatures_of`."""
+    definition = {**meta_graph.signature_def}[name]
+    return _signature(Graph(meta_graph.graph_def), name, definition, _transform_ops(transform_graph))
+
+
+def _transform_ops(folder: str | None) -> set[tuple[str, str]] | None:
+    return _ops_of(meta_graph_of(os.path.join(folder, TRANSFORM_FN)).graph_def) if folder else None
 
 
 def _signature(
@@ -146,15 +161,20 @@ def _signature(
     for key, info in sorted(definition.outputs.items()):
         tensor = info.name or info.coo_sparse.values_tensor_name
         tensors.append(tensor)
-        ops = graph.producers(tensor) if info.name else set()
+        ops = {node.op for node in graph.producers(tensor)} if info.name else set()
         outputs.append(ServedOutput(key, *_described(info), op=next(iter(ops)) if len(ops) == 1 else ""))
     nodes = list(graph.nodes(tensors))
+    parsers = list(parsers_among(graph, nodes))
+    parsed = {feature.name: feature for _, features in parsers for feature in features}
+    read = parsed_nodes(graph, [node for node, _ in parsers])
     inputs = []
     for key, info in sorted(definition.inputs.items()):
         rank = None if info.tensor_shape.unknown_rank else len(info.tensor_shape.dim)
-        inputs.append(ServedInput(key, *_described(info), is_batched=rank != 0))
+        after = read.get(info.name.partition(":")[0]) if dtype_of(info) == "string" else None
+        inputs.append(ServedInput(key, *_described(info), rank != 0, after == "", after or ""))
     transforms = None if transform is None else _contains(nodes, transform)
-    return ServedSignature(name, tuple(inputs), tuple(outputs), _parsed(graph, nodes), transforms)
+    features = tuple(parsed.values()) if parsers else None
+    return ServedSignature(name, tuple(inputs), tuple(outputs), features, transforms)
 
 
 def _described(info: meta_graph_pb2.TensorInfo) -> tuple[str, Shape | None]:
@@ -172,20 +192,6 @@ def dtype_of(info: meta_graph_pb2.TensorInfo) -> str:
     kind = info.composite_tensor.type_spec.type_spec_class_name.removesuffix("Spec")
     parts = [dtype_of(part) for part in info.composite_tensor.components[:1]]
     return " of ".join([kind, *parts])
-
-
-def _parsed(graph: Graph, nodes: Iterable[Node]) -> tuple[ParsedFeature, ...] | None:
-    found: dict[str, ParsedFeature] = {}
-    parses = False
-    for node in nodes:
-        for definition in (node.definition, *graph.bodies_called_by(node)):
-            if definition.op not in (*PARSERS, *OTHER_PARSERS):
-                continue
-            parses = True
-            if definition is node.definition and node.op in PARSERS:
-                for one in parsed_by(definition, lambda name, node=node: graph.constant(name, node.scope)):  # type: ignore[misc]
-                    found[one.name] = one
-    return tuple(found.values()) if parses else None
 
 
 def _contains(nodes: Iterable[Node], transform: set[tuple[str, str]]) -> bool:

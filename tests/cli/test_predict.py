@@ -328,21 +328,26 @@ def test_one_string_input_without_a_parser(ask: Ask, tmp_path: pathlib.Path) -> 
     assert ask(tmp_path / "raw", signature="text")[0] == {"length": 16, "text": "not a tf.Example"}
 
 
-def test_types_are_inferred_over_all_files_when_the_graph_names_none(ask: Ask, tmp_path: pathlib.Path) -> None:
-    import base64
-
-    import tensorflow as tf
-
-    (tmp_path / "a.csv").write_text("i,f,s,empty\n1,1,1,\n,,,\n")
-    (tmp_path / "b.csv").write_text("i,f,s,empty\n2,2.5,1_0,\n")
+def test_an_input_of_strings_gets_the_only_feature_with_strings(ask: Ask, tmp_path: pathlib.Path) -> None:
+    """Neither the whole record, which the graph does not parse, nor a guess among several features."""
+    (tmp_path / "a.csv").write_text("i,f,title\n1,1,1\n2,2,2\n")
+    (tmp_path / "b.csv").write_text("i,f,title\n2,2.5,1_0\n")
     rows = ask(tmp_path / "a.csv", tmp_path / "b.csv", signature="text")
-    records = [row["text"] for row in rows]
-    decoded = [base64.b64decode(one["b64"]) if isinstance(one, dict) else one.encode() for one in records]
-    first = tf.train.Example.FromString(decoded[0]).features.feature
-    assert (first["i"].int64_list.value[:], first["f"].float_list.value[:]) == ([1], [1.0])
-    assert first["s"].bytes_list.value[:] == [b"1"]
-    assert "empty" not in first
-    assert not any(feature.ByteSize() for feature in tf.train.Example.FromString(decoded[1]).features.feature.values())
+    assert [row["text"] for row in rows] == ["1", "2", "1_0"]  # a string, as the last of all rows shows
+    (tmp_path / "c.csv").write_text("i,body,title\n2,b,t\n")
+    with pytest.raises(InputError, match=r"c.csv, row 1: no feature 'text', .*takes \(its inputs: text \(string\)\); "):
+        ask(tmp_path / "c.csv", signature="text")
+
+
+@pytest.mark.parametrize(
+    ("later", "named"), [({"title": [b"a"], "text": [b"b"]}, "text"), ({"title": [b"a"], "body": [b"b"]}, "body")]
+)
+def test_later_examples_with_more_strings_are_an_error(
+    ask: Ask, tmp_path: pathlib.Path, later: dict[str, Any], named: str
+) -> None:
+    write_records(tmp_path / "data", [*[record(title=[b"a"])] * 600, record(**later)])
+    with pytest.raises(InputError, match=rf"data, row \d+: the first examples have only .*'title'.* {named}, too"):
+        ask(tmp_path / "data", signature="text")
 
 
 def test_json_lines_are_strict_json(ask: Ask, tmp_path: pathlib.Path) -> None:
@@ -718,7 +723,7 @@ def test_a_damaged_model_is_named(ask: Ask, model: pathlib.Path, tmp_path: pathl
     with pytest.raises(InputError, match=r"cut cannot be loaded: "):
         ask(tmp_path / "data.csv", model=tmp_path / "cut")
     (tmp_path / "cut" / "saved_model.pb").write_bytes((model / "saved_model.pb").read_bytes()[:999])
-    with pytest.raises(InputError, match=r"cut is truncated or corrupted: "):
+    with pytest.raises(InputError, match=r"cut is truncated or corrupted, "):
         ask(tmp_path / "data.csv", model=tmp_path / "cut")
 
 

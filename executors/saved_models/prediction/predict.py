@@ -27,11 +27,12 @@ from ...inputs.message_text import closest_names, join_names
 from ...inputs.readers.open_records import open_records
 from ...runtime.files import file_io
 from ...runtime.logs.exceptions import one_line_message
+from ..feeding import Feeding
 from ..record_reader import RECORDS, read_record_reader
 from ..tensor_values import UnreadableTensorError
 from . import files
 from .classes import PredictedClasses
-from .feed import Feed, feed_for, named_feed, record_feed, separator_hint
+from .feed import Feed, feed_for, feed_of_records, separator_hint
 from .joined_columns import joined_columns
 from .request import PredictionRequest
 from .signature import ServingSignature, load_signature
@@ -100,18 +101,18 @@ def _renamed(columns: Mapping[str, pa.Array], taken: set[str]) -> dict[str, pa.A
     return renamed
 
 
-def answers_of(signature: ServingSignature, batch: Batch, *, takes_tensors: bool) -> dict[str, np.ndarray]:
+def answers_of(signature: ServingSignature, batch: Batch, feeding: Feeding) -> dict[str, np.ndarray]:
     """Runs a signature on a batch of serialized tf.Examples of any size; returns {output: array}.
 
     Args:
       signature: The signature.
       batch: The examples, with `records` set.
-      takes_tensors: Whether to feed the examples' features to named inputs, instead of the serialized examples.
+      feeding: What the inputs of the signature are fed.
 
     Raises:
       InputError: If an example does not fit the signature, or the signature fails.
     """
-    feed = named_feed(signature) if takes_tensors else record_feed(signature)
+    feed = feed_of_records(signature, feeding)
     size = signature.batch_size or batch.size
     parts = [
         dataclasses.replace(batch, first=batch.first + start, size=len(part), records=part)
@@ -166,7 +167,8 @@ def _record_batches(
 
 
 def _feed_with_rows(signature: ServingSignature, files: Sequence[ExampleFile]) -> Feed:
-    rows, others = record_feed(signature), feed_for(signature, [file for file in files if file.kind != CSV])
+    rows = feed_of_records(signature, Feeding(tuple(signature.inputs)))
+    others = feed_for(signature, [file for file in files if file.kind != CSV])
     return lambda batch: rows(batch) if batch.file.kind == CSV else others(batch)
 
 
@@ -198,7 +200,7 @@ def _missing(signature: ServingSignature, batch: Batch) -> tuple[list[str], set[
 
     Also returns the features that it has. Both are empty for signatures and records of other kinds.
     """
-    if signature.record_input is None:
+    if not signature.served.takes_examples:
         return [], set()
     known = set(batch.columns)
     if batch.records:

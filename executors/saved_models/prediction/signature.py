@@ -1,4 +1,4 @@
-"""Loads one signature of a SavedModel, with its inputs and the features that its graph parses.
+"""Loads one signature of a SavedModel, with what its graph reads.
 
 The inputs of a signature that takes serialized tf.Examples do not show which features it parses. The parsing op in its
 graph does: it has the features' names as constants and their types as attributes.
@@ -14,22 +14,20 @@ Usage:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 
-from ...compat.tensorflow import parse_saved_model
 from ...errors import InputError, did_you_mean
 from ...inputs.csv.columns import BYTES, FLOAT, INT
 from ..custom_ops import import_packages_for
-from ..parsing_ops import OTHER_PARSERS, PARSERS, ParsedFeature, parsed_by
+from ..signatures import ServedSignature, meta_graph_of, signature_in
 from ..tensor_values import UnreadableTensorError, plain_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from tensorflow.core.framework import graph_pb2, node_def_pb2
     from tensorflow.core.protobuf import meta_graph_pb2
 
     from ..signatures import LoadedModel
@@ -47,29 +45,32 @@ class ServingSignature:
     """A loaded, callable signature.
 
     Attributes:
-      name: Its name in the model.
+      served: The signature as its graph shows it.
       inputs: {input: tf.TensorSpec}.
-      parsed: {feature: INT, FLOAT or BYTES} that its graph parses from tf.Examples, as far as known; None if the graph
-        has no parsing op.
-      required: Features among them that an example must have.
       function: The concrete function.
       model: The object returned by `tf.saved_model.load`; keeps the function's variables alive.
     """
 
-    name: str
+    served: ServedSignature
     inputs: Mapping[str, tf.TensorSpec]
-    parsed: Mapping[str, pa.DataType] | None
     function: tf.types.experimental.ConcreteFunction
     model: LoadedModel
-    required: frozenset[str] = frozenset()
 
     @property
-    def record_input(self) -> str | None:
-        """The name of the only input if its dtype and shape fit serialized records, else None."""
-        if len(self.inputs) != 1:
-            return None
-        [(name, spec)] = self.inputs.items()
-        return name if spec.dtype == tf.string and (spec.shape.rank is None or spec.shape.rank <= 1) else None
+    def name(self) -> str:
+        """Its name in the model."""
+        return self.served.name
+
+    @property
+    def parsed(self) -> dict[str, pa.DataType] | None:
+        """{feature: INT, FLOAT or BYTES} that its graph parses, as far as known; None if it has no parsing op."""
+        features = self.served.parsed
+        return None if features is None else {one.name: _TYPES[one.dtype] for one in features if one.dtype in _TYPES}
+
+    @property
+    def required(self) -> frozenset[str]:
+        """The features that it parses and that an example must have."""
+        return frozenset(one.name for one in self.served.parsed or () if one.required)
 
     @property
     def batch_size(self) -> int | None:
@@ -129,23 +130,14 @@ def load_signature(model: str, name: str | None, op_packages: Sequence[str] = ()
         raise InputError(f"--model {model} cannot be loaded: {type(error).__name__}: {error}") from error
     chosen = _choose(list(loaded.signatures), name, model)
     function = loaded.signatures[chosen]
-    inputs = function.structured_input_signature[1]
-    found = _parsed_features(function.graph.as_graph_def())
-    parsed = None if found is None else {one.name: _TYPES[one.dtype] for one in found if one.dtype in _TYPES}
-    required = frozenset(one.name for one in found or () if one.required)
-    return ServingSignature(chosen, inputs, parsed, function, loaded, required)
+    return ServingSignature(signature_in(graph, chosen), function.structured_input_signature[1], function, loaded)
 
 
 def _serving_graph(model: str) -> meta_graph_pb2.MetaGraphDef:
     try:
-        graphs = parse_saved_model(model).meta_graphs
+        return meta_graph_of(model)
     except (OSError, ValueError) as error:
-        raise InputError(f"--model {model} is truncated or corrupted: {error}") from error
-    for graph in graphs:
-        if "serve" in graph.meta_info_def.tags:
-            return graph
-    tags = [list(graph.meta_info_def.tags) for graph in graphs]
-    raise InputError(f"--model {model}: none of its graphs has the tag 'serve'; their tags are {tags}.")
+        raise InputError(f"--model {model} is truncated or corrupted, or has no graph for serving: {error}") from error
 
 
 def _choose(there: list[str], name: str | None, model: str) -> str:
@@ -161,31 +153,3 @@ def _choose(there: list[str], name: str | None, model: str) -> str:
         wanted = " or ".join(_DEFAULTS)
         raise InputError(f"--model {model} has no signature {wanted}; it has {known}. Select one with --signature.")
     return there[0]
-
-
-def _parsed_features(graph: graph_pb2.GraphDef) -> list[ParsedFeature] | None:
-    """Returns the features of all parsing ops in a graph; None without such an op."""
-    found: list[ParsedFeature] = []
-    parses = False
-    for nodes in _bodies(graph):
-        constants = {node.name: node.attr["value"].tensor for node in nodes if node.op == "Const"}
-        for node in nodes:
-            parses = parses or node.op in (*PARSERS, *OTHER_PARSERS)
-            if node.op in PARSERS:
-                found += parsed_by(node, lambda name, known=constants: known.get(name.partition(":")[0]))  # type: ignore[misc]
-    return found if parses else None
-
-
-def _bodies(graph: graph_pb2.GraphDef) -> Iterator[Sequence[node_def_pb2.NodeDef]]:
-    """Yields the nodes of a graph, and of every function called in it, directly or indirectly."""
-    library = {function.signature.name: function.node_def for function in graph.library.function}
-    waiting, seen = [graph.node], set()
-    while waiting:
-        nodes = waiting.pop()
-        yield nodes
-        for node in nodes:
-            for attribute in node.attr.values():
-                for function in (attribute.func, *attribute.list.func):
-                    if function.name in library and function.name not in seen:
-                        seen.add(function.name)
-                        waiting.append(library[function.name])

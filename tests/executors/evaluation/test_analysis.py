@@ -23,7 +23,6 @@ from generic_trainer.executors.evaluation.plan import (
     MULTICLASS,
     MULTILABEL,
     PROBABILITIES,
-    RAW,
     REGRESSION,
     SET_BY_OPTION,
     EvaluationPlan,
@@ -31,6 +30,7 @@ from generic_trainer.executors.evaluation.plan import (
 )
 from generic_trainer.executors.evaluation.plots import OutputPlots
 from generic_trainer.executors.evaluation.scores import ScoresError
+from generic_trainer.executors.inputs.example_kinds import RAW
 from generic_trainer.executors.runtime.beam_runner import IN_PROCESS
 from generic_trainer.pipelines.history.evaluation_plots import read_plots
 from generic_trainer.pipelines.history.evaluation_results import ALL, read_evaluation

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from generic_trainer import FnArgs
+from generic_trainer.executors.inputs.example_kinds import RAW
 from generic_trainer.executors.inputs.message_text import closest_names
-from generic_trainer.executors.preflight.adaptation import NO, RAW, YES, Outcome, Settings, alternatives
+from generic_trainer.executors.preflight.adaptation import NO, YES, Outcome, Settings, alternatives
 from generic_trainer.executors.preflight.check import check
 from generic_trainer.executors.preflight.request import CheckRequest
 from generic_trainer.executors.preflight.verdicts import FAILED, Report, Verdict

@@ -213,9 +213,9 @@ def test_nan_in_the_variables_or_in_the_prediction(save: Callable[..., str], iri
         check(save(weight=float("nan")), iris)
 
     class Hidden(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-        def serve(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
-            return {"y": tf.math.log(-tf.cast(tf.strings.length(examples), tf.float32))}
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="sepal_length")])
+        def serve(self, sepal_length: tf.Tensor) -> dict[str, tf.Tensor]:
+            return {"y": tf.math.log(-sepal_length)}
 
     module = Hidden()
     tf.saved_model.save(module, str(tmp_path / "hidden"), signatures=module.serve)

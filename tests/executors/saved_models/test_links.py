@@ -92,9 +92,9 @@ def test_a_model_that_depends_on_the_path_it_was_written_to_fails_its_check(
                 super().__init__()
                 self.path = path
 
-            @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-            def serve(self, examples):
-                return {"y": tf.fill(tf.shape(examples), tf.io.read_file(self.path))}
+            @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="sepal_length")])
+            def serve(self, sepal_length):
+                return {"y": tf.fill(tf.shape(sepal_length), tf.io.read_file(self.path))}
 
         def run_fn(fn_args):
             path = os.path.join(os.path.dirname(fn_args.serving_model_dir), "words.txt")

@@ -1,0 +1,78 @@
+"""Decides whether a signature takes raw or transformed examples, where there is a Transform graph.
+
+kind_for(signature, {RAW: {"age": "int64"}, TRANSFORMED: {"age": "float32"}})
+# ("transformed", "signature serving_default takes features that only transformed examples have")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..errors import InputError
+from ..inputs.example_kinds import RAW, TRANSFORMED
+from .feeding import feeding_of_dtypes
+from .signatures import ServedSignature
+
+Dtypes = Mapping[str, str]  # {feature: "int64", "float32" or "string"}
+
+
+def kind_for(signature: ServedSignature, tables: Mapping[str, Dtypes], trained_on: str = "") -> tuple[str, str]:
+    """Returns the kind of examples that a signature takes and the reason; ("", problem) if none fits.
+
+    Args:
+      signature: The signature.
+      tables: {RAW or TRANSFORMED: features of these examples}; RAW alone if there is no Transform graph.
+      trained_on: The kind that the model was trained on; "" if unknown.
+    """
+    problems = {kind: _problem(signature, table) for kind, table in tables.items()}
+    fitting = [kind for kind, problem in problems.items() if not problem]
+    if list(tables) == [RAW]:
+        return (RAW, "there is no Transform graph") if fitting else ("", problems[RAW])
+    if RAW in fitting and signature.transforms:
+        return RAW, f"signature {signature.name} contains the Transform graph"
+    if signature.transforms and fitting:
+        return "", f"signature {signature.name} contains the Transform graph, but there are no raw examples that fit"
+    if len(fitting) == 1:
+        return fitting[0], f"signature {signature.name} takes features that only {fitting[0]} examples have"
+    if fitting and trained_on == RAW:
+        return RAW, "the model was trained on raw features"
+    if fitting:
+        why = "has no Transform graph, and the model was trained on transformed features"
+        return TRANSFORMED, f"signature {signature.name} {why}"
+    return "", "; ".join(f"{kind} examples: {problem}" for kind, problem in problems.items())
+
+
+def _problem(signature: ServedSignature, features: Dtypes) -> str:
+    """Returns why examples with these features do not fit a signature; "" if they do."""
+    if missing := _unparsable(signature, features):
+        names = ", ".join(missing[:5])
+        return f"signature {signature.name} parses features that the examples do not have: {names}"
+    try:
+        feeding = feeding_of_dtypes(signature, features)
+    except InputError as error:
+        return str(error)
+    inputs = {one.name: one for one in signature.inputs}
+    for name, feature in feeding.features.items():
+        if not _may_fill(inputs[name].dtype, features[feature]):
+            return (
+                f"signature {signature.name} takes tensors that the examples do not have: {name} "
+                f"({inputs[name].dtype}); the feature {feature!r} has {features[feature]} values"
+            )
+    return ""
+
+
+def _unparsable(signature: ServedSignature, features: Dtypes) -> list[str]:
+    """Returns the features that a signature parses and that are missing or of another type."""
+    parsed = signature.parsed or ()
+    odd = [
+        one.name
+        for one in parsed
+        if (one.required and one.name not in features) or features.get(one.name, one.dtype) != one.dtype
+    ]
+    return odd or ([] if any(one.name in features for one in parsed) else [one.name for one in parsed])
+
+
+def _may_fill(dtype: str, feature: str) -> bool:
+    if dtype == "variant" or (feature == "string") != (dtype == "string"):
+        return False
+    return not (feature == "float32" and dtype.startswith(("int", "uint", "bool")))

@@ -1,0 +1,195 @@
+"""What signatures are fed: the same by the model check, by `predict` and by the evaluation."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from generic_trainer.executors.errors import InputError
+from generic_trainer.executors.evaluation.inference import ExampleReader, PlannedModel
+from generic_trainer.executors.evaluation.plan import Overrides
+from generic_trainer.executors.evaluation.planning import plan_of
+from generic_trainer.executors.inputs.example_files import batches, find_example_files
+from generic_trainer.executors.saved_models.check import CheckReport, check_saved_model
+from generic_trainer.executors.saved_models.prediction.feed import feed_for
+from generic_trainer.executors.saved_models.prediction.signature import load_signature
+
+LENGTHS = tf.lookup.KeyValueTensorInitializer(["good", "bad"], [1.0, -1.0])
+PIXELS = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+X = tf.io.FixedLenFeature([], tf.float32)
+SCHEMA = {bytes: "BYTES", int: "INT", float: "FLOAT"}
+
+
+def parsed(examples: Any, **features: Any) -> Any:
+    return tf.io.parse_example(examples, features)
+
+
+def one_by_one(examples: Any) -> Any:
+    return tf.map_fn(lambda one: tf.io.parse_single_example(one, {"x": X})["x"], examples, tf.float32)
+
+
+class Model(tf.Module):
+    """One signature: `answer` of inputs with the given specs."""
+
+    def __init__(self, answer: Callable[..., Any], specs: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.table = tf.lookup.StaticHashTable(LENGTHS, 0.0)
+        named = {name: tf.TensorSpec(*spec, name=name) for name, spec in specs.items()}
+
+        @tf.function(input_signature=[*named.values()], autograph=False)
+        def serve(*values: Any) -> dict[str, Any]:
+            return {"y": answer(self, *values)}
+
+        self.serve = serve
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A kind of signature: its inputs and answer, the features of an example, and the right answer."""
+
+    specs: Mapping[str, tuple[Sequence[int | None], Any]]
+    answer: Callable[..., Any]
+    example: Mapping[str, list[Any]]
+    expected: float
+    fed: str
+
+
+STRINGS, FLOATS = ([None], tf.string), ([None], tf.float32)
+RECORDS = "serialized records, which its graph parses"
+TEXT = {"query": [b"good"], "label": [1]}
+
+KINDS = {
+    "serialized examples": Kind(
+        {"examples": STRINGS}, lambda _, one: parsed(one, x=X)["x"] * 2,
+        {"x": [1.5], "query": [b"good"]}, 3.0, f"input examples: {RECORDS}",
+    ),
+    "a parsing op in a loop": Kind(
+        {"query": STRINGS}, lambda _, one: one_by_one(one), {"x": [1.5], "query": [b"good"]}, 1.5,
+        f"input query: {RECORDS}",
+    ),
+    "one example at a time": Kind(
+        {"record": ([], tf.string)},
+        lambda _, one: tf.io.parse_single_example(one, {"x": tf.io.FixedLenFeature([1], tf.float32)})["x"],
+        {"x": [2.5]}, 2.5, f"input record: {RECORDS}",
+    ),
+    "ragged features of examples": Kind(
+        {"examples": STRINGS},
+        lambda _, one: tf.reduce_sum(parsed(one, x=tf.io.RaggedFeature(tf.float32))["x"], axis=1),
+        {"x": [1.0, 2.0, 4.0]}, 7.0, f"input examples: {RECORDS}",
+    ),
+    "raw strings in a table": Kind(
+        {"query": STRINGS}, lambda model, one: model.table.lookup(one) * 2, TEXT, 2.0, "input query: feature query",
+    ),
+    "a string under another name": Kind(
+        {"text": STRINGS}, lambda model, one: model.table.lookup(one) * 2, TEXT, 2.0,
+        "input text: feature query, the only one with strings",
+    ),
+    "bytes of images": Kind(
+        {"image": STRINGS},
+        lambda _, one: tf.map_fn(
+            lambda png: tf.reduce_mean(tf.cast(tf.io.decode_png(png, 3), tf.float32)), one, tf.float32
+        ),
+        {"image": [tf.io.encode_png(PIXELS).numpy()], "label": [1], "name": [b"a.png"]}, 5.5,
+        "input image: feature image",
+    ),
+    "a dict of features": Kind(
+        {"a": FLOATS, "b_c": FLOATS}, lambda _, a, b: a - b, {"a": [3.0], "b-c": [1.0]}, 2.0,
+        "input a: feature a; input b_c: feature b-c",
+    ),
+    "a vector": Kind(
+        {"x": ([None, 3], tf.float32)}, lambda _, x: tf.reduce_sum(x, axis=1), {"x": [1.0, 2.0, 3.0]}, 6.0,
+        "input x: feature x",
+    ),
+    "records and a number": Kind(
+        {"examples": STRINGS, "scale": FLOATS},
+        lambda _, one, scale: parsed(one, x=X)["x"] * scale,
+        {"x": [1.5], "scale": [4.0]}, 6.0, f"input examples: {RECORDS}; input scale: feature scale",
+    ),
+}  # fmt: skip
+
+
+def save(folder: pathlib.Path, kind: Kind) -> str:
+    model = Model(kind.answer, kind.specs)
+    tf.saved_model.save(model, str(folder / "model"), signatures=model.serve)
+    return str(folder / "model")
+
+
+def write_examples(folder: pathlib.Path, example: Mapping[str, list[Any]]) -> str:
+    """Writes the example three times, and its schema with a label `y`."""
+    fields = {bytes: ("bytes_list", tf.train.BytesList), int: ("int64_list", tf.train.Int64List)}
+    features, schema = {}, ""
+    for name, values in {**example, "y": [0.5]}.items():
+        field, message = fields.get(type(values[0]), ("float_list", tf.train.FloatList))
+        features[name] = tf.train.Feature(**{field: message(value=values)})
+        schema += (
+            f'feature {{ name: "{name}" type: {SCHEMA[type(values[0])]} shape {{ dim {{ size: {len(values)} }} }} }}\n'
+        )
+    record = tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+    with tf.io.TFRecordWriter(str(folder / "eval")) as writer:
+        for _ in range(3):
+            writer.write(record)
+    (folder / "schema.pbtxt").write_text(schema)
+    return str(folder / "eval")
+
+
+def checked(model: str, examples: str) -> CheckReport:
+    return check_saved_model(model, [examples])
+
+
+def predicted(model: str, examples: str) -> float:
+    signature, [file] = load_signature(model, None), find_example_files([examples])
+    feed = feed_for(signature, [file])
+    size = signature.batch_size or 3
+    answers = [float(value) for batch in batches(file, size) for value in np.ravel(signature(feed(batch))["y"])]
+    assert answers == [answers[0]] * 3
+    return answers[0]
+
+
+def evaluated(model: str, examples: str, folder: pathlib.Path) -> float:
+    plan = plan_of(model, None, str(folder / "schema.pbtxt"), None, Overrides({"": "y"}))
+    assert not plan.problem
+    reader = ExampleReader(None)
+    records = [record.numpy() for record in tf.data.TFRecordDataset(examples)]
+    return float(PlannedModel(plan, model).scores(reader.features(records), reader)["y"][0, 0])
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
+def test_check_predict_and_evaluation_feed_the_same(tmp_path: pathlib.Path, kind: Kind) -> None:
+    model, examples = save(tmp_path, kind), write_examples(tmp_path, kind.example)
+    report = checked(model, examples)
+    assert (report.checks["answers"], report.answer, report.fed) == ("passed", {"y": [kind.expected]}, kind.fed)
+    assert report.example.startswith("the first eval example (")
+    assert ("the only one with strings" in report.example) == ("the only one" in kind.fed)  # the assumption is named
+    assert predicted(model, examples) == kind.expected
+    assert evaluated(model, examples, tmp_path) == kind.expected
+
+
+@pytest.mark.parametrize(
+    ("specs", "answer", "example", "named"),
+    [
+        ({"query": STRINGS}, lambda model, one: model.table.lookup(one) * 2, {"title": [b"good"], "body": [b"bad"]},
+         r"its inputs: query \(string\)\); available features: body, title, y\."),
+        ({"examples": STRINGS}, lambda _, one: parsed(tf.io.decode_base64(one), x=X)["x"], {"x": [1.0]},
+         r"from which its graph parses records after DecodeBase64 .*available features: x, y\."),
+        ({"ids": FLOATS, "ids_1": ([None], tf.int64)}, lambda _, ids, splits: ids[:1], {"ids": [1.0, 2.0]},
+         r"no feature 'ids_1'.*its inputs: ids \(float32\), ids_1 \(int64\)\); available features: ids, y\. Did you"),
+        ({"key": STRINGS}, lambda model, one: one_by_one(tf.fill(tf.shape(one), tf.constant(b""))), {"x": [1.0]},
+         r"no feature 'key'"),
+    ],
+    ids=["ambiguous strings", "encoded records", "a ragged input", "records of its own"],
+)  # fmt: skip
+def test_inputs_that_nothing_fits_are_an_error_with_both_lists(
+    tmp_path: pathlib.Path, specs: Any, answer: Any, example: Any, named: str
+) -> None:
+    model = save(tmp_path, Kind(specs, answer, example, 0.0, ""))
+    examples = write_examples(tmp_path, example)
+    assert "eval example" not in checked(model, examples).example
+    with pytest.raises(InputError, match=named):
+        predicted(model, examples)
+    assert "no feature" in plan_of(model, None, str(tmp_path / "schema.pbtxt"), None, Overrides({"": "y"})).problem
