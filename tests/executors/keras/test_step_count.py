@@ -119,8 +119,11 @@ def own_callback(attempt: Attempt) -> None:
 def own_callbacks_of_the_package(attempt: Attempt) -> None:
     fn_args = FnArgs(checkpoint_dir=str(attempt.folder / "own"), model_run_dir=str(attempt.folder / "logs"))
     backup, *others = callbacks(fn_args, save_steps=8)
-    written = attempt.keras.callbacks.LambdaCallback(on_train_batch_end=lambda *_: backup._checkpoints.wait())
-    attempt.fit(backup, *others, written)
+
+    def wait(batch: int, logs: Any = None) -> None:
+        backup._checkpoints.wait()
+
+    attempt.fit(backup, *others, attempt.keras.callbacks.LambdaCallback(on_train_batch_end=wait))
 
 
 CASES: dict[str, tuple[Callable[[Attempt], None], int, int]] = {  # restored step, last step
