@@ -41,12 +41,13 @@ FINISHED_FITS = "fits"  # in UNPUBLISHED
 UNPUBLISHED = "unpublished"  # in fn_args.checkpoint_dir: state that is valid until a run publishes its model
 FITS = "keras_fits"  # in fn_args.checkpoint_dir: checkpoints of `callbacks(fn_args)`, a directory for each fit
 EVALUATED = "evaluated.jsonl"  # in fn_args.checkpoint_dir; see `evaluated_weights.py`
+EPOCHS = "epochs.jsonl"  # in fn_args.checkpoint_dir; see `step_count.py`
 KEPT_DAYS = 14.0
 HEARTBEAT_SECONDS = 20.0  # seconds between heartbeats
 _MISSED_HEARTBEATS = 3  # missed heartbeats after which a run on another machine counts as ended
 _HEARTBEAT_FILE = "in_use.json"
 _WORK = "model_run"
-_OWN_FILES = (_HEARTBEAT_FILE, fingerprint.FILE_NAME, EVALUATED, damage.FOLDER)
+_OWN_FILES = (_HEARTBEAT_FILE, fingerprint.FILE_NAME, EVALUATED, EPOCHS, damage.FOLDER)
 # A run's ID in an output path, <root>/<run>/<task>/model_run: a UUID in Kubeflow, ends in the time in Vertex AI.
 _RUN = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|.+-\d{14}")
 _TASK_NUMBER = re.compile(r"_-?\d+$")

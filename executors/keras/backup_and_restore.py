@@ -28,7 +28,6 @@ from ..compat.keras import is_keras_2, set_first_epoch
 from ..compat.tensorflow import has_coordinator
 from ..errors import ModuleError
 from ..monitoring.metrics import numbers_in
-from ..monitoring.progress import report_progress
 from ..runtime.process.preemption import is_preempted
 from .model_state import state_of
 from .resume import DroppingTrainFunction
@@ -63,7 +62,6 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         endless_data: bool,
     ) -> None:
         super().__init__()
-        self.reports_progress = True
         self._supports_tf_logs = True  # otherwise tf-keras waits for the logs after every batch
         self._chief_worker_only = False  # all workers must take part in reading distributed variables
         self._fn_args = fn_args
@@ -71,7 +69,6 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._endless = endless_data
         self.end = ""
         self._folder = ""
-        self._before = 0  # steps of earlier fits
         self._position = _Position()
         self._state: tf.train.Checkpoint | None = None
         self._checkpoints: Any = None
@@ -95,7 +92,6 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if self._has_coordinator:
             # With parameter servers, all scheduled steps are finished only at the end of an epoch.
             self._save_seconds, self._save_steps, self._save_epochs = None, None, True
-        self._before = self._fn_args.get("keras_steps", 0)
         number = vars(self._fn_args)["keras_fits"] = self._fn_args.get("keras_fits", 0) + 1
         self._folder = os.path.join(self._fn_args.checkpoint_dir, FITS, str(number))
         self._position = _Position()
@@ -143,7 +139,6 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if not self._resumed:
             self._position.epoch, self._position.batch = epoch, 0
         self._resumed = False
-        report_progress(self._before + self._position.steps)
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, object] | None = None) -> None:
         """Saves a checkpoint if one is due.
@@ -157,7 +152,6 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         position.steps += batch + 1 - position.batch
         position.batch = batch + 1
         self._left = 0
-        report_progress(self._before + position.steps)
         if position.batch == self._epoch_length:
             return
         if is_preempted():
@@ -181,19 +175,22 @@ class BackUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._save()
 
     @property
-    def steps(self) -> int:
+    def trained_steps(self) -> int:
         """Number of trained steps of this fit, including those before it was resumed."""
         return self._position.steps
 
-    def skip_completed_fit(self, steps: int) -> None:
+    @property
+    def trained_batches(self) -> int:
+        """Number of trained batches of this epoch; after a resume, they are dropped."""
+        return self._position.batch
+
+    def skip_completed_fit(self) -> None:
         """Counts a fit that is restored instead of run, because it ended in an earlier attempt."""
         vars(self._fn_args)["keras_fits"] = self._fn_args.get("keras_fits", 0) + 1
-        vars(self._fn_args)["keras_steps"] = self._fn_args.get("keras_steps", 0) + steps
 
     def _finish(self, logs: Mapping[str, object] | None = None) -> None:
         """Saves the final state, so that a run that fails later does not train this fit again."""
         del logs
-        vars(self._fn_args)["keras_steps"] = self._before + self._position.steps
         set_first_epoch(self.model, None)
         self._checkpoints.close()  # the "end" checkpoint below is written separately
         self.end = os.path.join(self._folder, f"{_LAST}-{self._position.steps}")
@@ -245,5 +242,7 @@ class _Position(tf.train.experimental.PythonState):  # type: ignore[misc]
     def count_in_epochs_of(self, length: int | None) -> None:
         """Recomputes epoch and batch if the epoch length has changed, as with another number of steps."""
         if length and self.epoch_length and length != self.epoch_length:
-            self.epoch, self.batch = divmod(self.steps, length)
+            first = self.epoch - (self.steps - self.batch) // self.epoch_length  # not 0 with an `initial_epoch`
+            epochs, self.batch = divmod(self.steps, length)
+            self.epoch = first + epochs
         self.epoch_length = length or self.epoch_length

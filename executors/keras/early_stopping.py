@@ -187,9 +187,10 @@ class _FitWatch:
             self._values.append(_metric(self._stop, logs, "early_stop"))
             if self._stop.is_over(self._values):
                 best = self._stop.best(self._values)
+                first = epoch + 1 - len(self._values)  # not 0 with an `initial_epoch`
                 logging.info(
                     "early_stop=%s: the best %s was in epoch %d (%.5g); stopping after epoch %d.",
-                    self._stop, self._stop.metric, best + 1, self._values[best], epoch + 1,
+                    self._stop, self._stop.metric, first + best + 1, self._values[best], epoch + 1,
                 )  # fmt: skip
                 model.stop_training = True
 

@@ -55,7 +55,7 @@ class _Fit:
 
     Attributes:
       model: The trained model.
-      number: Number of the fit in the run, from 1.
+      number: Number of the fit in the run, from 1; a fit with an `initial_epoch` continues the one before.
       validation: Arguments of `evaluate` for the validation data; None without validation.
       weights: Fingerprints at the last validation, until an epoch end uses them.
       ended: Epochs whose logs later callbacks may still extend: (weights, epoch, logs).
@@ -118,7 +118,7 @@ class KerasEvaluations(KerasObserver):
         if call.is_nested:
             return proceed()
         call.add_callback(self._callback(call.model), first=True)
-        self._fits += 1
+        self._fits += call.begins_training(self._fits)
         self._last = self._running = _Fit(call.model, self._fits, _validation(call.arguments))
         try:
             return proceed()

@@ -1,6 +1,6 @@
 """Reports the progress of every Keras `fit`, see `progress.py`.
 
-with fit_progress_reported(source.files):
+with fit_progress_reported(source.files, EpochLog(path)):
     run_fn(fn_args)
 """
 
@@ -18,6 +18,7 @@ from ..monitoring import progress
 from ..monitoring.metrics import numbers_in
 from ..runtime.observers import observed_by
 from .interception import KerasCall, KerasObserver, callback_class, may_use_keras
+from .step_count import EpochLog, StepCount
 
 if TYPE_CHECKING:
     import keras
@@ -29,27 +30,35 @@ _INFINITE, _UNKNOWN = -1, -2  # tf.data.INFINITE_CARDINALITY, tf.data.UNKNOWN_CA
 
 
 @contextlib.contextmanager
-def fit_progress_reported(files: Sequence[str]) -> Iterator[None]:
+def fit_progress_reported(files: Sequence[str], log: EpochLog) -> Iterator[None]:
     """Adds a progress callback to each `fit` of a block, if the progress is monitored.
 
     Keras's progress bar, which prints a line per step if the output is not a terminal, is set to one line per epoch.
 
     Args:
       files: The module's source files. Keras is not imported if they neither mention nor import it.
+      log: The steps of earlier attempts.
     """
     if not progress.is_watched() or not may_use_keras(files):
         yield
         return
-    with observed_by(_Progress()):
+    with observed_by(_Progress(log)):
         yield
 
 
 class _Progress(KerasObserver):
+    def __init__(self, log: EpochLog) -> None:
+        self._log = log
+        self._fits = 0
+
     def fit(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
         given = call.arguments
-        are_steps_reported = any(getattr(one, "reports_progress", False) for one in call.callbacks)
+        if not call.is_nested and call.begins_training(self._fits):
+            self._fits += 1
+        count = StepCount(call, self._fits, EpochLog() if call.is_nested else self._log)
         size = batch_size(given.get("x"), given.get("batch_size"))
-        call.add_callback(_callback(call.model, size, are_steps_reported, _Length.of(call.model, given)))
+        call.add_callback(_step_callback(call.model, size, count), first=True)
+        call.add_callback(_detail_callback(call.model, count, _Length.of(call.model, given)))
         _print_one_line_per_epoch(given)
         return proceed()
 
@@ -97,8 +106,9 @@ class _Length:
         batches = int(x.cardinality())
         if batches in (_INFINITE, _UNKNOWN):
             return cls(is_certain=batches == _INFINITE)
+        needed = steps * (given.get("epochs", 1) - given.get("initial_epoch", 0))
         # Keras 2 iterates over the data once. Keras 3 restarts it in the epoch after the one in which it was exhausted.
-        return cls(batches >= steps * given.get("epochs", 1), batches if is_keras_2(model) else None)
+        return cls(batches >= needed, batches if is_keras_2(model) else None)
 
 
 def batch_size(x: object, size: int | None = None) -> float:
@@ -123,51 +133,73 @@ def _size_in(dataset: tf.data.Dataset) -> int:
     return 0
 
 
-def _callback(
-    model: keras.Model, examples: float, are_steps_reported: bool, length: _Length
-) -> keras.callbacks.Callback:
-    """Returns a callback that reports steps, epochs, metrics and examples.
+def _step_callback(model: keras.Model, examples: float, count: StepCount) -> keras.callbacks.Callback:
+    """Returns a callback that reports steps and examples, before other callbacks see the batch.
 
     Args:
       model: The model to train.
       examples: Number of examples per batch.
-      are_steps_reported: Whether another callback reports the steps (BackUp, which has the step to resume from).
+      count: Counts the steps.
+    """
+
+    class StepCallback(callback_class(model)):  # type: ignore[misc]
+        def on_epoch_begin(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
+            self._new_epoch: int | None = epoch
+
+        def on_train_batch_begin(self, batch: int, logs: Mapping[str, object] | None = None) -> None:
+            if self._new_epoch is not None:
+                # tf-keras passes NumPy numbers if it resumes within an epoch.
+                count.begin_epoch(int(self._new_epoch), int(batch), self.params.get("steps"))
+                progress.report_progress(count.steps, steps=0)
+                self._new_epoch = None
+
+        def on_train_batch_end(self, batch: int, logs: Mapping[str, object] | None = None) -> None:
+            steps = count.end_batch(int(batch))
+            progress.report_progress(count.steps, examples * steps, steps)
+
+        def on_train_end(self, logs: Mapping[str, object] | None = None) -> None:
+            count.end()
+            progress.skip_to(count.steps)
+
+    return StepCallback()
+
+
+def _detail_callback(model: keras.Model, count: StepCount, length: _Length) -> keras.callbacks.Callback:
+    """Returns a callback that reports epochs and metrics, to which other callbacks may have added some.
+
+    Args:
+      model: The model to train.
+      count: Counts the steps.
       length: Length of the data. The total is reported once it is certain: at the beginning, or after the first epoch.
     """
 
-    class ProgressCallback(callback_class(model)):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self._before = self._steps = self._epoch_begin = 0
-
+    class DetailCallback(callback_class(model)):  # type: ignore[misc]
         def on_train_begin(self, logs: Mapping[str, object] | None = None) -> None:
-            self._before = self._steps = self._epoch_begin = progress.reported_step()
-            self._report_total(self.params.get("steps") if length.is_certain else None)
+            self._length: int | None = self.params.get("steps") if length.is_certain else None
+            self._batches = 0  # of this epoch
+            progress.report_details(total=None)  # clears the total of an earlier fit
 
         def on_epoch_begin(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
-            self._epoch_begin = self._steps
-            progress.report_details(epoch=epoch + 1, epochs=self.params.get("epochs"))
-            if not are_steps_reported:
-                progress.report_progress(self._steps)
+            self._batches = 0
+            progress.report_details(epoch=int(epoch) + 1, epochs=self.params.get("epochs"))
+
+        def on_train_batch_begin(self, batch: int, logs: Mapping[str, object] | None = None) -> None:
+            if not self._batches:
+                self._report_total()
 
         def on_train_batch_end(self, batch: int, logs: Mapping[str, object] | None = None) -> None:
-            done, self._steps = self._steps, self._epoch_begin + batch + 1
-            if not are_steps_reported:
-                progress.report_progress(self._steps, examples * max(0, self._steps - done))
-            elif examples:
-                progress.report_examples(examples * max(0, self._steps - done))
+            self._batches = int(batch) + 1
             if progress.is_due():
                 progress.report_details(metrics=numbers_in(logs))
 
         def on_epoch_end(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
-            self._report_total(self._steps - self._epoch_begin)
+            self._length = self._batches
+            self._report_total()
             progress.report_details(metrics=numbers_in(logs))
 
-        def _report_total(self, steps: int | None) -> None:
-            if steps and self.params.get("epochs"):
-                whole = steps * self.params["epochs"]
-                progress.report_details(total=self._before + int(min(whole, length.most or whole)))
-            else:
-                progress.report_details(total=None)  # clears the total of an earlier fit
+        def _report_total(self) -> None:
+            epochs = self.params.get("epochs")
+            if self._length and epochs:
+                progress.report_details(total=count.total(self._length, epochs, length.most))
 
-    return ProgressCallback()
+    return DetailCallback()

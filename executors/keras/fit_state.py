@@ -46,7 +46,6 @@ class NotSavedError(Exception):
 class FitFacts(TypedDict):
     """Content of `fit.json`: the call, and the final state except weights and arrays."""
 
-    steps: int
     reported: int
     call: dict[str, object]
     history: dict[str, list[float]]

@@ -14,7 +14,7 @@ from ..checkpoints.damage import DamagedError, set_aside
 from ..checkpoints.directory import FINISHED_FITS, UNPUBLISHED
 from ..compat.keras import is_keras_2
 from ..errors import StorageError
-from ..monitoring.progress import report_progress, reported_step
+from ..monitoring.progress import reported_step, skip_to
 from ..runtime.files import file_io
 from . import callback_state, fit_call
 from .fit_state import FitState
@@ -95,8 +95,8 @@ class FitKeeper(KerasObserver):
             return self._log_difference(str(error) or type(error).__name__)
         for one in call.callbacks:
             if skip_completed_fit := getattr(one, "skip_completed_fit", None):
-                skip_completed_fit(facts["steps"])
-        report_progress(facts["reported"], steps=0)
+                skip_completed_fit()
+        skip_to(facts["reported"])
         replay(call.model, history, call.callbacks, call.arguments.get("validation_freq", 1))
         logging.info(
             "Fit %d of this run was completed in an earlier attempt that published no model. Restored its weights, "
@@ -122,11 +122,9 @@ class FitKeeper(KerasObserver):
         callbacks: list[keras.callbacks.Callback],
     ) -> None:
         """Saves the state; a failure to save must not end the run."""
-        backups = [one for one in callbacks if hasattr(one, "skip_completed_fit")]
-        facts = {"steps": sum(one.steps for one in backups), "reported": reported_step()}
-        weights = next((one.end for one in backups), "")
+        weights = next((one.end for one in callbacks if hasattr(one, "skip_completed_fit")), "")
         try:
-            state.save(model, history, call, user_callbacks, before, weights, **facts)
+            state.save(model, history, call, user_callbacks, before, weights, reported=reported_step())
         except Exception as error:  # including models that TensorFlow cannot save
             file_io.rmtree(state.folder)
             logging.warning(

@@ -66,6 +66,10 @@ class KerasCall(ObservedCall):
             return []
         return list(given) if isinstance(given, (list, tuple)) else [given]
 
+    def begins_training(self, fits: int) -> bool:
+        """Whether this fit is a training of its own, after a number of others; with `initial_epoch`, it continues."""
+        return not fits or not self.arguments.get("initial_epoch")
+
     def add_callback(self, callback: keras.callbacks.Callback, first: bool = False) -> None:
         """Adds a callback for this call, after the other callbacks, or before them if `first` is True."""
         self._added.append(callback)

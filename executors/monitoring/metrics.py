@@ -2,15 +2,17 @@
 
 Metrics are a mapping of "train" and "eval" to {name: value}. A metric whose last value is NaN or infinite is left out:
 JSON cannot represent it, and an earlier value would be mistaken for the outcome. Keras' TensorBoard callback and
-`tf.summary` write metrics to event files below the model run folder, with one sub-folder for training and one for
-evaluation; all event files there are read.
+`tf.summary` write metrics to event files below the model run folder; all event files there are read. The split of a
+metric is in its name, as in `eval/loss` and `val_loss`, or in the name of a sub-folder.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..runtime.files import file_io
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 SPLITS = ("train", "eval")
 _EVAL_FOLDERS = ("eval", "validation", "val", "test")
+_NAMES = ("train", "eval", "evaluation", "val", "validation", "test")  # of splits, in the names of metrics
+_PREFIX = re.compile(rf"(train/|(?:{'|'.join(_NAMES[1:])})[/_])(?=.)")
 _SKIPPED_ENDINGS = ("_vs_iterations", "/sec", "_per_second")
 
 Metrics = dict[str, dict[str, float]]
@@ -53,7 +57,8 @@ def from_event_files(folder: str, earlier: Mapping[str, int] | None = None) -> M
 
     Returns:
       {"train": {"loss": 0.3}, "eval": {"auc": 0.93}}; a split without scalars is missing. A folder named eval…,
-      validation…, val… or test… holds eval metrics. Keras' prefix `epoch_` is dropped.
+      validation…, val… or test… holds eval metrics, and so do names such as `eval/auc` and `val_auc`. Keras' prefix
+      `epoch_` is dropped.
     """
     values: dict[tuple[str, str], tuple[float, float]] = {}
     for name in sizes_of_event_files(folder):
@@ -61,14 +66,10 @@ def from_event_files(folder: str, earlier: Mapping[str, int] | None = None) -> M
         split = split_of(os.path.dirname(name))
         for moment, _, tag, value in scalars(os.path.join(folder, name), (earlier or {}).get(name, 0)):
             if not tag.endswith(_SKIPPED_ENDINGS):
-                last[split, tag.removeprefix("epoch_").removeprefix("evaluation_")] = (moment, value)
+                last[split, tag.removeprefix("epoch_")] = (moment, value)
         for key, found in last.items():
             values[key] = max(found, values.get(key, (0.0, 0.0)), key=lambda one: one[0])
-    metrics: Metrics = {}
-    for (split, tag), (_, value) in sorted(values.items()):
-        if math.isfinite(value):
-            metrics.setdefault(split, {})[tag] = value
-    return metrics
+    return _by_split((split, tag, value) for (split, tag), (_, value) in values.items())
 
 
 def split_of(folder: str) -> str:
@@ -76,45 +77,62 @@ def split_of(folder: str) -> str:
     return "eval" if any(part.startswith(_EVAL_FOLDERS) for part in folder.split(os.sep)) else "train"
 
 
+def split_name(name: str) -> tuple[str | None, str]:
+    """Returns the split in a metric's name, and the rest of it: ("eval", "loss") for `eval/loss`; None without one."""
+    prefix = _PREFIX.match(name)
+    if prefix is None:
+        return None, name
+    return "train" if prefix[1] == "train/" else "eval", name[prefix.end() :]
+
+
 def from_return_value(returned: object) -> Metrics:
     """Extracts metrics from the return value of `run_fn`: a dict of numbers, or a Keras `History`.
 
-    Names with the prefix `val_` or `eval_` are eval metrics. For a list, the last value is used. Any other return value
-    gives {}.
+    Names such as `val_loss`, `eval_loss` and `eval/loss` are eval metrics, and so are the numbers in a dict of that
+    name: {"eval": {"loss": 0.3}}. For a list, the last value is used. Any other return value gives {}.
     """
-    return _by_split({name: value[-1] if _is_list(value) else value for name, value in _named(returned).items()})
+    return _numbers((name, value[-1] if _is_list(value) else value) for name, value in _named(returned))
 
 
 def numbers_returned(returned: object) -> Metrics:
     """Returns the scalar metrics in the return value of `run_fn`, which are its final metrics."""
-    return _by_split({name: value for name, value in _named(returned).items() if not _is_list(value)})
+    return _numbers((name, value) for name, value in _named(returned) if not _is_list(value))
 
 
 def lists_returned(returned: object) -> Metrics:
     """Returns the last values of the lists in the return value of `run_fn`, one value per epoch as in a `History`."""
-    return _by_split({name: value[-1] for name, value in _named(returned).items() if _is_list(value)})
+    return _numbers((name, value[-1]) for name, value in _named(returned) if _is_list(value))
 
 
-def _named(returned: object) -> Mapping[object, object]:
+def _named(returned: object) -> Iterator[tuple[str, Any]]:
     history = getattr(returned, "history", returned)
-    return history if isinstance(history, Mapping) else {}
+    for name, value in history.items() if isinstance(history, Mapping) else ():
+        if name in _NAMES and isinstance(value, Mapping):
+            yield from ((f"{name}/{inner}", number) for inner, number in value.items())
+        else:
+            yield str(name), value
 
 
-def _is_list(value: object) -> TypeGuard[Sequence[object]]:
+def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, (list, tuple)) and bool(value)
 
 
-def _by_split(values: Mapping[object, Any]) -> Metrics:
+def _numbers(values: Iterable[tuple[str, Any]]) -> Metrics:
+    numbers = []
+    for name, value in values:
+        with contextlib.suppress(TypeError, ValueError):
+            numbers.append(("train", name, math.nan if isinstance(value, (str, bytes)) else float(value)))
+    return _by_split(numbers)
+
+
+def _by_split(values: Iterable[tuple[str, str, float]]) -> Metrics:
+    """Groups finite values, given as (split, name, value), by the split in their names, or else by their own."""
     metrics: Metrics = {}
-    for name, value in values.items():
-        try:
-            number = math.nan if isinstance(value, (str, bytes)) else float(value)
-        except (TypeError, ValueError):
-            continue
-        if not math.isfinite(number):
-            continue
-        split = "eval" if str(name).startswith(("val_", "eval_")) else "train"
-        metrics.setdefault(split, {})[str(name).removeprefix("val_").removeprefix("eval_")] = number
+    # Where a validation and a test have a metric of the same name, that of the validation gets the plain one.
+    for split, name, value in sorted(values, key=lambda entry: (entry[1].startswith("test"), entry)):
+        own, plain = split_name(name)
+        group = metrics.setdefault(own or split, {}) if math.isfinite(value) else {}
+        group[name if plain in group else plain] = value
     return metrics
 
 

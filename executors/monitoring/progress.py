@@ -138,15 +138,15 @@ def report_progress(
                 require_finite_loss(numbers)
 
 
-def report_examples(examples: float) -> None:
-    """Adds the number of examples of the step that was reported last."""
+def skip_to(step: int) -> None:
+    """Sets the last step to one that an earlier attempt completed; the clock starts with the first report."""
     reporter = _reporter(os.environ.get(VARIABLE))
     if reporter is not None:
-        reporter.report_step(reporter.step, examples, 0)
+        reporter.step = step
 
 
 def reported_step() -> int:
-    """Returns the last step that this process has reported; 0 before the first report."""
+    """Returns the last step that this process has reported or skipped; 0 before the first one."""
     reporter = _reporter(os.environ.get(VARIABLE))
     return int(reporter.step) if reporter is not None else 0
 

@@ -13,7 +13,7 @@ import math
 import os
 
 from .event_files import scalars
-from .metrics import event_files_below, split_of
+from .metrics import event_files_below, split_name, split_of
 
 POINTS = 500  # maximum number of points of a curve, enough for a wide screen
 EPOCH, STEP = "epoch", "step"
@@ -63,8 +63,11 @@ def read_metrics(folder: str) -> list[Metric]:
             metric, axis = _metric_of(tag)
             points.setdefault((metric, axis, os.path.dirname(name)), []).append((moment, step, value))
     metrics: dict[tuple[str, str], dict[str, Curve]] = {}
-    for (metric, axis, place), found in sorted(points.items()):
-        metrics.setdefault((metric, axis), {})[place] = _curve(found)
+    for (metric, axis, folder), found in sorted(points.items(), key=lambda item: (item[0][0].startswith("test"), item)):
+        split, plain = split_name(metric)
+        place = os.path.join(folder, "eval") if split == "eval" else folder
+        is_taken = place in metrics.get((plain, axis), {})  # by a scalar without the prefix, or of a validation
+        metrics.setdefault((metric if is_taken else plain, axis), {})[place] = _curve(found)
     by_split = {key: _by_split(curves) for key, curves in sorted(metrics.items(), key=_sort_key)}
     return [Metric(name, axis, curves) for (name, axis), curves in _without_duplicates(by_split).items()]
 

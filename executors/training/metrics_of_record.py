@@ -45,6 +45,10 @@ from .estimator_evaluations import EstimatorEvaluations
 
 Origins = dict[str, dict[str, object]]  # by split, as in `RunRecord.metrics_from`
 _UNKNOWN: dict[str, object] = {"source": "unknown"}
+_NO_EVAL_METRICS = (
+    "No eval metrics are recorded. Pass validation_data to fit, return them from run_fn, such as {'val_loss': 0.3}, or "
+    "write them to fn_args.model_run_dir with tf.summary.scalar('eval/loss', …)."
+)
 
 
 @contextlib.contextmanager
@@ -103,6 +107,8 @@ class Observations:
                 metrics[split] = {**last_values, **seen[split]}
             elif split in logged and origin != _UNKNOWN:
                 metrics[split], origins[split] = logged[split], {"source": "logged"}
+        if self.fn_args.is_chief and not metrics.get("eval") and origins.get("eval") != _UNKNOWN:
+            logging.info(_NO_EVAL_METRICS)
         return metrics, {split: origins[split] for split in SPLITS if split in origins}
 
     def _batch_metrics(self) -> Metrics:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -15,6 +16,7 @@ from absl import logging
 
 from .. import dialects, run_context
 from ..checkpoints.damage import damage_recorded
+from ..checkpoints.directory import EPOCHS
 from ..checkpoints.repaired_managers import managers_repaired
 from ..checkpoints.synced import checkpoints_synced
 from ..dialects.loading import loaded
@@ -35,6 +37,7 @@ from ..keras import completed_fits
 from ..keras.early_stopping import goals_applied
 from ..keras.fit_progress import fit_progress_reported
 from ..keras.repaired_backups import backups_repaired
+from ..keras.step_count import EpochLog
 from ..modules import tensorflow_1
 from ..modules.keras_version import KerasChoice, version_in_use
 from ..modules.seeds import seed_all
@@ -126,7 +129,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
                 evaluation_evidence.observed(request.source.files) as fits,
                 metrics_of_record.observed(request.source.files, request.fn_args) as observations,
                 goals_applied(request.options, request.fn_args),
-                fit_progress_reported(request.source.files),
+                fit_progress_reported(request.source.files, _epoch_log(request.fn_args)),
                 measured_interval_applied(),
                 checkpoints_repaired(),
                 managers_repaired(),
@@ -186,6 +189,11 @@ def _seconds_for_examples(request: TrainingRequest) -> float:
         if next(frames(files[0]), None):
             return 0.0
     return request.options.analysis_seconds
+
+
+def _epoch_log(fn_args: FnArgs) -> EpochLog:
+    folder = fn_args.checkpoint_dir
+    return EpochLog(os.path.join(folder, EPOCHS) if folder else "", fn_args.is_chief)
 
 
 def _changed_keras(chosen: KerasChoice, estimator_used_at: str) -> dict[str, str]:

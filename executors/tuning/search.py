@@ -25,6 +25,7 @@ from ..inputs.data_accessor import CacheOptions, DataAccessor
 from ..inputs.parse_errors import tracking_parsers
 from ..keras.fit_progress import fit_progress_reported
 from ..keras.interception import KerasCall, KerasObserver
+from ..keras.step_count import EpochLog
 from ..modules.keras_version import KerasChoice
 from ..modules.seeds import seed_all
 from ..monitoring import progress
@@ -118,7 +119,7 @@ def _search(module: ModuleType, request: TrainingRequest) -> SearchResult:
     with (
         bad_records.skipping(options.bad_records_limit) as bad,
         observed_by(_QuietTrials()),
-        fit_progress_reported(request.source.files),
+        fit_progress_reported(request.source.files, EpochLog()),
     ):
         tuner, fit_kwargs = _call_tuner_fn(module, request.function, fn_args)
         _log_trials(tuner, fn_args.seed)

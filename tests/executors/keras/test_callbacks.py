@@ -24,6 +24,8 @@ PROGRAM = """
 import json, os, signal, sys
 import tensorflow as tf
 from generic_trainer import CheckpointError, FnArgs, ModuleError, callbacks
+from generic_trainer.executors.keras.fit_progress import fit_progress_reported
+from generic_trainer.executors.keras.step_count import EpochLog
 
 folder, kill_at = sys.argv[1], int(sys.argv[2])
 keras = tf.keras
@@ -76,7 +78,8 @@ for fit, more in ((ENDLESS, [Best()]), (UNKNOWN, [Kill()])):
     model = make()
     backup, *others = callbacks(fn_args, save_seconds=None, save_steps=4, endless_data=fit is ENDLESS)
     found["callbacks"] = [type(one).__name__ for one in (backup, *others)]
-    history = model.fit(callbacks=[backup, *others, *more], verbose=0, **fit).history
+    with fit_progress_reported([], EpochLog(folder + "/epochs.jsonl")):
+        history = model.fit(callbacks=[backup, *others, *more], verbose=0, **fit).history
     found["seen"].append(sorted(set(model.get_layer("seen").table.numpy().tolist())))
     found["history"].append(len(history["loss"]))
     found.setdefault("bias", float(model.get_weights()[-1][0]))
@@ -111,7 +114,7 @@ def run(folder: pathlib.Path, keras: str, kill_at: int, code: int = 0) -> str:
         progress.VARIABLE: progress.create_progress_file(str(folder)),
     }
     if KERAS != ["2"]:
-        environment["TF_USE_LEGACY_KERAS"] = "1" if keras == "2" else "0"
+        environment["TF_USE_LEGACY_KERAS"] = "1" if keras == "2" else ""
     line = [sys.executable, "-c", PROGRAM, str(folder), str(kill_at)]
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=200, env=environment)
     assert done.returncode == code, done.stderr[-3000:]

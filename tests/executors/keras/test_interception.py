@@ -20,6 +20,7 @@ from generic_trainer.executors.evaluation import evidence
 from generic_trainer.executors.keras import early_stopping, evaluations, fit_progress
 from generic_trainer.executors.keras.evaluated_weights import EvaluationLog
 from generic_trainer.executors.keras.interception import KerasCall, KerasObserver
+from generic_trainer.executors.keras.step_count import EpochLog
 from generic_trainer.executors.monitoring import progress
 from generic_trainer.executors.preflight.keras_watch import KerasWatch
 from generic_trainer.executors.preflight.watch import Watch
@@ -151,7 +152,7 @@ def observers(folder: pathlib.Path) -> dict[str, Callable[[], Any]]:
     return {
         "early_stopping._GoalObserver": lambda: early_stopping.goals_applied(goals, fn_args),
         "evaluations.KerasEvaluations": lambda: evaluations.observed([], EvaluationLog("")),
-        "fit_progress._Progress": lambda: fit_progress.fit_progress_reported([]),
+        "fit_progress._Progress": lambda: fit_progress.fit_progress_reported([], EpochLog()),
         "keras_watch.KerasWatch": lambda: observed_by(KerasWatch(Watch([], lambda seen: None))),
         "evidence.Observer": lambda: evidence.observed([]),
     }
@@ -174,7 +175,7 @@ def test_every_observer_keeps_the_contract_for_several_workers(
             stack.enter_context(enter())
         with observed_by(Last()):
             compiled(keras).fit(X, X[:, :1], validation_data=(X, X[:, :1]), verbose=0)
-    assert len(added) == 4
+    assert len(added) == 5
     for callback in added:
         assert type(callback).__mro__[1].__qualname__ == "callback_class.<locals>.ObserverCallback", type(callback)
         assert callback._supports_tf_logs

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from generic_trainer.executors.monitoring.metrics import from_event_files, from_return_value, sizes_of_event_files
+from generic_trainer.executors.monitoring.series import read_metrics
 
 
 def log(folder: pathlib.Path | str, **series: list[float]) -> None:
@@ -87,6 +88,33 @@ class TestEventFiles:
         log(tmp_path / folder, loss=[1.0])
 
         assert from_event_files(str(tmp_path)) == {"eval": {"loss": 1.0}}
+
+    @pytest.mark.parametrize("prefix", ["eval/", "evaluation/", "val/", "validation/", "test/", "val_", "eval_"])
+    def test_names_for_evaluation(self, tmp_path: pathlib.Path, prefix: str) -> None:
+        log(tmp_path, **{"train/loss": [0.5], f"{prefix}loss": [2.0, 1.0], f"{prefix}by_slice/auc": [0.75]})
+
+        expected = {"train": {"loss": 0.5}, "eval": {"loss": 1.0, "by_slice/auc": 0.75}}
+        assert from_event_files(str(tmp_path)) == expected
+        curves = {metric.name: metric.splits for metric in read_metrics(str(tmp_path))}
+        assert {name: list(splits) for name, splits in curves.items()} == {
+            "loss": ["train", "eval"],
+            "by_slice/auc": ["eval"],
+        }
+        assert curves["loss"]["eval"].values == (2.0, 1.0)
+
+    def test_metrics_of_the_same_name_are_both_kept(self, tmp_path: pathlib.Path) -> None:
+        log(tmp_path, **{"test/loss": [3.0], "val/loss": [2.0], "loss": [0.5], "train/loss": [1.0], "evaluate": [7.0]})
+
+        assert from_event_files(str(tmp_path)) == {
+            "train": {"loss": 0.5, "train/loss": 1.0, "evaluate": 7.0},
+            "eval": {"loss": 2.0, "test/loss": 3.0},
+        }
+        assert {metric.name for metric in read_metrics(str(tmp_path))} == {
+            "loss",
+            "train/loss",
+            "test/loss",
+            "evaluate",
+        }
 
     @pytest.mark.parametrize("folder", ["", "train", "logs/train", "run_7"])
     def test_all_other_folders_are_for_training(self, tmp_path: pathlib.Path, folder: str) -> None:
@@ -173,6 +201,11 @@ class TestReturnValue:
             "train": {"loss": 0.5, "steps": 7.0},
             "eval": {"auc": 0.75, "loss": 0.25},
         }
+
+    def test_a_dict_for_each_split(self) -> None:
+        returned = {"train": {"loss": [0.75, 0.5]}, "validation": {"auc": np.float64(0.75)}, "eval/loss": 0.25}
+
+        assert from_return_value(returned) == {"train": {"loss": 0.5}, "eval": {"auc": 0.75, "loss": 0.25}}
 
     def test_of_a_list_the_last_value(self) -> None:
         assert from_return_value({"loss": [3.0, 2.0], "val_loss": (4.0, 1.0)}) == {

@@ -18,6 +18,7 @@ from generic_trainer import FnArgs, TrainingOptions, train
 from generic_trainer.cli.live_display import LiveDisplay
 from generic_trainer.executors.compat.keras import is_keras_2
 from generic_trainer.executors.keras.fit_progress import fit_progress_reported
+from generic_trainer.executors.keras.step_count import EpochLog
 from generic_trainer.executors.modules.keras_version import _tensorflow_release
 from generic_trainer.executors.monitoring import display, progress
 from generic_trainer.executors.monitoring.display import Display, RecentProgress, Report, WorkProgress
@@ -299,7 +300,7 @@ def test_the_total_is_reported_if_the_data_suffices(
     model = keras.Model(inputs, keras.layers.Dense(1)(inputs))
     model.compile("sgd", "mse")
     batches = tf.data.Dataset.from_tensors((tf.ones([2, 1]), tf.ones([2, 1]))).repeat(4)
-    with fit_progress_reported([]):
+    with fit_progress_reported([], EpochLog()):
         model.fit(data(batches), steps_per_epoch=10, epochs=2, callbacks=[Reading()], verbose=0)
     assert totals[1] == first
     assert totals[-1] == (last if isinstance(last, int) else last["2" if is_keras_2(model) else "3"])

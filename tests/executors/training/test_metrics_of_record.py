@@ -279,6 +279,26 @@ def test_of_several_fits_the_published_one_counts(
     assert origins["eval"] == {"source": "fit", "fit": 4, "epoch": 2, "epochs": 2, "fits": 5}
 
 
+@pytest.mark.thorough_but("keras")
+def test_fits_with_an_initial_epoch_are_one_training(
+    recorded: Recorded, tmp_path: pathlib.Path, keras: ModuleType
+) -> None:
+    """Also with those of an earlier attempt, which was killed after its fourth epoch."""
+
+    def run_fn(fn_args: FnArgs, first: int, last: int) -> None:
+        model = new_model(keras)
+        for epoch in range(first, last):
+            fit(keras, model, initial_epoch=epoch, epochs=epoch + 1)
+            model.save(tmp_path / f"{epoch + 1}.keras")
+        export(keras.models.load_model(tmp_path / "3.keras"), tmp_path / "model")
+
+    recorded(lambda fn_args: run_fn(fn_args, 0, 4))
+    metrics, origins = recorded(lambda fn_args: run_fn(fn_args, 4, 6))
+
+    assert metrics["eval"]["loss"] == pytest.approx(loss_of_export(tmp_path / "model"), rel=1e-4)
+    assert origins["eval"] == {"source": "fit", "fit": 1, "epoch": 3, "epochs": 6, "fits": 1}
+
+
 def test_a_fit_without_validation_has_train_metrics_alone(
     recorded: Recorded, tmp_path: pathlib.Path, keras: ModuleType
 ) -> None:
