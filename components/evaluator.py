@@ -1,7 +1,7 @@
 """A drop-in for TFX's Evaluator that evaluates by an evaluation plan, with this project's batch inference.
 
 Labels, task, outputs and signatures are derived from the trained model (`executors/evaluation`), which also covers
-models that TFMA's inference cannot call. With an `eval_config` it behaves as TFX's Evaluator.
+models that TFMA's inference cannot call. With an `eval_config` TFX's Evaluator runs, with AUC by rank.
 
     evaluator = Evaluator(
         examples=example_gen.outputs["examples"], model=trainer.outputs["model"],
@@ -17,23 +17,26 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
+import tensorflow_model_analysis as tfma
 from absl import logging
+from tensorflow_model_analysis.proto.config_pb2 import EvalConfig
 from tfx import types
 from tfx.components.evaluator import component, constants, executor
 from tfx.dsl.components.base import base_beam_component, executor_spec
 from tfx.types import artifact_utils, standard_artifacts, standard_component_specs
 from tfx.types.component_spec import ChannelParameter, ExecutionParameter
-from tfx.utils import io_utils, json_utils
+from tfx.utils import io_utils, json_utils, proto_utils
 
 from ..executors.errors import InputError
 from ..executors.evaluation.analysis import Analysis, Candidate, analyze
 from ..executors.evaluation.blessing import missed_thresholds
 from ..executors.evaluation.compatibility import is_compatible
-from ..executors.evaluation.metrics import has_threshold
+from ..executors.evaluation.metrics import has_threshold, has_thresholds
 from ..executors.evaluation.model_plan import plan_for_model
 from ..executors.evaluation.plan import EvaluationPlan, Overrides
+from ..executors.evaluation.ranked_metrics import by_rank
 from ..executors.evaluation.verdict import Verdict
 from ..executors.monitoring import run_record
 from ..executors.runtime.files import file_io
@@ -41,9 +44,6 @@ from ..executors.runtime.files.artifact_layout import only_file_in
 from ..executors.runtime.logs.exceptions import one_line_message, remember_error
 from ..executors.saved_models.locations import base_model_path
 from ..executors.saved_models.prediction.predict import SignatureError
-
-if TYPE_CHECKING:
-    import tensorflow_model_analysis as tfma
 
 _EVAL = "eval"
 
@@ -98,8 +98,8 @@ class EvaluatorExecutor(executor.Executor):
           exec_properties: `eval_config`, or else `overrides`, `plan`, `slice_by`, `threshold_slack` and
             `analysis_seconds`; `example_splits`.
         """
-        if exec_properties.get(standard_component_specs.EVAL_CONFIG_KEY):
-            super().Do(input_dict, output_dict, exec_properties)
+        if config := exec_properties.get("eval_config"):
+            self._evaluate_by(proto_utils.json_to_proto(config, EvalConfig()), input_dict, output_dict, exec_properties)
             return
         self._log_startup(input_dict, output_dict, exec_properties)
         evaluation = artifact_utils.get_single_instance(output_dict["evaluation"])
@@ -109,6 +109,23 @@ class EvaluatorExecutor(executor.Executor):
         verdict.write(evaluation.uri)
         evaluation.set_string_custom_property("evaluation_plan", verdict.plan_line)
         _record_blessing(blessing, verdict, input_dict, exec_properties)
+
+    def _evaluate_by(
+        self,
+        config: EvalConfig,
+        inputs: dict[str, list[types.Artifact]],
+        outputs: dict[str, list[types.Artifact]],
+        properties: EvaluatorProperties,
+    ) -> None:
+        """Evaluates as TFX does, but AUC by rank, and blesses the model if there is no threshold."""
+        config = by_rank(config)
+        super().Do(inputs, outputs, {**properties, "eval_config": proto_utils.proto_to_json(config)})
+        folder = artifact_utils.get_single_uri(outputs["evaluation"])
+        verdict = _verdict_of_config(config, folder, has_baseline=bool(inputs.get("baseline_model")))
+        verdict.write(folder)
+        if not verdict.has_threshold:  # TFX leaves such a model without a blessing
+            [blessing] = outputs["blessing"]
+            _record_blessing(blessing, verdict, inputs, properties)
 
     def _verdict(self, inputs: _Inputs, output: str) -> Verdict:
         plan = EvaluationPlan()
@@ -173,7 +190,7 @@ class Evaluator(component.Evaluator):
         threshold_slack: float = 0.0,
         analysis_seconds: float = 2.0,
         example_splits: Sequence[str] | None = None,
-        eval_config: tfma.EvalConfig | None = None,
+        eval_config: EvalConfig | None = None,
     ) -> None:
         """Constructs the component.
 
@@ -190,7 +207,8 @@ class Evaluator(component.Evaluator):
           threshold_slack: By how much the deciding metric may be worse than the baseline's (default: 0).
           analysis_seconds: Time limit of the error analysis (see `TrainingOptions.analysis_seconds`); 0 for none.
           example_splits: Splits to evaluate on (default: "eval").
-          eval_config: A tfma.EvalConfig. If given, TFX's Evaluator runs with it, without a plan.
+          eval_config: A tfma.EvalConfig. If given, TFX's Evaluator runs with it, without a plan, except that
+            AUC is computed by rank, and that a model is blessed if there is no threshold.
         """
         plan_properties: dict[str, object] = {}
         if eval_config is None:
@@ -274,6 +292,15 @@ class _Inputs:
     def _uri(self, key: str) -> str | None:
         found = self._artifacts.get(key)
         return found[0].uri if found else None
+
+
+def _verdict_of_config(config: EvalConfig, folder: str, *, has_baseline: bool) -> Verdict:
+    used = tfma.utils.update_eval_config_with_defaults(config, has_baseline=has_baseline, rubber_stamp=True)
+    if has_thresholds(used):
+        missed = missed_thresholds(folder)
+        return Verdict(blessed=not missed, reason="; ".join(missed))
+    why = "it compares with a baseline model, and there is none" if has_thresholds(config) else "it has none"
+    return Verdict(blessed=True, reason=f"No quality threshold in the EvalConfig: {why}", has_threshold=False)
 
 
 def _failed_verdict(plan: EvaluationPlan, error: Exception) -> Verdict:

@@ -40,6 +40,7 @@ from .inference import (
 )
 from .metrics import eval_config, value_ranges
 from .plan import EvaluationPlan
+from .ranked_metrics import by_rank
 
 T = TypeVar("T")
 _BATCH = 512
@@ -140,7 +141,7 @@ def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analysi
         else None,
     )
     config = tfma.utils.update_eval_config_with_defaults(
-        eval_config(plan, slice_by=analysis.slice_by, max_degradation=analysis.max_degradation, ranges=ranges),
+        by_rank(eval_config(plan, slice_by=analysis.slice_by, max_degradation=analysis.max_degradation, ranges=ranges)),
         has_baseline=corrected.baseline is not None,
         rubber_stamp=True,
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tensorflow_model_analysis.proto.validation_result_pb2 import ValidationFailure
+    from tensorflow_model_analysis.proto.validation_result_pb2 import MetricsValidationForSlice, ValidationFailure
 
 
 def missed_thresholds(folder: str) -> list[str]:
@@ -20,24 +20,39 @@ def missed_thresholds(folder: str) -> list[str]:
     result = tfma.load_validation_result(folder)
     if result is None or result.validation_ok:
         return []
-    failures = [failure for one in result.metric_validations_per_slice for failure in one.failures]
-    return [text for failure in failures for text in _texts(failure)] or ["TFMA's validation failed"]
+    texts = [
+        text
+        for one in result.metric_validations_per_slice
+        for failure in one.failures
+        for text in _texts(failure, _slice(one))
+    ]
+    return texts or ["TFMA's validation failed"]
 
 
-def _texts(failure: ValidationFailure) -> Iterator[str]:
-    name = "/".join(filter(None, (failure.metric_key.output_name, failure.metric_key.name)))
+def _slice(validation: MetricsValidationForSlice) -> str:
+    """Returns a text such as " for hour=3"; "" for all examples."""
+    keys = [(key.column, getattr(key, key.WhichOneof("kind"))) for key in validation.slice_key.single_slice_keys]
+    values = [f"{name}={value.decode() if isinstance(value, bytes) else value}" for name, value in keys]
+    return f" for {', '.join(values)}" if values else ""
+
+
+def _texts(failure: ValidationFailure, sliced: str) -> Iterator[str]:
+    metric = "/".join(filter(None, (failure.metric_key.output_name, failure.metric_key.name)))
+    name = f"{metric.removesuffix('_diff')}{sliced}"
     value = failure.metric_value.double_value.value
     if failure.metric_key.is_diff:
         change = f"{value:+.4g}{_bound_of_change(failure)}"
-        yield f"{name.removesuffix('_diff')} differs from the baseline model's by {change}"
+        yield f"{name} differs from the baseline model's by {change}"
         return
     bounds = failure.metric_threshold.value_threshold
-    if bounds.HasField("lower_bound") and not value >= bounds.lower_bound.value:
+    if failure.message:
+        yield f"{name}: {failure.message.strip()}"
+    elif bounds.HasField("lower_bound") and not value >= bounds.lower_bound.value:
         yield f"{name} is {value:.4g}, but must be at least {bounds.lower_bound.value:g}"
     elif bounds.HasField("upper_bound") and not value <= bounds.upper_bound.value:
         yield f"{name} is {value:.4g}, but must be at most {bounds.upper_bound.value:g}"
     else:
-        yield f"{name} is {value:.4g}: {failure.message.strip()}"
+        yield f"{name} is {value:.4g}"
 
 
 def _bound_of_change(failure: ValidationFailure) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from google.protobuf import json_format
+from tensorflow_model_analysis.metrics.metric_specs import metric_thresholds_from_metrics_specs
 from tensorflow_model_analysis.proto import config_pb2
 
 from ..errors import InputError
@@ -22,9 +23,9 @@ from .plan import (
 
 EXAMPLE_COUNT = "example_count"
 
-# Metric classes of TFMA; the threshold for blessing is on the first one of the task.
+# Metric classes of TFMA and Keras; the threshold for blessing is on the first one of the task.
 _METRICS = {
-    BINARY: ("AUC", "BinaryAccuracy", "BinaryCrossEntropy", "Calibration"),
+    BINARY: ("AUC", "BinaryAccuracy", "BinaryCrossentropy", "Calibration"),
     MULTICLASS: ("SparseCategoricalAccuracy", "SparseCategoricalCrossentropy"),
     MULTILABEL: ("AUC", "BinaryAccuracy"),
     REGRESSION: ("MeanSquaredError", "MeanAbsoluteError"),
@@ -37,6 +38,11 @@ _HIGHER_IS_BETTER = {"AUC": True, "SparseCategoricalAccuracy": True, "MeanSquare
 def has_threshold(plan: EvaluationPlan) -> bool:
     """Whether the first output has a label and a task with metrics, so that a threshold decides about blessing."""
     return not plan.problem and any(_has_metrics(one) for one in plan.outputs[:1])
+
+
+def has_thresholds(config: config_pb2.EvalConfig) -> bool:
+    """Whether a configuration, with TFMA's defaults for whether there is a baseline, has a threshold."""
+    return bool(metric_thresholds_from_metrics_specs(config.metrics_specs, eval_config=config))
 
 
 def eval_config(

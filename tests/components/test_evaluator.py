@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 from absl import logging
 from google.protobuf import text_format
+from sklearn.metrics import roc_auc_score
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx.types import standard_artifacts
 
@@ -195,6 +196,53 @@ def test_a_baseline_with_other_signatures_is_ignored(step: Step) -> None:
     verdict, _ = step.run(overrides=overrides(labels={"": "y"}))
     assert verdict.notes == ()
     assert "auc_diff" in read_evaluation(str(step.folder / "evaluation")).metrics["eval"]
+
+
+def configured(metric: dict[str, Any]) -> str:
+    """Returns the execution property of a `tfma.EvalConfig` with one metric."""
+    return json.dumps({"model_specs": [{"label_key": "y"}], "metrics_specs": [{"metrics": [metric]}]})
+
+
+@pytest.mark.parametrize(
+    ("metric", "why"),
+    [
+        ({"class_name": "BinaryAccuracy"}, "it has none"),
+        pytest.param(
+            {
+                "class_name": "BinaryAccuracy",
+                "threshold": {"change_threshold": {"absolute": 0.0, "direction": "HIGHER_IS_BETTER"}},
+            },
+            "it compares with a baseline model, and there is none",
+            marks=pytest.mark.thorough,
+        ),
+    ],
+)
+def test_a_model_is_blessed_by_an_eval_config_without_thresholds(metric: dict[str, Any], why: str, step: Step) -> None:
+    step.save(tf.sigmoid)
+    verdict, blessing = step.run(eval_config=configured(metric))
+    assert (verdict.blessed, verdict.has_threshold) == (True, False)
+    assert verdict.reason == f"No quality threshold in the EvalConfig: {why}"
+    assert blessing.get_int_custom_property("blessed") == 1
+    assert (step.folder / "blessing" / "BLESSED").exists()
+
+
+def test_the_auc_of_an_eval_config_is_by_rank(step: Step) -> None:
+    step.save(lambda x: tf.sigmoid(2.0 * x + 12.0))  # between the last two of TFMA's thresholds
+    columns = [
+        tf.train.Example.FromString(one.numpy()).features.feature
+        for one in tf.data.TFRecordDataset(str(step.folder / "examples" / "Split-eval" / "data.gz"), "GZIP")
+    ]
+    labels = [one["y"].int64_list.value[0] for one in columns]
+    x = np.array([one["x"].float_list.value[0] for one in columns], np.float32)
+    area = roc_auc_score(labels, tf.sigmoid(2.0 * x + 12.0).numpy())
+    for lowest, missed in (
+        (area - 1e-3, ""),
+        (area + 1e-3, f"auc is {area:.4g}, but must be at least {area + 1e-3:g}"),
+    ):
+        threshold = {"value_threshold": {"lower_bound": lowest}}
+        verdict, blessing = step.run(eval_config=configured({"class_name": "AUC", "threshold": threshold}))
+        assert (verdict.blessed, verdict.reason) == (not missed, missed)
+        assert blessing.get_int_custom_property("blessed") == int(not missed)
 
 
 def test_the_component_accepts_the_inputs_of_a_plan() -> None:

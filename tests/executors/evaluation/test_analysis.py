@@ -12,6 +12,8 @@ import apache_beam as beam
 import numpy as np
 import pytest
 import tensorflow as tf
+from sklearn.metrics import auc as area
+from sklearn.metrics import roc_auc_score
 
 from generic_trainer import InputError
 from generic_trainer.executors.evaluation.analysis import Analysis, AnalysisResult, Candidate, analyze
@@ -361,3 +363,28 @@ def test_keras_models_of_both_versions(examples: str, tmp_path: pathlib.Path) ->
         assert found["click/binary_crossentropy"] == pytest.approx(crossentropy, rel=1e-4)
         error = answers["price"] - FEATURES["price"]
         assert found["price/mean_squared_error"] == pytest.approx((error**2).mean(), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("scores", "answer"),
+    [
+        (LOGITS, lambda x: {"score": 200.0 * x[:, :1] + 150.0}),  # a sigmoid rounds most of them to 1
+        pytest.param(
+            PROBABILITIES, lambda x: {"score": 1e-9 * tf.sigmoid(x[:, :1])}, marks=pytest.mark.thorough
+        ),  # below each of TFMA's thresholds
+        pytest.param(
+            PROBABILITIES, lambda x: {"score": tf.round(3 * tf.sigmoid(x[:, :1])) / 3}, marks=pytest.mark.thorough
+        ),
+    ],
+)
+def test_auc_and_its_curve_are_by_rank(scores: str, answer: Answer, examples: str, tmp_path: pathlib.Path) -> None:
+    plan = OutputPlan("score", BINARY, "binary", scores=scores)
+    slices, _ = evaluated(examples, answer, [plan], tmp_path, slice_by=["third"])
+    answered = answer(tf.constant(X))["score"].numpy().ravel()
+    labels, groups = FEATURES["binary"], FEATURES["third"]
+    expected = {f"third={one}": roc_auc_score(labels[groups == one], answered[groups == one]) for one in range(3)}
+    expected[ALL] = roc_auc_score(labels, answered)
+    assert {name: found["auc"] for name, found in slices.items()} == pytest.approx(expected, abs=1e-9)
+    [plots] = read_plots(str(tmp_path / "evaluation"))
+    rates = sorted((one.false_positive_rate, one.recall) for one in plots.thresholds)
+    assert area(*np.transpose(rates)) == pytest.approx(expected[ALL], abs=0.005)
