@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tensorflow_model_analysis.proto.validation_result_pb2 import MetricsValidationForSlice, ValidationFailure
 
+    from .trivial_comparison import Comparison
 
-def missed_thresholds(folder: str) -> list[str]:
+
+OVER_TRIVIAL = "_over_trivial"  # suffix of the metric's name: its value minus that of the trivial model
+
+
+def missed_thresholds(folder: str, comparisons: Mapping[str, Comparison]) -> list[str]:
     """Returns a text such as "auc is 0.48, but must be at least 0.5" for each missed threshold; [] if none was missed.
 
     Args:
       folder: The folder with TFMA's results.
+      comparisons: The comparisons with trivial models; see `comparisons_in`.
     """
     import tensorflow_model_analysis as tfma
 
@@ -24,7 +30,7 @@ def missed_thresholds(folder: str) -> list[str]:
         text
         for one in result.metric_validations_per_slice
         for failure in one.failures
-        for text in _texts(failure, _slice(one))
+        for text in _texts(failure, _slice(one), comparisons)
     ]
     return texts or ["TFMA's validation failed"]
 
@@ -36,8 +42,11 @@ def _slice(validation: MetricsValidationForSlice) -> str:
     return f" for {', '.join(values)}" if values else ""
 
 
-def _texts(failure: ValidationFailure, sliced: str) -> Iterator[str]:
+def _texts(failure: ValidationFailure, sliced: str, comparisons: Mapping[str, Comparison]) -> Iterator[str]:
     metric = "/".join(filter(None, (failure.metric_key.output_name, failure.metric_key.name)))
+    if metric in comparisons:
+        yield f"{comparisons[metric].text} (--allow-trivial pushes it anyway)"
+        return
     name = f"{metric.removesuffix('_diff')}{sliced}"
     value = failure.metric_value.double_value.value
     if failure.metric_key.is_diff:

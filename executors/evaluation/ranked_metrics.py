@@ -57,6 +57,13 @@ class RankedAUC(tfma.metrics.AUC):  # type: ignore[misc]
 
         return [ranked, tfma.metrics.DerivedMetricComputation([key], result)]
 
+    def area(self, labels: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> float:
+        """Returns the area of labels from 0 to 1 and their scores, both [examples, numbers], with example weights."""
+        weight = np.broadcast_to(weights[:, np.newaxis], labels.shape)
+        rows = [np.ravel(column) for column in (scores, weight * labels, weight * (1.0 - labels))]
+        matrices = _matrices(_merged(np.column_stack(rows)))
+        return float(self._metric_value(self.kwargs["curve"], self.kwargs["summation_method"], None, matrices))
+
 
 class RankedAUCPrecisionRecall(RankedAUC, tfma.metrics.AUCPrecisionRecall):  # type: ignore[misc]
     """`tfma.metrics.AUCPrecisionRecall` with a threshold at each score."""
@@ -149,7 +156,9 @@ class _RankCombiner(beam.CombineFn):  # type: ignore[misc]
             if np.size(label) and np.size(score):
                 share, total = float(np.squeeze(label)), float(np.squeeze(weight))
                 accumulator.pending.append((float(np.squeeze(score)), share * total, (1.0 - share) * total))
-        return self.compact(accumulator) if len(accumulator.pending) >= _PENDING else accumulator
+        # The more rows there are, the more new ones are worth sorting them again.
+        is_full = len(accumulator.pending) >= max(_PENDING, len(accumulator.merged) // 4)
+        return self.compact(accumulator) if is_full else accumulator
 
     def merge_accumulators(self, accumulators: Iterable[_Scores]) -> _Scores:
         return _Scores(_merged(np.concatenate([one.all() for one in accumulators])))
