@@ -72,6 +72,11 @@ _MORE = (
         help="JSON file with a tfma.EvalConfig; replaces --label, --task and --slice-by.",
     ),
     click.option(
+        "--allow-trivial",
+        is_flag=True,
+        help="Also push a model that is no better than a trivial one, such as the mean of the labels.",
+    ),
+    click.option(
         "--test-split",
         is_flag=True,
         help="Evaluate on a fifth of the data that training does not see (default: if the data have a folder test/).",

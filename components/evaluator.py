@@ -1,7 +1,7 @@
 """A drop-in for TFX's Evaluator that evaluates by an evaluation plan, with this project's batch inference.
 
 Labels, task, outputs and signatures are derived from the trained model (`executors/evaluation`), which also covers
-models that TFMA's inference cannot call. With an `eval_config` it behaves as TFX's Evaluator.
+models that TFMA's inference cannot call. With an `eval_config` TFX's Evaluator runs, with AUC by rank.
 
     evaluator = Evaluator(
         examples=example_gen.outputs["examples"], model=trainer.outputs["model"],
@@ -17,23 +17,27 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
+import tensorflow_model_analysis as tfma
 from absl import logging
+from tensorflow_model_analysis.proto.config_pb2 import EvalConfig
 from tfx import types
 from tfx.components.evaluator import component, constants, executor
 from tfx.dsl.components.base import base_beam_component, executor_spec
 from tfx.types import artifact_utils, standard_artifacts, standard_component_specs
 from tfx.types.component_spec import ChannelParameter, ExecutionParameter
-from tfx.utils import io_utils, json_utils
+from tfx.utils import io_utils, json_utils, proto_utils
 
 from ..executors.errors import InputError
 from ..executors.evaluation.analysis import Analysis, Candidate, analyze
 from ..executors.evaluation.blessing import missed_thresholds
 from ..executors.evaluation.compatibility import is_compatible
-from ..executors.evaluation.metrics import has_threshold
+from ..executors.evaluation.metrics import has_threshold, has_thresholds
 from ..executors.evaluation.model_plan import plan_for_model
 from ..executors.evaluation.plan import EvaluationPlan, Overrides
+from ..executors.evaluation.ranked_metrics import by_rank
+from ..executors.evaluation.trivial_comparison import comparisons_in, with_comparisons
 from ..executors.evaluation.verdict import Verdict
 from ..executors.monitoring import run_record
 from ..executors.runtime.files import file_io
@@ -41,9 +45,6 @@ from ..executors.runtime.files.artifact_layout import only_file_in
 from ..executors.runtime.logs.exceptions import one_line_message, remember_error
 from ..executors.saved_models.locations import base_model_path
 from ..executors.saved_models.prediction.predict import SignatureError
-
-if TYPE_CHECKING:
-    import tensorflow_model_analysis as tfma
 
 _EVAL = "eval"
 
@@ -57,6 +58,7 @@ class EvaluatorSpec(standard_component_specs.EvaluatorSpec):  # type: ignore[mis
         "plan": ExecutionParameter(type=str, optional=True),
         "slice_by": ExecutionParameter(type=str, optional=True),
         "threshold_slack": ExecutionParameter(type=float, optional=True),
+        "allow_trivial": ExecutionParameter(type=int, optional=True),
         "analysis_seconds": ExecutionParameter(type=float, optional=True),
     }
     INPUTS = {  # noqa: RUF012
@@ -75,6 +77,7 @@ class EvaluatorProperties(TypedDict, total=False):
     plan: str | None
     slice_by: str | None
     threshold_slack: float | None
+    allow_trivial: int | None
     analysis_seconds: float | None
     current_component_id: str
 
@@ -96,10 +99,10 @@ class EvaluatorExecutor(executor.Executor):
             `transform_graph`.
           output_dict: `evaluation` and `blessing`.
           exec_properties: `eval_config`, or else `overrides`, `plan`, `slice_by`, `threshold_slack` and
-            `analysis_seconds`; `example_splits`.
+            `analysis_seconds`; `example_splits`, `allow_trivial`.
         """
-        if exec_properties.get(standard_component_specs.EVAL_CONFIG_KEY):
-            super().Do(input_dict, output_dict, exec_properties)
+        if config := exec_properties.get("eval_config"):
+            self._evaluate_by(proto_utils.json_to_proto(config, EvalConfig()), input_dict, output_dict, exec_properties)
             return
         self._log_startup(input_dict, output_dict, exec_properties)
         evaluation = artifact_utils.get_single_instance(output_dict["evaluation"])
@@ -109,6 +112,31 @@ class EvaluatorExecutor(executor.Executor):
         verdict.write(evaluation.uri)
         evaluation.set_string_custom_property("evaluation_plan", verdict.plan_line)
         _record_blessing(blessing, verdict, input_dict, exec_properties)
+
+    def _evaluate_by(
+        self,
+        config: EvalConfig,
+        inputs: dict[str, list[types.Artifact]],
+        outputs: dict[str, list[types.Artifact]],
+        properties: EvaluatorProperties,
+    ) -> None:
+        """Evaluates as TFX, but by rank and against trivial models, and blesses a model without a threshold."""
+        allow_trivial = bool(properties.get("allow_trivial"))
+        compared, notes = with_comparisons(by_rank(config), allow_trivial=allow_trivial)
+        super().Do(inputs, outputs, {**properties, "eval_config": proto_utils.proto_to_json(compared)})
+        folder = artifact_utils.get_single_uri(outputs["evaluation"])
+        used = tfma.utils.update_eval_config_with_defaults(
+            compared, has_baseline=bool(inputs.get("baseline_model")), rubber_stamp=True
+        )
+        refusals, warnings = _refusals(used, folder, allow_trivial=allow_trivial)
+        verdict = Verdict(not refusals, reason="; ".join(refusals), notes=(*notes, *warnings))
+        if not has_thresholds(used):  # TFX leaves such a model without a blessing
+            why = "none applies without a baseline model" if has_thresholds(compared) else "it has none"
+            reason = f"No quality threshold in the EvalConfig: {why}"
+            verdict = dataclasses.replace(verdict, reason=reason, has_threshold=False)
+            _record_blessing(outputs["blessing"][0], verdict, inputs, properties)
+        _log_verdict(verdict)
+        verdict.write(folder)
 
     def _verdict(self, inputs: _Inputs, output: str) -> Verdict:
         plan = EvaluationPlan()
@@ -133,20 +161,21 @@ class EvaluatorExecutor(executor.Executor):
             inputs.transform_graph,
             inputs.slice_by,
             inputs.threshold_slack,
+            inputs.allow_trivial,
             " and ".join(inputs.splits),
             inputs.analysis_seconds,
         )
         result = analyze(analysis, self._make_beam_pipeline(), output)
-        notes = (*notes, *result.notes)
         if result.errors is not None:
             result.errors.write(output)
-        if not has_threshold(result.plan):
+        refusals, warnings = _refusals(result.config, output, allow_trivial=inputs.allow_trivial)
+        notes = (*notes, *result.notes, *warnings)
+        if not refusals and not has_threshold(result.plan):
             return dataclasses.replace(_verdict_without_threshold(result.plan), notes=notes)
-        missed = missed_thresholds(output)
         return Verdict(
-            blessed=not missed,
+            blessed=not refusals,
             plan=result.plan.to_json(),
-            reason="; ".join(missed),
+            reason="; ".join(refusals),
             notes=notes,
             class_names=result.class_names,
         )
@@ -171,9 +200,10 @@ class Evaluator(component.Evaluator):
         plan: EvaluationPlan | None = None,
         slice_by: Sequence[str] = (),
         threshold_slack: float = 0.0,
+        allow_trivial: bool = False,
         analysis_seconds: float = 2.0,
         example_splits: Sequence[str] | None = None,
-        eval_config: tfma.EvalConfig | None = None,
+        eval_config: EvalConfig | None = None,
     ) -> None:
         """Constructs the component.
 
@@ -188,9 +218,12 @@ class Evaluator(component.Evaluator):
           plan: An existing plan. If it does not fit the trained model, a new plan is made from the model.
           slice_by: Names of features; metrics are also computed for each of their values.
           threshold_slack: By how much the deciding metric may be worse than the baseline's (default: 0).
+          allow_trivial: Whether to bless a model that is no better than a trivial one, such as the mean of the labels.
           analysis_seconds: Time limit of the error analysis (see `TrainingOptions.analysis_seconds`); 0 for none.
           example_splits: Splits to evaluate on (default: "eval").
-          eval_config: A tfma.EvalConfig. If given, TFX's Evaluator runs with it, without a plan.
+          eval_config: A tfma.EvalConfig. If given, TFX's Evaluator runs with it, without a plan, except that
+            AUC is computed by rank, that metrics with a threshold are compared with those of trivial models, and that
+            a model is blessed if no threshold applies.
         """
         plan_properties: dict[str, object] = {}
         if eval_config is None:
@@ -210,6 +243,7 @@ class Evaluator(component.Evaluator):
             baseline_model=baseline_model,
             example_splits=json_utils.dumps(list(example_splits) if example_splits else None),
             eval_config=eval_config,
+            allow_trivial=int(allow_trivial),
             evaluation=types.Channel(type=standard_artifacts.ModelEvaluation),
             blessing=types.Channel(type=standard_artifacts.ModelBlessing),
             **plan_properties,
@@ -227,6 +261,7 @@ class _Inputs:
         self.transform_graph = self._uri("transform_graph")
         self.slice_by: tuple[str, ...] = tuple(json.loads(properties.get("slice_by") or "[]"))
         self.threshold_slack = float(properties.get("threshold_slack") or 0.0)
+        self.allow_trivial = bool(properties.get("allow_trivial"))
         self.splits: list[str] = json_utils.loads(properties.get("example_splits") or "null") or [_EVAL]
         self.analysis_seconds = float(properties.get("analysis_seconds") or 0.0)
 
@@ -274,6 +309,14 @@ class _Inputs:
     def _uri(self, key: str) -> str | None:
         found = self._artifacts.get(key)
         return found[0].uri if found else None
+
+
+def _refusals(config: EvalConfig, folder: str, *, allow_trivial: bool) -> tuple[list[str], list[str]]:
+    """Returns all reasons to keep the model back, and warnings, from TFMA's results in a folder."""
+    comparisons = comparisons_in(folder, config)
+    refusals = missed_thresholds(folder, comparisons) if has_thresholds(config) else []
+    close = [one.text for one in comparisons.values() if one.text and (one.is_better or allow_trivial)]
+    return refusals, close
 
 
 def _failed_verdict(plan: EvaluationPlan, error: Exception) -> Verdict:

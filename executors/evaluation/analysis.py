@@ -67,6 +67,7 @@ class Analysis:
       transform_graph: The Transform graph's folder, or None.
       slice_by: Raw or transformed features; metrics are computed for each of their values too.
       max_degradation: How much worse than the baseline's the deciding metric may be, as an absolute difference.
+      allow_trivial: Whether a model may be no better than the trivial model.
       split: The split of the files, "eval" or "test".
       error_seconds: Time limit of the error analysis of the candidate; 0 for none.
     """
@@ -77,6 +78,7 @@ class Analysis:
     transform_graph: str | None = None
     slice_by: Sequence[str] = ()
     max_degradation: float = 0.0
+    allow_trivial: bool = False
     split: str = "eval"
     error_seconds: float = 0.0
 
@@ -140,7 +142,13 @@ def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analysi
         else None,
     )
     config = tfma.utils.update_eval_config_with_defaults(
-        eval_config(plan, slice_by=analysis.slice_by, max_degradation=analysis.max_degradation, ranges=ranges),
+        eval_config(
+            plan,
+            slice_by=analysis.slice_by,
+            max_degradation=analysis.max_degradation,
+            allow_trivial=analysis.allow_trivial,
+            ranges=ranges,
+        ),
         has_baseline=corrected.baseline is not None,
         rubber_stamp=True,
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from google.protobuf import json_format
+from tensorflow_model_analysis.metrics.metric_specs import metric_thresholds_from_metrics_specs
 from tensorflow_model_analysis.proto import config_pb2
 
 from ..errors import InputError
@@ -19,12 +20,14 @@ from .plan import (
     EvaluationPlan,
     OutputPlan,
 )
+from .ranked_metrics import by_rank
+from .trivial_comparison import comparison_of
 
 EXAMPLE_COUNT = "example_count"
 
-# Metric classes of TFMA; the threshold for blessing is on the first one of the task.
+# Metric classes of TFMA and Keras; the threshold for blessing is on the first one of the task.
 _METRICS = {
-    BINARY: ("AUC", "BinaryAccuracy", "BinaryCrossEntropy", "Calibration"),
+    BINARY: ("AUC", "BinaryAccuracy", "BinaryCrossentropy", "Calibration"),
     MULTICLASS: ("SparseCategoricalAccuracy", "SparseCategoricalCrossentropy"),
     MULTILABEL: ("AUC", "BinaryAccuracy"),
     REGRESSION: ("MeanSquaredError", "MeanAbsoluteError"),
@@ -39,21 +42,29 @@ def has_threshold(plan: EvaluationPlan) -> bool:
     return not plan.problem and any(_has_metrics(one) for one in plan.outputs[:1])
 
 
+def has_thresholds(config: config_pb2.EvalConfig) -> bool:
+    """Whether a configuration, with TFMA's defaults for whether there is a baseline, has a threshold."""
+    return bool(metric_thresholds_from_metrics_specs(config.metrics_specs, eval_config=config))
+
+
 def eval_config(
     plan: EvaluationPlan,
     *,
     slice_by: Sequence[str] = (),
     max_degradation: float = 0.0,
+    allow_trivial: bool = False,
     ranges: Mapping[str, tuple[float, float]] | None = None,
 ) -> config_pb2.EvalConfig:
-    """Returns a TFMA configuration.
+    """Returns a TFMA configuration, by rank; see `by_rank`.
 
-    It has metrics and plots for each output, and one threshold, on the first output's first metric.
+    It has metrics and plots for each output, a threshold on the first output's first metric, and one for each output's
+    first metric that the model must be better than the trivial model.
 
     Args:
       plan: The evaluation plan.
       slice_by: Features; metrics are computed for each of their values too.
       max_degradation: How much worse than the last blessed model's the first metric may be, as an absolute difference.
+      allow_trivial: Whether models that are no better than the trivial model are blessed.
       ranges: {output of a REGRESSION task: range of its values, see `value_ranges`}; others have no calibration plot.
     """
     several = len(plan.outputs) > 1
@@ -71,11 +82,16 @@ def eval_config(
             metrics += _plots(one, ranges or {})
             specs.append(config_pb2.MetricsSpec(output_names=[one.output] if several else [], metrics=metrics))
     slices = [config_pb2.SlicingSpec(feature_keys=[feature]) for feature in slice_by]
-    return config_pb2.EvalConfig(
+    config = config_pb2.EvalConfig(
         model_specs=[config_pb2.ModelSpec(signature_name=plan.signature)],
         slicing_specs=[config_pb2.SlicingSpec(), *slices],
         metrics_specs=specs,
     )
+    ranked = by_rank(config)
+    for spec in ranked.metrics_specs[1:]:
+        if comparison := comparison_of(spec.metrics[0], allow_trivial=allow_trivial):
+            spec.metrics.append(comparison)
+    return ranked
 
 
 def value_ranges(plan: EvaluationPlan, scores: Mapping[str, np.ndarray]) -> dict[str, tuple[float, float]]:
@@ -121,16 +137,14 @@ def _plots(one: OutputPlan, ranges: Mapping[str, tuple[float, float]]) -> list[c
 def _threshold(name: str, max_degradation: float) -> config_pb2.MetricThreshold:
     """Returns a threshold that allows the metric to be worse than the blessed model's by at most `max_degradation`.
 
-    The value bound is 0.5 for AUC, as for guessing, and always met for other metrics.
+    The value bound is always met, but without one TFMA does not validate a first model.
     """
     higher = _HIGHER_IS_BETTER[name]
     direction = config_pb2.MetricDirection.Value("HIGHER_IS_BETTER" if higher else "LOWER_IS_BETTER")
     change = config_pb2.GenericChangeThreshold(direction=direction)
     change.absolute.value = -max_degradation if higher else max_degradation
     threshold = config_pb2.MetricThreshold(change_threshold=change)
-    if name == "AUC":
-        threshold.value_threshold.lower_bound.value = 0.5
-    elif higher:
+    if higher:
         threshold.value_threshold.lower_bound.value = 0.0
     else:
         threshold.value_threshold.upper_bound.value = 1e30

@@ -99,13 +99,15 @@ def probabilities_in(task: str, scores: np.ndarray) -> np.ndarray:
 def _classification(task: str, labels: np.ndarray, before: np.ndarray, after: np.ndarray) -> Iterator[PairedMetric]:
     import numpy as np
 
+    from .scores import SMALLEST_PROBABILITY
+
     index: np.ndarray = labels.ravel().astype(int)
     models = (before, after)
     yield _accuracy(*(predictions_of(task, scores) == index for scores in models))
     if task == BINARY and min(np.bincount(index, minlength=2)) >= _FEWEST:
         yield _auc(index, before.ravel(), after.ravel())
     of_label = [probabilities_in(task, scores)[np.arange(len(index)), index] for scores in models]
-    yield _mean_metric("log loss", *(-np.log(share) for share in of_label))
+    yield _mean_metric("log loss", *(-np.log(np.maximum(share, SMALLEST_PROBABILITY)) for share in of_label))
 
 
 def _metric(

@@ -29,7 +29,9 @@ from .plan import (
     reason_key,
 )
 
-_SMALLEST = 1e-7  # Keras's epsilon: avoids the logarithm of 0
+SMALLEST_PROBABILITY = 1e-7  # Keras's epsilon: avoids the logarithm of 0
+_LARGEST_LOGIT = 17.0  # its probability is closer to 1 than any loss distinguishes
+_LOG_OF_ALL = 90.0  # the logarithm of the largest float32
 _TOLERANCE = 1e-3  # rounding error by which float16 probabilities may be outside 0 to 1
 _CLASSIFIES = (BINARY, MULTICLASS, MULTILABEL)
 
@@ -46,8 +48,8 @@ def scores_in(values: np.ndarray, plan: OutputPlan) -> np.ndarray:
       plan: The output's plan.
 
     Returns:
-      A float64 array [examples, numbers]. Probabilities are clipped to 1e-7 to 1 - 1e-7; of two outputs of a BINARY
-      task, only the second is returned.
+      A float64 array [examples, numbers]. Probabilities keep the order of the outputs, also where they are almost 0 or
+      1, because AUC compares ranks; of two outputs of a BINARY task, only the second is returned.
 
     Raises:
       ScoresError: If the output is not numeric or NaN, or planned PROBABILITIES are outside 0 to 1.
@@ -65,13 +67,15 @@ def scores_in(values: np.ndarray, plan: OutputPlan) -> np.ndarray:
     if plan.task not in _CLASSIFIES:
         return scores
     if plan.scores in (LOGITS, MARGINS):
-        scores = _softmax(scores) if _is_distribution(scores, plan) else _sigmoid(scores)
+        if plan.task == BINARY and scores.shape[1] == 2:
+            return _sigmoid(scores[:, 1:] - scores[:, :1])
+        scores = _softmax(scores) if plan.task == MULTICLASS else _sigmoid(scores)
     elif plan.scores == PROBABILITIES and not are_probabilities(scores):
         raise ScoresError(
             f"output {plan.output} has values from {scores.min():.4g} to {scores.max():.4g}, which are not "
             "probabilities. Set --scores logits if they are logits."
         )
-    scores = np.clip(scores, _SMALLEST, 1.0 - _SMALLEST)
+    scores = np.clip(scores, 0.0, 1.0)
     return scores[:, 1:] if plan.task == BINARY and scores.shape[1] == 2 else scores
 
 
@@ -148,10 +152,6 @@ def corrected_by_values(plan: EvaluationPlan, answers: Mapping[str, np.ndarray])
     return dataclasses.replace(plan, outputs=tuple(outputs), reasons=reasons)
 
 
-def _is_distribution(scores: np.ndarray, plan: OutputPlan) -> bool:
-    return plan.task == MULTICLASS or (plan.task == BINARY and scores.shape[1] == 2)
-
-
 def _softmax(values: np.ndarray) -> np.ndarray:
     powers = np.exp(values - values.max(axis=1, keepdims=True))
     shares: np.ndarray = powers / powers.sum(axis=1, keepdims=True)
@@ -159,6 +159,9 @@ def _softmax(values: np.ndarray) -> np.ndarray:
 
 
 def _sigmoid(values: np.ndarray) -> np.ndarray:
-    with np.errstate(over="ignore"):
-        probabilities: np.ndarray = 1.0 / (1.0 + np.exp(-values))
+    """Returns probabilities of logits; those of larger logits are larger, where a sigmoid would round them to 1."""
+    size = np.abs(values)
+    rest = np.exp(-np.minimum(size, _LARGEST_LOGIT))
+    rest *= 1.0 - np.minimum(np.log(np.maximum(size / _LARGEST_LOGIT, 1.0)) / _LOG_OF_ALL, 1.0)
+    probabilities: np.ndarray = np.where(values > 0, 1.0, rest) / (1.0 + rest)
     return probabilities

@@ -37,6 +37,7 @@ class PipelineKeywords(TypedDict):
     eval_output: str
     slice_by: tuple[str, ...]
     eval_config: str
+    allow_trivial: bool
     schema: str
     train_examples: str
     schema_shapes: str
@@ -81,6 +82,7 @@ class PipelineOptions:
       eval_output: The signature's output to evaluate; "" for all outputs that have a label, or the main one.
       slice_by: Features of the raw examples; metrics are also computed for each of their values.
       eval_config: A JSON file with a tfma.EvalConfig, instead of label, task and slices.
+      allow_trivial: Whether to bless a model that is no better than a trivial one, such as the mean of the labels.
       evaluation_plan: The plan from an earlier check, as returned by `EvaluationPlan.to_json`; None to make the plan
         from the trained model.
       schema: A Schema file to use instead of an inferred schema.
@@ -121,6 +123,7 @@ class PipelineOptions:
     eval_output: str = ""
     slice_by: tuple[str, ...] = ()
     eval_config: str = ""
+    allow_trivial: bool = False
     evaluation_plan: dict[str, Any] | None = None
     schema: str = ""
     train_examples: str = "auto"

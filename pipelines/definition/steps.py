@@ -147,6 +147,7 @@ def steps_of(
             overrides=overrides_of(vars(options)),
             plan=EvaluationPlan.from_json(options.evaluation_plan) if options.evaluation_plan else None,
             slice_by=options.slice_by,
+            allow_trivial=options.allow_trivial,
             analysis_seconds=options.training.analysis_seconds,
             example_splits=[TEST] if has_test_split and not options.eval_config else None,
             eval_config=read_eval_config(options.eval_config) if options.eval_config else None,

@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ...executors.evaluation.blessing import OVER_TRIVIAL
 from ...executors.evaluation.plots import OutputPlots
 from ...executors.evaluation.verdict import Verdict, read_verdict
 from ...executors.monitoring.metrics import Metrics
@@ -64,6 +65,8 @@ def read_evaluation(folder: str) -> Evaluation:
         for output, by_class in outputs.items():
             for sub_key, by_name in by_class.items():
                 for name, value in by_name.items():
+                    if OVER_TRIVIAL in name:  # the verdict has it in words
+                        continue
                     label = "/".join(filter(None, (output if several else "", name, sub_key)))
                     if (measure := _measure(value)) is not None:
                         found[label] = measure
@@ -114,4 +117,7 @@ def _failures(folder: str) -> Iterator[tuple[str, str, str]]:
             for single in one.slice_key.single_slice_keys
         ]
         for failure in one.failures:
-            yield _slice_name(key), failure.metric_key.name, failure.message
+            name, message = failure.metric_key.name, failure.message
+            if name.endswith(OVER_TRIVIAL):
+                name, message = name.removesuffix(OVER_TRIVIAL), "not better than a trivial model"
+            yield _slice_name(key), name, message

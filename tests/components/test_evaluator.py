@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 from absl import logging
 from google.protobuf import text_format
+from sklearn.metrics import roc_auc_score
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx.types import standard_artifacts
 
@@ -130,7 +131,7 @@ def test_a_missed_threshold_is_reported(step: Step) -> None:
     verdict, blessing = step.run(overrides=overrides(labels={"": "y"}))
     assert not verdict.blessed
     assert verdict.reason.startswith("auc is 0.")
-    assert verdict.reason.endswith(", but must be at least 0.5")
+    assert ", and 0.5 for a model that always predicts the base rate: the model is not better" in verdict.reason
     assert blessing.get_int_custom_property("blessed") == 0
     assert (step.folder / "blessing" / "NOT_BLESSED").exists()
     assert f"so it was not pushed: {verdict.reason}." in texts_of(step, blessed=False)
@@ -195,6 +196,102 @@ def test_a_baseline_with_other_signatures_is_ignored(step: Step) -> None:
     verdict, _ = step.run(overrides=overrides(labels={"": "y"}))
     assert verdict.notes == ()
     assert "auc_diff" in read_evaluation(str(step.folder / "evaluation")).metrics["eval"]
+
+
+def configured(metric: dict[str, Any]) -> str:
+    """Returns the execution property of a `tfma.EvalConfig` with one metric."""
+    return json.dumps({"model_specs": [{"label_key": "y"}], "metrics_specs": [{"metrics": [metric]}]})
+
+
+@pytest.mark.parametrize(
+    ("metric", "why"),
+    [
+        ({"class_name": "BinaryAccuracy"}, "it has none"),
+        pytest.param(
+            {
+                "class_name": "Calibration",
+                "threshold": {"change_threshold": {"absolute": 0.0, "direction": "HIGHER_IS_BETTER"}},
+            },
+            "none applies without a baseline model",
+            marks=pytest.mark.thorough,
+        ),
+    ],
+)
+def test_a_model_is_blessed_by_an_eval_config_without_thresholds(metric: dict[str, Any], why: str, step: Step) -> None:
+    step.save(tf.sigmoid)
+    verdict, blessing = step.run(eval_config=configured(metric))
+    assert (verdict.blessed, verdict.has_threshold) == (True, False)
+    assert verdict.reason == f"No quality threshold in the EvalConfig: {why}"
+    assert blessing.get_int_custom_property("blessed") == 1
+    assert (step.folder / "blessing" / "BLESSED").exists()
+
+
+AT_MOST_9 = {"value_threshold": {"upper_bound": 9.0}}
+
+
+@pytest.mark.parametrize(
+    ("function", "properties", "metric", "trivial"),
+    [
+        (lambda x: 0.0 * x + 0.5, {"task": "regression"}, "mean_squared_error", "the mean"),
+        (
+            lambda x: 0.0 * x + 0.5,
+            {"eval_config": {"class_name": "MeanAbsoluteError", "threshold": AT_MOST_9}},
+            "mean_absolute_error",
+            "the median",
+        ),
+        pytest.param(
+            lambda x: tf.sigmoid(tf.abs(x) + 3.0),
+            {"eval_config": {"class_name": "BinaryAccuracy", "threshold": {"value_threshold": {"lower_bound": 0.1}}}},
+            "binary_accuracy",
+            "the majority class",
+            marks=pytest.mark.thorough,
+        ),
+    ],
+)
+def test_a_trivial_model_is_blessed_only_if_that_is_allowed(
+    function: Any, properties: dict[str, Any], metric: str, trivial: str, step: Step
+) -> None:
+    step.save(function)
+    if "eval_config" in properties:
+        properties = {"eval_config": configured(properties["eval_config"])}
+    else:
+        properties = {"overrides": overrides(labels={"": "y"}, **properties)}
+    for allowed in (False, True):
+        verdict, blessing = step.run(**properties, allow_trivial=int(allowed))
+        assert verdict.blessed == allowed
+        assert blessing.get_int_custom_property("blessed") == int(allowed)
+        [text] = verdict.notes if allowed else [verdict.reason]
+        assert text.startswith(f"{metric} is ")
+        assert f"for a model that always predicts {trivial}: the model is not better than that" in text
+    assert list(read_evaluation(str(step.folder / "evaluation")).metrics["eval"])[-1] != f"{metric}_over_trivial"
+
+
+def test_a_difference_from_the_trivial_model_within_chance_is_a_warning(step: Step) -> None:
+    step.save(lambda x: 0.55 + 0.02 * x)
+    verdict, _ = step.run(overrides=overrides(labels={"": "y"}, task="regression"))
+    assert verdict.blessed
+    [note] = verdict.notes
+    assert "for a model that always predicts the mean: the 95 % interval of the difference, -0.0" in note
+    assert note.endswith(", includes 0")
+
+
+def test_the_auc_of_an_eval_config_is_by_rank(step: Step) -> None:
+    step.save(lambda x: tf.sigmoid(2.0 * x + 12.0))  # between the last two of TFMA's thresholds
+    columns = [
+        tf.train.Example.FromString(one.numpy()).features.feature
+        for one in tf.data.TFRecordDataset(str(step.folder / "examples" / "Split-eval" / "data.gz"), "GZIP")
+    ]
+    labels = [one["y"].int64_list.value[0] for one in columns]
+    x = np.array([one["x"].float_list.value[0] for one in columns], np.float32)
+    area = roc_auc_score(labels, tf.sigmoid(2.0 * x + 12.0).numpy())
+    for lowest, missed in (
+        (area - 1e-3, ""),
+        (area + 1e-3, f"auc is {area:.4g}, but must be at least {area + 1e-3:g}"),
+    ):
+        threshold = {"value_threshold": {"lower_bound": lowest}}
+        verdict, blessing = step.run(eval_config=configured({"class_name": "AUC", "threshold": threshold}))
+        assert (verdict.blessed, verdict.reason) == (not missed, missed)
+        assert blessing.get_int_custom_property("blessed") == int(not missed)
 
 
 def test_the_component_accepts_the_inputs_of_a_plan() -> None:

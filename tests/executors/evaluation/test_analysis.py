@@ -12,6 +12,8 @@ import apache_beam as beam
 import numpy as np
 import pytest
 import tensorflow as tf
+from sklearn.metrics import auc as area
+from sklearn.metrics import roc_auc_score
 
 from generic_trainer import InputError
 from generic_trainer.executors.evaluation.analysis import Analysis, AnalysisResult, Candidate, analyze
@@ -30,6 +32,7 @@ from generic_trainer.executors.evaluation.plan import (
 )
 from generic_trainer.executors.evaluation.plots import OutputPlots
 from generic_trainer.executors.evaluation.scores import ScoresError
+from generic_trainer.executors.evaluation.trivial_comparison import comparisons_in
 from generic_trainer.executors.inputs.example_kinds import RAW
 from generic_trainer.executors.runtime.beam_runner import IN_PROCESS
 from generic_trainer.pipelines.history.evaluation_plots import read_plots
@@ -231,20 +234,23 @@ def test_several_outputs_and_named_tensors_and_slices(examples: str, tmp_path: p
     assert sum(one.examples for one in plots["price"].ranges) == COUNT
 
 
-def test_a_model_is_not_blessed_below_the_bound_or_below_the_baseline(examples: str, tmp_path: pathlib.Path) -> None:
+def missed(analysis: Analysis, output: pathlib.Path) -> list[str]:
+    config = run(analysis, output).config
+    return missed_thresholds(str(output), comparisons_in(str(output), config))
+
+
+def test_a_model_is_not_blessed_if_it_is_trivial_or_below_the_baseline(examples: str, tmp_path: pathlib.Path) -> None:
     plan = EvaluationPlan("serving_default", outputs=(OutputPlan("score", BINARY, "binary", scores=LOGITS),))
     good = Candidate(save_model(lambda x: {"score": x[:, :1]}, tmp_path / "good"), plan)
     poor = Candidate(save_model(lambda x: {"score": x[:, :1] + 3 * x[:, 1:2]}, tmp_path / "poor"), plan)
     wrong = Candidate(save_model(lambda x: {"score": -x[:, :1]}, tmp_path / "wrong"), plan)
-    run(Analysis([examples], wrong), tmp_path / "1")
-    [missed] = missed_thresholds(str(tmp_path / "1"))
-    assert missed.startswith("auc is 0.")
-    assert missed.endswith(", but must be at least 0.5")
-    run(Analysis([examples], poor, good), tmp_path / "2")
-    [missed] = missed_thresholds(str(tmp_path / "2"))
-    assert missed.startswith("auc differs from the baseline model's by -0.")
-    run(Analysis([examples], poor, good, max_degradation=0.5), tmp_path / "3")
-    assert missed_thresholds(str(tmp_path / "3")) == []
+    [text] = missed(Analysis([examples], wrong), tmp_path / "1")
+    assert text.startswith("auc is 0.")
+    assert ", and 0.5 for a model that always predicts the base rate: the model is not better than that" in text
+    assert missed(Analysis([examples], wrong, allow_trivial=True), tmp_path / "allowed") == []
+    [text] = missed(Analysis([examples], poor, good), tmp_path / "2")
+    assert text.startswith("auc differs from the baseline model's by -0.")
+    assert missed(Analysis([examples], poor, good, max_degradation=0.5), tmp_path / "3") == []
     assert "auc_diff" in read_evaluation(str(tmp_path / "3")).slices[ALL]
     [plots] = read_plots(str(tmp_path / "3"))  # the candidate's
     assert plots.ranges[-1].prediction == pytest.approx(np.sort(sigmoid(X[:, 0] + 3 * X[:, 1]))[-60:].mean(), abs=0.01)
@@ -361,3 +367,28 @@ def test_keras_models_of_both_versions(examples: str, tmp_path: pathlib.Path) ->
         assert found["click/binary_crossentropy"] == pytest.approx(crossentropy, rel=1e-4)
         error = answers["price"] - FEATURES["price"]
         assert found["price/mean_squared_error"] == pytest.approx((error**2).mean(), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("scores", "answer"),
+    [
+        (LOGITS, lambda x: {"score": 200.0 * x[:, :1] + 150.0}),  # a sigmoid rounds most of them to 1
+        pytest.param(
+            PROBABILITIES, lambda x: {"score": 1e-9 * tf.sigmoid(x[:, :1])}, marks=pytest.mark.thorough
+        ),  # below each of TFMA's thresholds
+        pytest.param(
+            PROBABILITIES, lambda x: {"score": tf.round(3 * tf.sigmoid(x[:, :1])) / 3}, marks=pytest.mark.thorough
+        ),
+    ],
+)
+def test_auc_and_its_curve_are_by_rank(scores: str, answer: Answer, examples: str, tmp_path: pathlib.Path) -> None:
+    plan = OutputPlan("score", BINARY, "binary", scores=scores)
+    slices, _ = evaluated(examples, answer, [plan], tmp_path, slice_by=["third"])
+    answered = answer(tf.constant(X))["score"].numpy().ravel()
+    labels, groups = FEATURES["binary"], FEATURES["third"]
+    expected = {f"third={one}": roc_auc_score(labels[groups == one], answered[groups == one]) for one in range(3)}
+    expected[ALL] = roc_auc_score(labels, answered)
+    assert {name: found["auc"] for name, found in slices.items()} == pytest.approx(expected, abs=1e-9)
+    [plots] = read_plots(str(tmp_path / "evaluation"))
+    rates = sorted((one.false_positive_rate, one.recall) for one in plots.thresholds)
+    assert area(*np.transpose(rates)) == pytest.approx(expected[ALL], abs=0.005)

@@ -25,12 +25,14 @@ def test_the_first_metric_may_not_be_worse_than_the_blessed_models() -> None:
     count, own = eval_config(TIP, max_degradation=0.01).metrics_specs
     assert [metric.class_name for metric in count.metrics] == ["ExampleCount"]
     auc, *others = own.metrics
-    assert auc.class_name == "AUC"
+    assert auc.class_name == "RankedAUC"
     [over_all] = auc.per_slice_thresholds
     assert list(over_all.slicing_specs) == [config_pb2.SlicingSpec()]
-    assert over_all.threshold.value_threshold.lower_bound.value == 0.5
     assert over_all.threshold.change_threshold.absolute.value == -0.01
+    *others, trivial = others
     assert not any(metric.HasField("threshold") or metric.per_slice_thresholds for metric in others)
+    assert trivial.per_slice_thresholds[0].threshold.value_threshold.lower_bound.value > 0
+    assert not eval_config(TIP, allow_trivial=True).metrics_specs[1].metrics[-1].per_slice_thresholds
     price = EvaluationPlan("serving_default", outputs=(OutputPlan("output_0", REGRESSION, "price"),))
     error = eval_config(price, max_degradation=0.1).metrics_specs[1].metrics[0]
     change = error.per_slice_thresholds[0].threshold.change_threshold
@@ -38,14 +40,14 @@ def test_the_first_metric_may_not_be_worse_than_the_blessed_models() -> None:
     assert change.absolute.value == 0.1
 
 
-def test_the_first_of_several_outputs_has_the_threshold() -> None:
+def test_the_first_of_several_outputs_decides_and_none_may_be_trivial() -> None:
     two = EvaluationPlan(
         "serving_default", outputs=(OutputPlan("price", REGRESSION, "price"), OutputPlan("click", BINARY, "click"))
     )
     _, price, click = eval_config(two).metrics_specs
     assert (list(price.output_names), list(click.output_names)) == (["price"], ["click"])
     assert price.metrics[0].per_slice_thresholds
-    assert not any(metric.per_slice_thresholds for metric in click.metrics)
+    assert [metric.class_name for metric in click.metrics if metric.per_slice_thresholds] == ["OverTrivial"]
 
 
 def test_the_plots_fit_the_task() -> None:
@@ -60,7 +62,7 @@ def test_the_plots_fit_the_task() -> None:
     specs = eval_config(plan, ranges=value_ranges(plan, scores)).metrics_specs[1:]
     plots = [[metric for metric in spec.metrics if metric.class_name.endswith("Plot")] for spec in specs]
     assert [[plot.class_name for plot in found] for found in plots] == [
-        ["ConfusionMatrixPlot", "CalibrationPlot"],
+        ["RankedConfusionMatrixPlot", "CalibrationPlot"],
         ["CalibrationPlot"],
         [],
         ["MultiClassConfusionMatrixPlot"],
