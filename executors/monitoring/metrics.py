@@ -8,6 +8,7 @@ evaluation; all event files there are read.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 SPLITS = ("train", "eval")
 _EVAL_FOLDERS = ("eval", "validation", "val", "test")
+_MAX_ELEMENTS = 100  # of a metric's array, such as a matrix of 10 classes: more do not fit into a table
 _SKIPPED_ENDINGS = ("_vs_iterations", "/sec", "_per_second")
 
 Metrics = dict[str, dict[str, float]]
@@ -106,23 +108,40 @@ def _is_list(value: object) -> TypeGuard[Sequence[object]]:
 
 def _by_split(values: Mapping[object, Any]) -> Metrics:
     metrics: Metrics = {}
-    for name, value in values.items():
+    for name, value in by_element(values):
         try:
             number = math.nan if isinstance(value, (str, bytes)) else float(value)
         except (TypeError, ValueError):
             continue
         if not math.isfinite(number):
             continue
-        split = "eval" if str(name).startswith(("val_", "eval_")) else "train"
-        metrics.setdefault(split, {})[str(name).removeprefix("val_").removeprefix("eval_")] = number
+        split = "eval" if name.startswith(("val_", "eval_")) else "train"
+        metrics.setdefault(split, {})[name.removeprefix("val_").removeprefix("eval_")] = number
     return metrics
 
 
 def numbers_in(logs: object) -> dict[str, float]:
-    """Returns the scalars in the logs of a batch or epoch; skips a `ClusterCoordinator`'s pending values."""
+    """Returns the numbers in the logs of a batch or epoch, arrays by element; see `by_element`.
+
+    Skips a `ClusterCoordinator`'s pending values.
+    """
     if not isinstance(logs, Mapping):
         return {}
-    return {name: float(value) for name, value in logs.items() if getattr(value, "shape", ()) == ()}
+    return {name: float(value) for name, value in by_element(logs) if getattr(value, "shape", ()) == ()}
+
+
+def by_element(values: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
+    """Yields (name, value), and for an array (`name[index]`, element): `f1_score[0]` is the F1 score of class 0.
+
+    The only element of an array keeps the name. Arrays with more than 100 elements are left out.
+    """
+    for name, value in values.items():
+        if getattr(value, "shape", ()) == () or not hasattr(value, "__array__"):
+            yield str(name), value
+        elif (size := math.prod(value.shape)) <= _MAX_ELEMENTS:
+            array = value.__array__()
+            for index in itertools.product(*map(range, array.shape)):
+                yield f"{name}[{','.join(map(str, index))}]" if size > 1 else str(name), array[index]
 
 
 def finite(values: Mapping[str, float]) -> dict[str, float]:
