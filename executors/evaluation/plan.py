@@ -97,6 +97,11 @@ class EvaluationPlan:
         """Whether an output is compared with a label for a known task."""
         return not self.problem and any(one.label and one.task != UNKNOWN for one in self.outputs)
 
+    @property
+    def label_values(self) -> list[tuple[tuple[str | int, int], ...]]:
+        """The `label_values` of the outputs that have them."""
+        return [one.label_values for one in self.outputs if one.label_values]
+
     def to_json(self) -> dict[str, object]:
         """Returns the plan as JSON values, for `from_json`."""
         return dataclasses.asdict(self)
