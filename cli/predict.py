@@ -78,7 +78,10 @@ def predict(model: str, examples: tuple[str, ...], output: str, **flags: object)
     request = PredictionRequest.of(model, examples, output, **flags)
     if plan := recorded_plan_of(request.model):
         request = dataclasses.replace(
-            request, signature=request.signature or plan.signature or None, thresholds=_thresholds(plan)
+            request,
+            signature=request.signature or plan.signature or None,
+            thresholds=_thresholds(plan),
+            class_names={one.output: one.class_names() for one in plan.outputs if one.label_values},
         )
     keep_logs(os.devnull, native=True)
     require_tensorflow_can_run()

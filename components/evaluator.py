@@ -37,6 +37,7 @@ from ..executors.evaluation.metrics import has_threshold, has_thresholds
 from ..executors.evaluation.model_plan import plan_for_model
 from ..executors.evaluation.plan import EvaluationPlan, Overrides
 from ..executors.evaluation.ranked_metrics import by_rank
+from ..executors.evaluation.recorded_plan import record_of
 from ..executors.evaluation.trivial_comparison import comparisons_in, with_comparisons
 from ..executors.evaluation.verdict import Verdict
 from ..executors.monitoring import run_record
@@ -269,9 +270,15 @@ class _Inputs:
         """Returns the given plan if it fits the model, else a plan made from the model."""
         given = self._properties.get("plan")
         plan = EvaluationPlan.from_json(json.loads(given)) if given else None
-        if plan is not None and not plan.problem and is_compatible(plan, self.model):
-            return plan
+        # A plan with targets of label values is from a small sample, which may lack some of the values.
         run = self._uri("model_run")
+        if (
+            plan is not None
+            and not plan.problem
+            and not (run and plan.label_values)
+            and is_compatible(plan, self.model)
+        ):
+            return plan
         return self._plan_for(self.model, run_record.read(run) if run else {})
 
     def baseline(self, plan: EvaluationPlan) -> tuple[Candidate | None, tuple[str, ...]]:
@@ -281,11 +288,13 @@ class _Inputs:
             return None, ()
         try:
             model = base_model_path(uri)
-            baseline_plan = plan if is_compatible(plan, model) else self._plan_for(model, {})
+            is_same = not plan.label_values and is_compatible(plan, model)
+            baseline_plan = plan if is_same else self._plan_for(model, record_of(model))
         except Exception as error:
             return None, (f"The baseline model {uri} was excluded from the comparison: {one_line_message(error)}",)
-        if baseline_plan.problem or len(baseline_plan.outputs) != len(plan.outputs):
-            why = baseline_plan.problem or "its outputs differ"
+        differing = "outputs" if len(baseline_plan.outputs) != len(plan.outputs) else "targets of the label's values"
+        if baseline_plan.problem or differing == "outputs" or baseline_plan.label_values != plan.label_values:
+            why = baseline_plan.problem or f"its {differing} differ"
             return None, (f"The baseline model {uri} was excluded from the comparison: {why}",)
         return Candidate(model, baseline_plan), ()
 

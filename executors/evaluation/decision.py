@@ -10,7 +10,7 @@ from ..saved_models.fitting_examples import kind_for
 from ..saved_models.signatures import ServedSignature
 from .evidence import LabelEvidence, OutputEvidence, TrainingEvidence
 from .features import ExampleFeatures, Feature
-from .labels import Choice, candidates_of, choose, label_problem
+from .labels import Choice, candidates_of, choose, converted_label, label_problem
 from .outputs import Pair, pairs_of
 from .plan import (
     MULTICLASS,
@@ -21,7 +21,7 @@ from .plan import (
     Overrides,
     reason_key,
 )
-from .tasks import label_facts, scores_of, task_of
+from .tasks import label_facts, mapped_label_facts, scores_of, task_of
 
 _NOT_FOR_SCORES = (
     "transform_features",
@@ -144,11 +144,9 @@ def _outputs(
     for number, (served, trained) in enumerate(pairs):
         y = trained.label if trained else None
         named = _label_named(served.name, trained, number == 0, features, overrides)
-        choice = (
-            choose(candidates_of(named, features, inputs), y, trained_on) if named else Choice(None, "no label is set")
-        )
+        choice = choose(candidates_of(named, features, inputs), y, trained_on) if named else converted_label(y, inputs)
         feature = choice.candidate.feature if choice.candidate else None
-        labels = label_facts(y, feature)
+        labels = mapped_label_facts(y, choice.mapping) if choice.mapping else label_facts(y, feature)
         task, why_task = task_of(trained, served, labels)
         if overrides.task != "auto" and (number == 0 or not overrides.labels.get("")):
             task, why_task = overrides.task, SET_BY_OPTION
@@ -166,6 +164,7 @@ def _outputs(
                 _classes(task, served.width, y, feature),
                 scores,
                 trained.loss if trained else "",
+                choice.mapping.pairs if choice.mapping else (),
             )
         )
     chosen = tuple([one for one in planned if one.label] or planned[:1])

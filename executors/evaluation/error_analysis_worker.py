@@ -30,7 +30,7 @@ def execute(request: ErrorAnalysisRequest) -> Mapping[str, Any]:
     sample = sample_of(request["files"], request["seconds"])
     if not graph:
         model.plan = plan = with_unread_label(plan, sample.records, model.parsed_features)
-    names = class_names(reader.features(sample.records[:_NAMED_EXAMPLES]), plan, graph) if graph else {}
+    names = class_names(reader.features(sample.records[:_NAMED_EXAMPLES]), plan, graph)
     analysis = analyze_errors(
         model,
         reader,

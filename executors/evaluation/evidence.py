@@ -4,8 +4,8 @@
         run_fn(fn_args)
     seen.evidence()  # TrainingEvidence of the last fit, or None
 
-Reads only element specs, shapes and dtypes of the data. With `label_batches`, as in the trial of `check`, it also reads
-that many batches of label values.
+Reads element specs, shapes and dtypes of the data, and after the fit at most 10,000 rows of a `tf.data` pipeline to see
+how it converts labels. With `label_batches`, as in the trial of `check`, it also reads that many batches of labels.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from absl import logging
 from ..keras.interception import KerasCall, KerasObserver, may_use_keras
 from ..runtime.files.typed_json import checked_fields, known_fields
 from ..runtime.observers import observed_by
+from .label_mapping import LabelMapping, label_mappings
 from .label_values import LabelFacts, by_key, label_values
 from .losses import from_logits_of, name_of
 
@@ -38,6 +39,7 @@ class LabelEvidence:
       values: Distinct values in the batches read, class indices for one-hot rows; () if not read, or more than 50.
       is_one_hot: Whether every row is a one-hot vector; None if values were not read.
       is_binary: Whether all values are 0 or 1; None if values were not read.
+      mappings: How its values come from features of the examples, by feature; see `label_mapping.py`.
     """
 
     dtype: str = ""
@@ -47,6 +49,7 @@ class LabelEvidence:
     values: tuple[float, ...] = ()
     is_one_hot: bool | None = None
     is_binary: bool | None = None
+    mappings: tuple[LabelMapping, ...] = ()
 
     @property
     def width(self) -> int | None:
@@ -164,11 +167,16 @@ def _evidence(model: keras.Model, given: Mapping[str, Any], label_batches: int) 
     labels = {} if y is None else by_key(y)
     losses = _losses(getattr(inner, "loss", None), names, len(labels))
     values = label_values(data, y, given.get("validation_data"), label_batches) if label_batches else {}
+    mappings = label_mappings(data) if labels and spec is not None else {}
     outputs = []
     for position in range(max(len(labels), len(losses), 1)):
         name = names[position] if position < len(names) else ""
         key = name if name in labels else list(labels)[position] if position < len(labels) else ""
-        label = _label(labels[key], values.get(key)) if key in labels and labels[key] is not None else None
+        label = (
+            _label(labels[key], values.get(key), mappings.get(key, ()))
+            if key in labels and labels[key] is not None
+            else None
+        )
         loss = losses[position] if position < len(losses) else None
         outputs.append(
             OutputEvidence(
@@ -191,19 +199,25 @@ def _losses(loss: object, names: Sequence[str], labels: int) -> list[object]:
     return [loss] * max(labels, 1) if loss else []
 
 
-def _label(spec: object, values: LabelFacts | None) -> LabelEvidence:
+def _label(spec: object, values: LabelFacts | None, mappings: tuple[LabelMapping, ...]) -> LabelEvidence:
     dtype = getattr(spec, "dtype", None)
     shape = getattr(spec, "shape", None)
     sizes: tuple[int | None, ...] | None = None
     if shape is not None and getattr(shape, "rank", 0) is not None:
         sizes = tuple(None if size is None else int(size) for size in list(shape)[1:])
     name = getattr(dtype, "name", None) or (str(dtype) if dtype is not None else "")
-    return LabelEvidence(name, sizes, **(values or {}))
+    return LabelEvidence(name, sizes, **(values or {}), mappings=mappings)
 
 
 def _output(state: Mapping[str, Any]) -> OutputEvidence:
     label = state.get("label")
     if label is not None:
         lists = {name: tuple(part) for name, part in label.items() if isinstance(part, list)}
-        label = LabelEvidence(**known_fields(LabelEvidence, {**label, **lists}))
+        mappings = tuple(_mapping(part) for part in label.get("mappings", ()))
+        label = LabelEvidence(**known_fields(LabelEvidence, {**label, **lists, "mappings": mappings}))
     return OutputEvidence(**{**known_fields(OutputEvidence, state), "label": label})
+
+
+def _mapping(state: Mapping[str, Any]) -> LabelMapping:
+    pairs = tuple((value, target) for value, target in state.get("pairs", ()))
+    return LabelMapping(**{**known_fields(LabelMapping, state), "pairs": pairs})

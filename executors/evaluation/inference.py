@@ -26,7 +26,7 @@ from ..saved_models.prediction.feed import feeding_of_batch
 from ..saved_models.prediction.predict import answers_of
 from ..saved_models.prediction.signature import load_signature
 from .plan import VALUES, EvaluationPlan, OutputPlan
-from .scores import corrected_by_values, labels_in, require_comparable, scores_in
+from .scores import corrected_by_values, labels_in, require_comparable, scores_in, targets_in
 
 if TYPE_CHECKING:
     from .transforming import TransformGraph
@@ -196,10 +196,12 @@ def labels_of(features: Features, outputs: Sequence[OutputPlan]) -> dict[str, np
     """Returns {output: array [examples, numbers]} of the outputs' labels; see `labels_in`.
 
     Raises:
-      InputError: If an example has no label, or a label is not numeric.
+      InputError: If an example has no label, or a label that is not numeric and that the training does not convert.
     """
     return {
-        one.output: labels_in(_matrix(features.column(one.label, one.label_is_transformed), one.label), one)
+        one.output: labels_in(
+            targets_in(_matrix(features.column(one.label, one.label_is_transformed), one.label), one), one
+        )
         for one in outputs
         if one.label
     }

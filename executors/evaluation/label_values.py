@@ -50,12 +50,12 @@ def _label_batches(
     source = validation if hasattr(validation, "element_spec") else data
     if not hasattr(source, "element_spec"):
         if hasattr(y, "shape") or isinstance(y, (Mapping, list, tuple)):
-            yield {key: _array(one) for key, one in by_key(y).items()}
+            yield {key: as_array(one) for key, one in by_key(y).items()}
         return
     for batch in source:
         if not isinstance(batch, tuple) or len(batch) < 2:
             return
-        yield {key: _array(one) for key, one in by_key(batch[1]).items()}
+        yield {key: as_array(one) for key, one in by_key(batch[1]).items()}
 
 
 def by_key(y: object) -> dict[str, object]:
@@ -67,7 +67,8 @@ def by_key(y: object) -> dict[str, object]:
     return {"0": y}
 
 
-def _array(value: object) -> object:
+def as_array(value: object) -> object:
+    """Returns a label as an array, a sparse or ragged one padded with zeros; others unchanged."""
     import tensorflow as tf
 
     if isinstance(value, tf.SparseTensor):

@@ -1,7 +1,8 @@
 """Finds the feature of the examples that contains the label that a model is fitted to.
 
 Candidates are the feature that the user names, and each feature that Transform computes from it, whatever its name.
-They are compared with the labels in `fit` by type, shape and, after a trial, values.
+They are compared with the labels in `fit` by type, shape and, after a trial, values. A feature that the module converts
+to the labels itself, as with a lookup table, has a `LabelMapping`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..inputs.message_text import closest_names
 from .evidence import LabelEvidence
 from .features import ExampleFeatures, Feature
+from .label_mapping import LabelMapping
 
+_CONVERTED = "the training converts its values to the model's targets"
 _TOLERANCE = 1e-5  # relative, for values that went through float32
 
 
@@ -34,11 +37,13 @@ class Choice:
       candidate: The feature; None if no candidate matches.
       reason: Why it was selected, or why no candidate matches.
       one_hot_by_module: Whether the module converts it to one-hot vectors; the feature itself has class indices.
+      mapping: How the module converts its values; None if they are the model's targets.
     """
 
     candidate: Candidate | None
     reason: str
     one_hot_by_module: bool = False
+    mapping: LabelMapping | None = None
 
 
 def label_problem(label: str, raw: Collection[str], transformed: Collection[str] | None = None) -> str:
@@ -90,7 +95,8 @@ def choose(candidates: Sequence[Candidate], y: LabelEvidence | None, trained_on:
         return Choice(None, "no label is set")
     fitting, problems = [], []
     for one in candidates:
-        problem = _problem(one.feature, y)
+        mapping = _mapping_of(one, y, trained_on)
+        problem = mapping.conflict if mapping else _problem(one.feature, y)
         if trained_on == TRANSFORMED and not one.is_transformed and len(candidates) > 1:
             problem = problem or "the module trains on transformed examples, which lack it"
         if problem:
@@ -101,8 +107,32 @@ def choose(candidates: Sequence[Candidate], y: LabelEvidence | None, trained_on:
     if not fitting:
         return Choice(None, "; ".join(problems))
     chosen = next((one for one in fitting if trained_on == RAW and not one.is_transformed), fitting[0])
+    if mapping := _mapping_of(chosen, y, trained_on):
+        return Choice(chosen, _CONVERTED, mapping=mapping)
     is_converted = _is_converted_to_one_hot(chosen.feature, y)
     return Choice(chosen, _reason(chosen, y), is_converted)
+
+
+def converted_label(y: LabelEvidence | None, inputs: Collection[str]) -> Choice:
+    """Returns the only feature whose values the module was seen to convert to the labels in `fit`.
+
+    Args:
+      y: The labels in `fit`; None if they were not observed.
+      inputs: Features that the model is trained on, which are excluded.
+    """
+    mappings = [one for one in (y.mappings if y else ()) if one.is_certain and one.feature not in inputs]
+    if len(mappings) != 1:
+        return Choice(None, "no label is set")
+    [mapping] = mappings
+    dtype = "string" if isinstance(mapping.pairs[0][0], str) else "int64"
+    return Choice(Candidate(Feature(mapping.feature, dtype), False), _CONVERTED, mapping=mapping)
+
+
+def _mapping_of(candidate: Candidate, y: LabelEvidence | None, trained_on: str) -> LabelMapping | None:
+    """Returns how the training converts a feature, if it is one of the examples that the module was trained on."""
+    if trained_on and candidate.is_transformed != (trained_on == TRANSFORMED):
+        return None
+    return next((one for one in (y.mappings if y else ()) if one.feature == candidate.feature.name), None)
 
 
 def _reason(chosen: Candidate, y: LabelEvidence | None) -> str:

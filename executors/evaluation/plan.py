@@ -10,6 +10,7 @@ Evaluator's configuration, its thresholds, the report and `predict` all use it.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,6 +43,8 @@ class OutputPlan:
       scores: Kind of the output's numbers, one of SCORES. Sigmoid or softmax is applied to LOGITS and MARGINS before
         the comparison; MARGINS are trained with labels -1 and 1.
       loss: The compiled loss, such as "binary_crossentropy"; "" if unknown.
+      label_values: (value of the label, target of the model) of each class, for a label that the module converts
+        itself; () if the label has the targets.
     """
 
     output: str
@@ -52,6 +55,19 @@ class OutputPlan:
     classes: int = 0
     scores: str = VALUES
     loss: str = ""
+    label_values: tuple[tuple[str | int, int], ...] = ()
+
+    def class_names(self) -> dict[str, str | int]:
+        """Returns {class index: value of the label} for the classes that come from one value."""
+        targets = [(value, max(target, 0) if self.scores == MARGINS else target) for value, target in self.label_values]
+        counts = Counter(target for _, target in targets)
+        return {str(target): value for value, target in targets if counts[target] == 1}
+
+    @classmethod
+    def from_json(cls, state: Mapping[str, Any]) -> OutputPlan:
+        """Rebuilds an output's plan from JSON values, also of another release."""
+        values = tuple((value, target) for value, target in state.get("label_values", ()))
+        return cls(**{**known_fields(cls, state), "label_values": values})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,6 +100,11 @@ class EvaluationPlan:
         """Whether an output is compared with a label for a known task."""
         return not self.problem and any(one.label and one.task != UNKNOWN for one in self.outputs)
 
+    @property
+    def label_values(self) -> list[tuple[tuple[str | int, int], ...]]:
+        """The `label_values` of the outputs that have them."""
+        return [one.label_values for one in self.outputs if one.label_values]
+
     def to_json(self) -> dict[str, object]:
         """Returns the plan as JSON values, for `from_json`."""
         return dataclasses.asdict(self)
@@ -91,7 +112,7 @@ class EvaluationPlan:
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> EvaluationPlan:
         """Rebuilds a plan from the output of `to_json`, also of another release: fields may be missing or new."""
-        outputs = tuple(OutputPlan(**known_fields(OutputPlan, output)) for output in state.get("outputs", ()))
+        outputs = tuple(map(OutputPlan.from_json, state.get("outputs", ())))
         return cls(**{**known_fields(cls, state), "outputs": outputs})
 
     def line(self) -> str:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 
 from ..monitoring import run_record
+from ..monitoring.run_json import RunJson
 from ..runtime.files import file_io
 from .plan import EvaluationPlan
 
@@ -15,7 +16,13 @@ _FINGERPRINT = "fingerprint.pb"  # unique to each export
 
 
 def recorded_plan_of(model: str) -> EvaluationPlan | None:
-    """Returns the plan in the record of the run that trained a model; None if there is no record or plan.
+    """Returns the plan in the record of the run that trained a model; None if there is no record or plan."""
+    state = record_of(model).get("evaluation_plan")
+    return EvaluationPlan.from_json(state) if state else None
+
+
+def record_of(model: str) -> RunJson:
+    """Returns the record of the run that trained a model; {} if there is none.
 
     Finds the record by the directory layouts of `train` and the Trainer component: `OUT/model/Format-Serving` has its
     record in `OUT/model_run`, `Trainer/model/7/Format-Serving` in `Trainer/model_run/7`. A model in `ROOT/serving/9` is
@@ -26,9 +33,8 @@ def recorded_plan_of(model: str) -> EvaluationPlan | None:
     """
     for trained in (model, *_originals(model)):
         if place := _run_folder(trained):
-            state = run_record.read(place).get("evaluation_plan")
-            return EvaluationPlan.from_json(state) if state else None
-    return None
+            return run_record.read(place)
+    return {}
 
 
 def _run_folder(model: str) -> str | None:

@@ -84,6 +84,28 @@ def are_probabilities(values: np.ndarray) -> bool:
     return not bool(((values < -_TOLERANCE) | (values > 1.0 + _TOLERANCE)).any())
 
 
+def targets_in(values: np.ndarray, plan: OutputPlan) -> np.ndarray:
+    """Returns the model's targets for values of a label that the module converts itself; others unchanged.
+
+    Raises:
+      InputError: If the training was not seen to convert a value, or an example has several.
+    """
+    if not plan.label_values:
+        return values
+    if values.shape[1] != 1:
+        raise InputError(
+            f"label {plan.label} has {values.shape[1]} values per example; the training converts single ones."
+        )
+    targets = dict(plan.label_values)
+    texts = [value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in values[:, 0].tolist()]
+    if (unknown := next((text for text in texts if text not in targets), None)) is not None:
+        raise InputError(
+            f"label {plan.label} has the value {unknown!r}, which was not among the first 10,000 rows of the training "
+            "data, so that its target is unknown."
+        )
+    return np.array([[targets[text]] for text in texts])
+
+
 def labels_in(values: np.ndarray, plan: OutputPlan) -> np.ndarray:
     """Returns labels as float64: class indices for MULTICLASS, 0 or 1 for BINARY and MULTILABEL, else unchanged.
 

@@ -7,6 +7,7 @@ import dataclasses
 from ..saved_models.signatures import ServedOutput
 from .evidence import LabelEvidence, OutputEvidence
 from .features import Feature
+from .label_mapping import LabelMapping
 from .losses import HINGES, TASK_OF_LOSS
 from .plan import (
     BINARY,
@@ -71,6 +72,15 @@ def label_facts(y: LabelEvidence | None, feature: Feature | None) -> LabelFacts:
         len(feature.values) > _MAX_CLASSES or (not feature.values and feature.highest - feature.lowest > _MAX_CLASSES)
     )
     return LabelFacts(is_integer, width, is_binary, None, len(feature.values), has_many_values, low, high)
+
+
+def mapped_label_facts(y: LabelEvidence | None, mapping: LabelMapping) -> LabelFacts:
+    """Returns facts about labels from the targets that the training converts a feature to."""
+    targets = {target for _, target in mapping.pairs}
+    width = y.width if y is not None else None
+    return LabelFacts(
+        True, width, targets <= {0, 1}, (width or 1) > 1, len(targets), False, min(targets), max(targets)
+    )  # fmt: skip
 
 
 def task_of(trained: OutputEvidence | None, served: ServedOutput, labels: LabelFacts) -> tuple[str, str]:

@@ -28,6 +28,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ..compat.keras_losses import output_losses_corrected
 from ..compat.patching import replaced
 from ..modules.keras_version import KERAS_PACKAGES
 from ..runtime.observers import ObservedCall, Observer, call_through, observers_of
@@ -153,7 +154,9 @@ def callback_class(model: keras.Model) -> type[keras.callbacks.Callback]:
 @contextlib.contextmanager
 def _intercepted() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        for model_class in _model_classes():
+        classes = _model_classes()
+        stack.enter_context(output_losses_corrected())
+        for model_class in classes:
             stack.enter_context(replaced(model_class, "fit", _fit))
             stack.enter_context(replaced(model_class, "evaluate", _evaluate))
             for name, split in _SPLITS.items():

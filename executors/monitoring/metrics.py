@@ -9,6 +9,7 @@ metric is in its name, as in `eval/loss` and `val_loss`, or in the name of a sub
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 import re
@@ -26,6 +27,7 @@ SPLITS = ("train", "eval")
 _EVAL_FOLDERS = ("eval", "validation", "val", "test")
 _NAMES = ("train", "eval", "evaluation", "val", "validation", "test")  # of splits, in the names of metrics
 _PREFIX = re.compile(rf"(train/|(?:{'|'.join(_NAMES[1:])})[/_])(?=.)")
+_MAX_ELEMENTS = 100  # of a metric's array, such as a matrix of 10 classes: more do not fit into a table
 _SKIPPED_ENDINGS = ("_vs_iterations", "/sec", "_per_second")
 
 Metrics = dict[str, dict[str, float]]
@@ -119,7 +121,7 @@ def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
 
 def _numbers(values: Iterable[tuple[str, Any]]) -> Metrics:
     numbers = []
-    for name, value in values:
+    for name, value in by_element(values):
         with contextlib.suppress(TypeError, ValueError):
             numbers.append(("train", name, math.nan if isinstance(value, (str, bytes)) else float(value)))
     return _by_split(numbers)
@@ -137,10 +139,27 @@ def _by_split(values: Iterable[tuple[str, str, float]]) -> Metrics:
 
 
 def numbers_in(logs: object) -> dict[str, float]:
-    """Returns the scalars in the logs of a batch or epoch; skips a `ClusterCoordinator`'s pending values."""
+    """Returns the numbers in the logs of a batch or epoch, arrays by element; see `by_element`.
+
+    Skips a `ClusterCoordinator`'s pending values.
+    """
     if not isinstance(logs, Mapping):
         return {}
-    return {name: float(value) for name, value in logs.items() if getattr(value, "shape", ()) == ()}
+    return {name: float(value) for name, value in by_element(logs.items()) if getattr(value, "shape", ()) == ()}
+
+
+def by_element(values: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
+    """Yields (name, value), and for an array (`name[index]`, element): `f1_score[0]` is the F1 score of class 0.
+
+    The only element of an array keeps the name. Arrays with more than 100 elements are left out.
+    """
+    for name, value in values:
+        if getattr(value, "shape", ()) == () or not hasattr(value, "__array__"):
+            yield str(name), value
+        elif (size := math.prod(value.shape)) <= _MAX_ELEMENTS:
+            array = value.__array__()
+            for index in itertools.product(*map(range, array.shape)):
+                yield f"{name}[{','.join(map(str, index))}]" if size > 1 else str(name), array[index]
 
 
 def finite(values: Mapping[str, float]) -> dict[str, float]:

@@ -226,6 +226,7 @@ class OutputPlanJson(_OutputJson, total=False):
     classes: int
     scores: str
     loss: str
+    label_values: list[tuple[str | int, int]]
 
 
 class PlanJson(TypedDict, total=False):

@@ -16,7 +16,16 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx.types import standard_artifacts
 
 from generic_trainer.components.evaluator import Evaluator, EvaluatorExecutor
-from generic_trainer.executors.evaluation.plan import BINARY, LOGITS, EvaluationPlan, OutputPlan, Overrides
+from generic_trainer.executors.evaluation.evidence import LabelEvidence, OutputEvidence, TrainingEvidence
+from generic_trainer.executors.evaluation.label_mapping import LabelMapping
+from generic_trainer.executors.evaluation.plan import (
+    BINARY,
+    LOGITS,
+    PROBABILITIES,
+    EvaluationPlan,
+    OutputPlan,
+    Overrides,
+)
 from generic_trainer.executors.evaluation.verdict import Verdict, read_verdict
 from generic_trainer.executors.reporting.document import Chart
 from generic_trainer.pipelines.history.evaluation_results import read_evaluation
@@ -84,7 +93,7 @@ class Step:
     def _artifact(self, kind: Any, name: str) -> Any:
         artifact = kind()
         artifact.uri = str(self.folder / name)
-        (self.folder / name).mkdir(exist_ok=True)
+        (self.folder / name).mkdir(exist_ok=True, parents=True)
         return artifact
 
 
@@ -124,6 +133,35 @@ def test_an_existing_plan_is_kept_if_it_fits(step: Step) -> None:
     other = EvaluationPlan("serving_default", outputs=(OutputPlan("logits", BINARY, "y", scores=LOGITS),))
     verdict, _ = step.run(plan=json.dumps(other.to_json()), overrides=overrides(labels={"": "y"}, task="binary"))
     assert verdict.plan["outputs"][0]["output"] == "score"
+
+
+def test_values_of_a_converted_label_are_those_of_the_training_not_of_a_sample(step: Step) -> None:
+    """`y` is converted by the module: 1 to 0 and 0 to 1."""
+    step.save(lambda x: tf.sigmoid(-x))
+
+    def recorded(folder: str, *pairs: tuple[int, int]) -> Any:
+        artifact = step._artifact(standard_artifacts.ModelRun, folder)
+        label = LabelEvidence("int64", (), mappings=(LabelMapping("y", pairs, rows=200),))
+        evidence = TrainingEvidence((OutputEvidence(loss="binary_crossentropy", label=label),), ("x",))
+        record = {"status": "succeeded", "evaluation_evidence": evidence.to_json()}
+        (step.folder / folder / "run.json").write_text(json.dumps(record))
+        return artifact
+
+    step.inputs["model_run"] = [recorded("model_run", (1, 0), (0, 1))]
+    sampled = OutputPlan("score", BINARY, "y", scores=PROBABILITIES, label_values=((1, 0),))
+    plan = json.dumps(EvaluationPlan("serving_default", outputs=(sampled,)).to_json())
+    verdict, _ = step.run(plan=plan, overrides=overrides(labels={"": "y"}))
+    assert (verdict.blessed, verdict.class_names) == (True, {"score": {"0": "1", "1": "0"}})
+    evaluation = read_evaluation(str(step.folder / "evaluation"))
+    assert evaluation.metrics["eval"]["auc"] > 0.6
+
+    recorded("baselines/model_run/1", (0, 0), (1, 1))
+    step.save(tf.sigmoid, "baselines/model/1")
+    baseline = standard_artifacts.Model()
+    baseline.uri = str(step.folder / "baselines/model/1")
+    step.inputs["baseline_model"] = [baseline]
+    verdict, _ = step.run(overrides=overrides(labels={"": "y"}))
+    assert "excluded from the comparison: its targets of the label's values differ" in verdict.notes[0]
 
 
 def test_a_missed_threshold_is_reported(step: Step) -> None:

@@ -104,8 +104,8 @@ class _Check:
         if kind in (object, Any) or (value is None and type(None) in parts):
             return
         if origin in (typing.Union, types.UnionType):
-            [kind] = [part for part in parts if part is not type(None)]
-            yield from self.problems(value, kind, field)
+            of_parts = [list(self.problems(value, part, field)) for part in parts if part is not type(None)]
+            yield from min(of_parts, key=len)
         elif _is_object(kind) and isinstance(value, dict):
             yield from self._of_fields(value, kind, field)
         elif origin in _OBJECTS and isinstance(value, dict):

@@ -1,8 +1,9 @@
 """Adds the predicted class of each example to a model's scores, as `predicted_class`.
 
 The class is the index of the highest score; with one score, 1 above a threshold, else 0. If the model returns the names
-of the classes in an array of the scores' shape, as Estimators do, it is the name. A model that returns one integer or
-string for each example already gives the class, so none is added.
+of the classes in an array of the scores' shape, as Estimators do, it is the name; if the module converts the values of
+the label to classes, it is the value. A model that returns one integer or string for each example already gives the
+class, so none is added.
 
 Usage:
 
@@ -26,10 +27,14 @@ class PredictedClasses:
     Args:
       thresholds: {output with scores of classes: threshold for a single score}. None if unknown: then these are
         outputs with at least two non-negative numbers for each example whose sum is 1.
+      class_names: {output: {class index: value of the label}}, as far as known.
     """
 
-    def __init__(self, thresholds: Mapping[str, float] | None) -> None:
+    def __init__(
+        self, thresholds: Mapping[str, float] | None, class_names: Mapping[str, Mapping[str, str | int]] | None = None
+    ) -> None:
         self._thresholds = thresholds
+        self._names = class_names or {}
         self._outputs: list[str] | None = None
 
     def of(self, outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -51,12 +56,19 @@ class PredictedClasses:
         scores = outputs[name].reshape(len(outputs[name]), -1)
         if scores.shape[1] == 1:
             positive: np.ndarray = scores[:, 0] > (self._thresholds or {})[name]
-            return positive.astype(np.int64)
+            return self._named(positive.astype(np.int64), name)
         classes: np.ndarray = scores.argmax(axis=1)
         names = [one for one in outputs.values() if one.dtype == object and one.shape == scores.shape]
         if names:
-            classes = names[0][np.arange(len(classes)), classes]
-        return classes
+            return names[0][np.arange(len(classes)), classes]
+        return self._named(classes, name)
+
+    def _named(self, classes: np.ndarray, output: str) -> np.ndarray:
+        names = self._names.get(output, {})
+        values = [names.get(str(index), str(index)) for index in classes.tolist()]
+        if not names or not any(isinstance(name, str) for name in names.values()):
+            return np.array([int(value) for value in values], np.int64)
+        return np.array([str(value).encode() for value in values], object)
 
 
 def _is_distribution(values: np.ndarray) -> bool:

@@ -33,7 +33,7 @@ class PredictionRequest:
       op_packages: Packages to import first because they register TensorFlow ops.
       ids: Columns or features of the examples to write with each prediction.
       with_inputs: Whether to write all columns or features of the examples.
-      thresholds: See `classes.PredictedClasses`.
+      thresholds, class_names: See `classes.PredictedClasses`.
       escape_formulas: Whether texts in CSV that a spreadsheet would run as a formula get a leading quote mark.
 
     Raises:
@@ -50,6 +50,7 @@ class PredictionRequest:
     ids: tuple[str, ...] = ()
     with_inputs: bool = False
     thresholds: Mapping[str, float] | None = None
+    class_names: Mapping[str, Mapping[str, str | int]] | None = None
     escape_formulas: bool = False
 
     @property

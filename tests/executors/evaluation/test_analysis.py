@@ -139,6 +139,30 @@ def test_a_binary_task(
         assert one.false_positive_rate == pytest.approx(found[0, 1] / (found[0, 0] + found[0, 1]))
 
 
+def test_a_label_that_the_module_converts(examples: str, tmp_path: pathlib.Path) -> None:
+    plan = OutputPlan("score", BINARY, "word", scores=LOGITS, label_values=(("yes", 0), ("no", 1)))
+    model = save_model(lambda x: {"score": -1.5 * x[:, :1]}, tmp_path / "model")
+    done = run(
+        Analysis([examples], Candidate(model, EvaluationPlan("serving_default", outputs=(plan,)))),
+        tmp_path / "evaluation",
+    )
+    found = {key: one.value for key, one in read_evaluation(str(tmp_path / "evaluation")).slices[ALL].items()}
+    expected = of_binary(1 - FEATURES["binary"], sigmoid(-1.5 * X[:, 0].astype(float)))
+    assert {key: found[key] for key in expected} == pytest.approx(expected, rel=1e-5)
+    assert done.class_names == {"score": {"0": "yes", "1": "no"}}
+
+
+def test_values_that_the_training_did_not_convert_are_skipped(examples: str, tmp_path: pathlib.Path) -> None:
+    plan = OutputPlan("score", MULTICLASS, "third", classes=3, scores=LOGITS, label_values=((0, 2), (1, 0)))
+    model = save_model(lambda x: {"score": x}, tmp_path / "model")
+    done = run(
+        Analysis([examples], Candidate(model, EvaluationPlan("serving_default", outputs=(plan,)))),
+        tmp_path / "evaluation",
+    )
+    [note] = done.notes
+    assert note.startswith("The evaluation skipped 200 of 600 examples: label third has the value 2, which")
+
+
 @pytest.mark.thorough
 def test_numbers_outside_of_0_to_1_are_never_probabilities(examples: str, tmp_path: pathlib.Path) -> None:
     plan = OutputPlan("score", BINARY, "binary", scores=PROBABILITIES)

@@ -36,3 +36,17 @@ def test_the_first_batch_determines_the_columns() -> None:
     classes = PredictedClasses(None)
     assert list(classes.of({"p": SOFTMAX})) == ["predicted_class"]
     assert list(classes.of({"p": SOFTMAX * np.nan})) == ["predicted_class"]
+
+
+@pytest.mark.parametrize(
+    ("scores", "names", "expected"),
+    [
+        (SOFTMAX, {"0": "no", "1": "yes", "2": "?"}, [b"yes", b"no"]),
+        (SOFTMAX, {"1": "yes"}, [b"yes", b"0"]),  # several values of the label are class 0
+        (SOFTMAX, {"0": 10, "1": 30, "2": 20}, [30, 10]),
+        (np.array([[0.9], [0.2]]), {"0": "ham", "1": "spam"}, [b"spam", b"ham"]),
+    ],
+)
+def test_a_class_has_the_value_of_the_label(scores: np.ndarray, names: dict[str, str], expected: list) -> None:
+    classes = PredictedClasses({"p": 0.5}, {"p": names})
+    assert classes.of({"p": scores})["predicted_class"].tolist() == expected

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from sklearn.metrics import f1_score
 
 from generic_trainer import FnArgs, TrainingOptions, report_progress, train
 from generic_trainer.executors.keras.weight_fingerprints import of_saved_model, of_weights
@@ -42,6 +43,14 @@ def export(model: Any, folder: pathlib.Path) -> None:
     @tf.function(input_signature=[tf.TensorSpec([None, 1], tf.float32, name="x")])
     def serve(x: Any) -> dict[str, Any]:
         return {"y": model(x)}
+
+    tf.saved_model.save(model, str(folder), signatures=serve)
+
+
+def export_outputs(model: Any, folder: pathlib.Path) -> None:
+    @tf.function(input_signature=[tf.TensorSpec([None, 1], tf.float32)])
+    def serve(x: Any) -> dict[str, Any]:
+        return {str(number): value for number, value in enumerate(tf.nest.flatten(model(x)))}
 
     tf.saved_model.save(model, str(folder), signatures=serve)
 
@@ -240,6 +249,65 @@ def test_averages_swapped_in_for_validation_are_what_was_evaluated(recorded: Rec
 
     assert metrics["eval"]["loss"] == pytest.approx(loss_of_export(tmp_path / "model"), rel=1e-4)
     assert (origins["eval"]["source"], origins["eval"]["epoch"]) == ("fit", 6)
+
+
+def of_named_outputs(keras: ModuleType) -> tuple[Any, tuple[str, str]]:
+    inputs = keras.Input((1,))
+    outputs = {name: keras.layers.Dense(1, name=name)(inputs) for name in ("low", "high")}
+    return keras.Model(inputs, outputs), ("low_loss", "high_loss")
+
+
+def of_one_layer(keras: ModuleType) -> tuple[Any, tuple[str, str]]:
+    inputs, layer = keras.Input((1,)), keras.layers.Dense(1, name="both")
+    return keras.Model(inputs, [layer(inputs), layer(2 * inputs)]), ("both_loss", "both_1_loss")
+
+
+@pytest.mark.thorough_cases("tf_keras-of_named_outputs", "tf_keras-of_one_layer")
+@pytest.mark.parametrize("new", [of_named_outputs, of_one_layer])
+def test_losses_of_single_outputs_are_means_over_the_examples(
+    recorded: Recorded, tmp_path: pathlib.Path, keras: ModuleType, new: Callable[..., Any]
+) -> None:
+    """Keras 3 counts a small last batch as much as the others, and keeps one of two losses with the same name."""
+    model, names = new(keras)
+    x = np.append(X, [[100]], axis=0).astype("float32")
+    low, high = x + 1, x**2
+
+    def run_fn(fn_args: FnArgs) -> None:
+        model.compile("sgd", loss="mse")
+        labels = {"low": low, "high": high} if new is of_named_outputs else (low, high)
+        data = tf.data.Dataset.from_tensor_slices((x, labels)).batch(8)
+        model.fit(data.take(1), validation_data=data, verbose=0)
+        export_outputs(model, tmp_path / "model")
+
+    metrics, _ = recorded(run_fn)
+
+    found = model(x)
+    answers = [found["low"], found["high"]] if new is of_named_outputs else found
+    expected = [np.mean((answer.numpy() - label) ** 2) for answer, label in zip(answers, (low, high), strict=True)]
+    assert [metrics["eval"][name] for name in names] == pytest.approx(expected, rel=1e-4)
+
+
+def test_metrics_of_several_numbers_are_recorded_by_element(
+    recorded: Recorded, tmp_path: pathlib.Path, keras: ModuleType
+) -> None:
+    classes = np.arange(32) % 3
+
+    def run_fn(fn_args: FnArgs) -> Any:
+        model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(3, activation="softmax")])
+        model.compile("sgd", "categorical_crossentropy", metrics=[keras.metrics.F1Score(average=None, name="f1")])
+        labels = np.eye(3, dtype="float32")[classes]
+        history = model.fit(X, labels, validation_data=(X, labels), verbose=0)
+        export_outputs(model, tmp_path / "model")
+        predicted.extend(model(X).numpy().argmax(axis=1))
+        return history
+
+    predicted: list[int] = []
+
+    metrics, _ = recorded(run_fn)
+
+    expected = dict(zip(["f1[0]", "f1[1]", "f1[2]"], f1_score(classes, predicted, average=None), strict=True))
+    assert {name: metrics["eval"][name] for name in expected} == pytest.approx(expected, abs=1e-5)
+    assert metrics["train"].keys() == metrics["eval"].keys()
 
 
 def test_a_validation_within_fit_is_no_evaluation_of_its_own(

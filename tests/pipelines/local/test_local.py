@@ -90,7 +90,9 @@ def test_the_demo(demo: Demo) -> None:
     assert {file.name for file in demo.temporary.rglob("*")} <= {"beam-requirements-cache", "__pycache__"}
     assert re.search(r"The check passed in \d+ s: training takes about", demo.done.stderr)
     # The model takes raw examples: its check predicts for a real one, not for a transformed or a synthetic one.
-    assert re.search(r"Prediction for the first raw eval example \(\S+/CsvExampleGen/\S+\): probability=", demo.done.stderr)
+    assert re.search(
+        r"Prediction for the first raw eval example \(\S+/CsvExampleGen/\S+\): probability=", demo.done.stderr
+    )
     metrics = _metrics(demo.done.stdout)
     assert metrics["auc"] > 0.90
     assert metrics["example_count"] > 4000
