@@ -41,6 +41,7 @@ from ..executors.runtime.files.artifact_layout import only_file_in
 from ..executors.runtime.logs.exceptions import one_line_message, remember_error
 from ..executors.saved_models.locations import base_model_path
 from ..executors.saved_models.prediction.predict import SignatureError
+from .batch_dependent_models import ALLOW, refusal
 
 if TYPE_CHECKING:
     import tensorflow_model_analysis as tfma
@@ -58,6 +59,7 @@ class EvaluatorSpec(standard_component_specs.EvaluatorSpec):  # type: ignore[mis
         "slice_by": ExecutionParameter(type=str, optional=True),
         "threshold_slack": ExecutionParameter(type=float, optional=True),
         "analysis_seconds": ExecutionParameter(type=float, optional=True),
+        ALLOW: ExecutionParameter(type=int, optional=True),
     }
     INPUTS = {  # noqa: RUF012
         **standard_component_specs.EvaluatorSpec.INPUTS,
@@ -76,6 +78,7 @@ class EvaluatorProperties(TypedDict, total=False):
     slice_by: str | None
     threshold_slack: float | None
     analysis_seconds: float | None
+    allow_batch_dependent: int | None
     current_component_id: str
 
 
@@ -96,7 +99,7 @@ class EvaluatorExecutor(executor.Executor):
             `transform_graph`.
           output_dict: `evaluation` and `blessing`.
           exec_properties: `eval_config`, or else `overrides`, `plan`, `slice_by`, `threshold_slack` and
-            `analysis_seconds`; `example_splits`.
+            `analysis_seconds`; `example_splits`, `allow_batch_dependent`.
         """
         if exec_properties.get(standard_component_specs.EVAL_CONFIG_KEY):
             super().Do(input_dict, output_dict, exec_properties)
@@ -105,6 +108,9 @@ class EvaluatorExecutor(executor.Executor):
         evaluation = artifact_utils.get_single_instance(output_dict["evaluation"])
         [blessing] = output_dict["blessing"]
         verdict = self._verdict(_Inputs(input_dict, exec_properties), evaluation.uri)
+        problem = refusal(input_dict["model"], is_allowed=bool(exec_properties.get(ALLOW)))
+        if problem and verdict.blessed:  # else it would be the baseline of models that are served as evaluated
+            verdict = dataclasses.replace(verdict, blessed=False, reason=problem)
         _log_verdict(verdict)
         verdict.write(evaluation.uri)
         evaluation.set_string_custom_property("evaluation_plan", verdict.plan_line)
@@ -172,6 +178,7 @@ class Evaluator(component.Evaluator):
         slice_by: Sequence[str] = (),
         threshold_slack: float = 0.0,
         analysis_seconds: float = 2.0,
+        allow_batch_dependent: bool = False,
         example_splits: Sequence[str] | None = None,
         eval_config: tfma.EvalConfig | None = None,
     ) -> None:
@@ -189,6 +196,7 @@ class Evaluator(component.Evaluator):
           slice_by: Names of features; metrics are also computed for each of their values.
           threshold_slack: By how much the deciding metric may be worse than the baseline's (default: 0).
           analysis_seconds: Time limit of the error analysis (see `TrainingOptions.analysis_seconds`); 0 for none.
+          allow_batch_dependent: Bless models, too, whose answer for an example depends on the others of its batch.
           example_splits: Splits to evaluate on (default: "eval").
           eval_config: A tfma.EvalConfig. If given, TFX's Evaluator runs with it, without a plan.
         """
@@ -200,6 +208,7 @@ class Evaluator(component.Evaluator):
                 "slice_by": json.dumps(list(slice_by)),
                 "threshold_slack": threshold_slack,
                 "analysis_seconds": analysis_seconds,
+                ALLOW: int(allow_batch_dependent),
                 "model_run": model_run,
                 "transform_graph": transform_graph,
                 "schema": schema,

@@ -246,9 +246,7 @@ class _Check:
             if answer
             else ""
         )
-        failed_checks = [
-            f"{name} {outcome}" for name, outcome in report.checks.items() if outcome not in ("passed", "skipped")
-        ]
+        failed_checks = [f"{name} {outcome}" for name, outcome in report.warnings.items()]
         status = WARNING if failed_checks else PASSED
         text = ". ".join([text, *failed_checks])
         self._add(Verdict("SavedModel", status, text, details={"signatures": report.signatures}))

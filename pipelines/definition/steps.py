@@ -148,6 +148,7 @@ def steps_of(
             plan=EvaluationPlan.from_json(options.evaluation_plan) if options.evaluation_plan else None,
             slice_by=options.slice_by,
             analysis_seconds=options.training.analysis_seconds,
+            allow_batch_dependent=options.allow_batch_dependent,
             example_splits=[TEST] if has_test_split and not options.eval_config else None,
             eval_config=read_eval_config(options.eval_config) if options.eval_config else None,
         )
@@ -158,7 +159,13 @@ def steps_of(
     destination = pusher_pb2.PushDestination(
         filesystem=pusher_pb2.PushDestination.Filesystem(base_directory=serving_folder(options))
     )
-    nodes.append(Pusher(model=model, model_blessing=blessing, push_destination=destination))
+    pusher = Pusher(
+        model=model,
+        model_blessing=blessing,
+        push_destination=destination,
+        allow_batch_dependent=options.allow_batch_dependent,
+    )
+    nodes.append(pusher)
     return nodes
 
 
