@@ -86,6 +86,11 @@ _MORE = (
         "--push-to", default="", metavar="DIR", help="Push destination (default: serving/ in the pipeline root)."
     ),
     click.option("--push/--no-push", default=True, show_default=True, help="Push the model if it is blessed."),
+    click.option(
+        "--allow-batch-dependent",
+        is_flag=True,
+        help="Push the model even if its answer for an example depends on the others of its batch.",
+    ),
     click.option("--warm-start", is_flag=True, help="Pass the baseline model to the module as fn_args.base_model."),
     click.option(
         "--baseline-model",

@@ -46,6 +46,7 @@ from ..executors.runtime.files.artifact_layout import only_file_in
 from ..executors.runtime.logs.exceptions import one_line_message, remember_error
 from ..executors.saved_models.locations import base_model_path
 from ..executors.saved_models.prediction.predict import SignatureError
+from .batch_dependent_models import ALLOW, refusal
 
 _EVAL = "eval"
 
@@ -61,6 +62,7 @@ class EvaluatorSpec(standard_component_specs.EvaluatorSpec):  # type: ignore[mis
         "threshold_slack": ExecutionParameter(type=float, optional=True),
         "allow_trivial": ExecutionParameter(type=int, optional=True),
         "analysis_seconds": ExecutionParameter(type=float, optional=True),
+        ALLOW: ExecutionParameter(type=int, optional=True),
     }
     INPUTS = {  # noqa: RUF012
         **standard_component_specs.EvaluatorSpec.INPUTS,
@@ -80,6 +82,7 @@ class EvaluatorProperties(TypedDict, total=False):
     threshold_slack: float | None
     allow_trivial: int | None
     analysis_seconds: float | None
+    allow_batch_dependent: int | None
     current_component_id: str
 
 
@@ -100,7 +103,7 @@ class EvaluatorExecutor(executor.Executor):
             `transform_graph`.
           output_dict: `evaluation` and `blessing`.
           exec_properties: `eval_config`, or else `overrides`, `plan`, `slice_by`, `threshold_slack` and
-            `analysis_seconds`; `example_splits`, `allow_trivial`.
+            `analysis_seconds`; `example_splits`, `allow_trivial`, `allow_batch_dependent`.
         """
         if config := exec_properties.get("eval_config"):
             self._evaluate_by(proto_utils.json_to_proto(config, EvalConfig()), input_dict, output_dict, exec_properties)
@@ -109,6 +112,9 @@ class EvaluatorExecutor(executor.Executor):
         evaluation = artifact_utils.get_single_instance(output_dict["evaluation"])
         [blessing] = output_dict["blessing"]
         verdict = self._verdict(_Inputs(input_dict, exec_properties), evaluation.uri)
+        problem = refusal(input_dict["model"], is_allowed=bool(exec_properties.get(ALLOW)))
+        if problem and verdict.blessed:  # else it would be the baseline of models that are served as evaluated
+            verdict = dataclasses.replace(verdict, blessed=False, reason=problem)
         _log_verdict(verdict)
         verdict.write(evaluation.uri)
         evaluation.set_string_custom_property("evaluation_plan", verdict.plan_line)
@@ -203,6 +209,7 @@ class Evaluator(component.Evaluator):
         threshold_slack: float = 0.0,
         allow_trivial: bool = False,
         analysis_seconds: float = 2.0,
+        allow_batch_dependent: bool = False,
         example_splits: Sequence[str] | None = None,
         eval_config: EvalConfig | None = None,
     ) -> None:
@@ -221,6 +228,7 @@ class Evaluator(component.Evaluator):
           threshold_slack: By how much the deciding metric may be worse than the baseline's (default: 0).
           allow_trivial: Whether to bless a model that is no better than a trivial one, such as the mean of the labels.
           analysis_seconds: Time limit of the error analysis (see `TrainingOptions.analysis_seconds`); 0 for none.
+          allow_batch_dependent: Bless models, too, whose answer for an example depends on the others of its batch.
           example_splits: Splits to evaluate on (default: "eval").
           eval_config: A tfma.EvalConfig. If given, TFX's Evaluator runs with it, without a plan, except that
             AUC is computed by rank, that metrics with a threshold are compared with those of trivial models, and that
@@ -234,6 +242,7 @@ class Evaluator(component.Evaluator):
                 "slice_by": json.dumps(list(slice_by)),
                 "threshold_slack": threshold_slack,
                 "analysis_seconds": analysis_seconds,
+                ALLOW: int(allow_batch_dependent),
                 "model_run": model_run,
                 "transform_graph": transform_graph,
                 "schema": schema,

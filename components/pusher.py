@@ -1,4 +1,5 @@
-"""A drop-in for TFX's Pusher that skips a model that is already the newest version in the serving folder.
+"""A drop-in for TFX's Pusher that skips a model that is already the newest version in the serving folder, and refuses
+models whose answers depend on the batch.
 
 TFX runs a Pusher whenever its input artifacts change, for example after an Evaluator compared an unchanged model with a
 new baseline. It skips the Pusher on a cache hit even if the model was deleted from the serving folder. Here the
@@ -20,10 +21,12 @@ from tfx.dsl.components.base import base_driver, executor_spec
 from tfx.orchestration.portable import base_driver as portable_driver
 from tfx.proto import pusher_pb2
 from tfx.proto.orchestration import driver_output_pb2
+from tfx.utils import json_utils
 
 from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.exceptions import remember_error
 from ..executors.saved_models.pushed_models import already_pushed, push
+from .batch_dependent_models import ALLOW, refusal
 
 if TYPE_CHECKING:
     from tfx import types
@@ -31,10 +34,11 @@ if TYPE_CHECKING:
     from tfx.orchestration.portable import data_types
 
 ALREADY_PUSHED = "already_pushed"  # custom property of the PushedModel, and part of the cache key
+NOT_PUSHED = "not_pushed"  # custom property of the PushedModel
 
 
 class PusherExecutor(executor.Executor):
-    """Pushes a blessed model, unless it is already the newest version in the serving folder."""
+    """Pushes a blessed model whose answers do not depend on the batch, unless it is already the newest version."""
 
     @remember_error()
     def Do(
@@ -47,13 +51,20 @@ class PusherExecutor(executor.Executor):
 
         Args:
           input_dict: `model`, and `model_blessing` if there is an Evaluator.
-          output_dict: `pushed_model`. Its `pushed_destination` is the folder of the new or already existing version.
-          exec_properties: `push_destination`, whose `filesystem.base_directory` holds the versions.
+          output_dict: `pushed_model`. Its `pushed_destination` is the folder of the new or already existing version,
+            its `not_pushed` the reason if the Pusher itself refuses the model.
+          exec_properties: `push_destination`, whose `filesystem.base_directory` holds the versions; `custom_config`,
+            whose `allow_batch_dependent` allows models whose answers depend on the batch.
         """
         self._log_startup(input_dict, output_dict, exec_properties)
         [pushed] = output_dict["pushed_model"]
-        if not self.CheckBlessing(input_dict):
+        config = json_utils.loads(exec_properties.get("custom_config") or "null") or {}
+        reason = refusal(input_dict.get("model", ()), is_allowed=bool(config.get(ALLOW)))
+        if reason or not self.CheckBlessing(input_dict):
             self._MarkNotPushed(pushed)
+            if reason:
+                logging.warning("The model is not pushed: %s", reason)
+                pushed.set_string_custom_property(NOT_PUSHED, reason)
             return
         model, folder = self.GetModelPath(input_dict), _folder_of(exec_properties)
         existing = already_pushed(model, folder)
@@ -85,6 +96,29 @@ class Pusher(component.Pusher):
 
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(PusherExecutor)
     DRIVER_CLASS = PusherDriver
+
+    def __init__(
+        self,
+        model: types.BaseChannel | None = None,
+        model_blessing: types.BaseChannel | None = None,
+        infra_blessing: types.BaseChannel | None = None,
+        push_destination: pusher_pb2.PushDestination | None = None,
+        custom_config: dict[str, object] | None = None,
+        *,
+        allow_batch_dependent: bool = False,
+    ) -> None:
+        """Constructs the component.
+
+        Args:
+          model: As the following ones, see TFX's Pusher.
+          model_blessing: The Evaluator's blessing.
+          infra_blessing: The InfraValidator's blessing.
+          push_destination: The folder, in `filesystem.base_directory`.
+          custom_config: Further settings.
+          allow_batch_dependent: Push models, too, whose answer for an example depends on the others of its batch.
+        """
+        config = {**(custom_config or {}), ALLOW: True} if allow_batch_dependent else custom_config
+        super().__init__(model, model_blessing, infra_blessing, push_destination, config)
 
 
 def _folder_of(exec_properties: Mapping[str, str]) -> str:

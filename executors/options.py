@@ -45,7 +45,8 @@ from .number_range import (
 LOCAL, RAY = "local", "ray"
 ENGINES = (LOCAL, RAY)
 KERAS_CHOICES = ("auto", "2", "3")
-CHECKS = ("parses", "signatures", "loads", "answers", "finite")
+BATCHES = "batches"
+CHECKS = ("parses", "signatures", "loads", "answers", "finite", BATCHES)
 _PATIENCE = 3  # default of early_stop, in evaluations without improvement
 # Headings of the documentation's tables, in this order.
 MODULE, CLUSTER, PROCESS, MODEL, TRAINING, DATA = GROUPS = (

@@ -198,6 +198,15 @@ class SignatureTensors(TypedDict, total=False):
     outputs: dict[str, str]
 
 
+class BatchDependenceJson(TypedDict, total=False):
+    """An answer that depends on the batch, as `saved_models.batch_dependence.BatchDependence`."""
+
+    output: str
+    alone: list[object]
+    together: list[object]
+    batch_size: int
+
+
 class CheckJson(TypedDict, total=False):
     """The report of the SavedModel check, as `saved_models.check.CheckReport`."""
 
@@ -210,6 +219,7 @@ class CheckJson(TypedDict, total=False):
     fed: str
     inputs: dict[str, object]
     latency: Latency
+    batch_dependence: BatchDependenceJson | None
 
 
 class _OutputJson(TypedDict):

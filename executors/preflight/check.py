@@ -244,9 +244,7 @@ class _Check:
         source = _relative_to(report.example, trial.folder, self._folder)
         source = re.sub(r"the first (\w+ )?eval example \(.*\)", "an eval example", source)
         text += f"; prediction for {source}: {answer}" if answer else ""
-        failed_checks = [
-            f"{name} {outcome}" for name, outcome in report.checks.items() if outcome not in ("passed", "skipped")
-        ]
+        failed_checks = [f"{name} {outcome}" for name, outcome in report.warnings.items()]
         status = WARNING if failed_checks else PASSED
         text = ". ".join([text, *failed_checks])
         self._add(Verdict("SavedModel", status, text, details={"signatures": report.signatures}))

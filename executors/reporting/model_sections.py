@@ -72,7 +72,7 @@ def _answer(check: CheckJson) -> Iterator[Block]:
 
 
 def _tone(outcome: str) -> str:
-    return GOOD if outcome == _PASSED else "" if outcome == _SKIPPED else WARN
+    return GOOD if outcome == _PASSED else "" if outcome.startswith(_SKIPPED) else WARN
 
 
 def arguments_section(record: RunJson) -> Section:

@@ -30,8 +30,10 @@ from .readable_files import first_problem
 if TYPE_CHECKING:
     from typing_extensions import NotRequired
 
+    from .batch_dependence import BatchDependence
     from .sample_input import SampleInput
 
+BATCH_DEPENDENCE = "batch_dependence"  # property of a Model artifact, with the outcome of the check
 PROBE = f"{__package__}.probe"
 _TARGET = "fn_args.serving_model_dir"
 
@@ -70,6 +72,7 @@ class ProbeReport(TypedDict):
     fed: NotRequired[str]
     inputs: NotRequired[dict[str, list[str | float]]]
     latency: NotRequired[dict[str, float]]
+    batch_dependence: NotRequired[BatchDependence | None]
     evaluation_plan: NotRequired[dict[str, object]]
 
 
@@ -78,7 +81,8 @@ class CheckReport:
     """The result of a check.
 
     Attributes:
-      checks: {check: outcome}: "passed", "skipped", or why the check could not be run or is inconclusive.
+      checks: {check: outcome}: "passed", "skipped", "skipped: REASON", why the check could not be run or is
+        inconclusive, or what it found.
       signatures: {signature: {"inputs": {name: "float32 (?, 4)"}, "outputs": {…}}}.
       size_bytes: Size of all files of the model.
       example: Source of the example that the model was run on; "none" if it was not run.
@@ -88,6 +92,7 @@ class CheckReport:
       inputs: {feature: its first 10 values} of the example; {} if it is not a tf.Example.
       latency: `median` and `p90` in seconds of repeated calls with that example on the CPU, and their number `calls`;
         {} if no signature was run.
+      batch_dependence: The answer that depends on the other examples of its batch; None if no dependence was found.
       evaluation_plan: The model's `evaluation.plan.EvaluationPlan`; {} if the probe makes none.
     """
 
@@ -100,7 +105,13 @@ class CheckReport:
     fed: str = ""
     inputs: dict[str, list[str | float]] = dataclasses.field(default_factory=dict)
     latency: dict[str, float] = dataclasses.field(default_factory=dict)
+    batch_dependence: BatchDependence | None = None
     evaluation_plan: dict[str, object] = dataclasses.field(default_factory=dict)
+
+    @property
+    def warnings(self) -> dict[str, str]:
+        """The checks that neither passed nor were skipped, with their outcome."""
+        return {name: outcome for name, outcome in self.checks.items() if not outcome.startswith(("passed", "skipped"))}
 
 
 def check_saved_model(
@@ -210,6 +221,5 @@ def log_report(report: CheckReport) -> None:
             for name, values in report.answer.items()
         )
         logging.info("Prediction for %s: %s", report.example, answer if len(answer) < 200 else f"{answer[:200]}…")
-    for name, outcome in report.checks.items():
-        if outcome not in ("passed", "skipped"):
-            logging.warning("The check %r %s", name, outcome)
+    for name, outcome in report.warnings.items():
+        logging.warning("The check %r %s", name, outcome)

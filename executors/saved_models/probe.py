@@ -22,9 +22,10 @@ from ..compat.tensorflow import parse_saved_model
 from ..errors import InputError, ModelCheckError
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..inputs.message_text import closest_names
-from ..options import CHECKS
+from ..options import BATCHES, CHECKS
 from ..runtime.logs.exceptions import one_line_message
 from . import probe_examples
+from .batch_dependence import compare_in_batch
 from .custom_ops import import_op_package, packages_for
 from .feeding import Feeding, feeding_of
 from .fitting_examples import kind_for
@@ -58,7 +59,7 @@ _TIMED_SECONDS, _TIMED_CALLS = 0.25, 200  # limits of the latency measurement; t
 def execute(request: ProbeRequest) -> ProbeReport:
     """Entry point of the subprocess: runs the checks that `check.check_saved_model` requests."""
     shown, skip = request["shown_as"], request["skip"]
-    checks = {name: "skipped" if name in skip else "passed" for name in CHECKS}
+    checks = {name: "skipped" if name in skip else "passed" for name in CHECKS} | {BATCHES: "skipped"}
     meta_graph = _parse(request["model"], shown)
     ops = [op.name for op in meta_graph.meta_info_def.stripped_op_list.op]
     missing = _import_op_packages(list(dict.fromkeys([*request["op_packages"], *packages_for(ops)])))
@@ -92,6 +93,9 @@ def execute(request: ProbeRequest) -> ProbeReport:
     if "finite" not in skip and (outcome := _finite_answer(run, name, shown)) != "passed":
         checks["finite"] = outcome
     report["answer"] = {name: excerpt(run.answer[name]) for name in sorted(run.answer)}  # TensorFlow's order is random
+    if BATCHES not in skip:
+        comparison = compare_in_batch(model.signatures[name], run.feeds, run.answer, run.example.source)
+        checks[BATCHES], report["batch_dependence"] = comparison.outcome, comparison.dependence
     report["inputs"] = {name: excerpt(values) for name, values in sorted(run.example.features.items())}
     return {**report, "asked": name, "fed": run.fed, "latency": _latency(run.repeat)}
 
@@ -224,6 +228,7 @@ class _SignatureRun:
     Attributes:
       example: The example, or the last one that was tried.
       answer: {output: tensor}; {} after a problem.
+      feeds: The inputs of the call, then those for other examples of the same source.
       problem: Why no example could be used, or why the model failed on a synthetic one; "" on success.
       fed: What the inputs were fed, and why, in words.
       repeat: Repeats the call with the same inputs.
@@ -231,6 +236,7 @@ class _SignatureRun:
 
     example: Example
     answer: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
+    feeds: Sequence[Mapping[str, tf.Tensor]] = ()
     problem: str = ""
     fed: str = ""
     repeat: Callable[[], object] = dict
@@ -256,7 +262,10 @@ def _run_signature(
             example = dataclasses.replace(example, source=f"{example.source}; {feeding.line()}", is_certain=False)
         try:
             call = functools.partial(function, **tensors)
-            return _SignatureRun(example, call(), fed=feeding.line(), repeat=call)
+            others = [
+                fed[0] for other in example.others if not isinstance(fed := _inputs(specs, signature, other), str)
+            ]
+            return _SignatureRun(example, call(), [tensors, *others], fed=feeding.line(), repeat=call)
         except _NO_MEMORY:
             raise
         except Exception as error:  # a traced function raises whatever is in it
@@ -289,7 +298,11 @@ def _examples(request: ProbeRequest, signature: ServedSignature) -> Iterator[Exa
     """Yields examples to try: real ones first, then the sample input, a synthetic example, and zeros."""
     yield from _real_examples(request, signature)
     if sample := request["example"]:
-        yield Example(sample["source"], b"", features_of(sample), is_certain=False, is_real=False)
+        first, *others = (
+            Example(sample["source"], b"", features, is_certain=False, is_real=False)
+            for features in features_of(sample)
+        )
+        yield dataclasses.replace(first, others=tuple(others))
     synthetic = probe_examples.from_schema(request["schema_path"], request["transform_graph_path"])
     if synthetic is not None:
         yield synthetic

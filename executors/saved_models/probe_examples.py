@@ -1,18 +1,21 @@
-"""Examples to run a freshly loaded model on: the first evaluation record, or a synthetic one from a schema."""
+"""Examples to run a freshly loaded model on: the first evaluation records, or a synthetic one from a schema."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from ..inputs.data_accessor import PARQUET, TF_EXAMPLE
 from ..inputs.parquet.arrow_file import ArrowFile
 from ..runtime.files.schema import read_schema
+from .sample_input import SAMPLED_EXAMPLES
 
 if TYPE_CHECKING:
     from .sample_input import Value
@@ -30,6 +33,7 @@ class Example:
       features: {name: values}; empty if the record is not a tf.Example.
       is_certain: Whether an error of the model on this example fails the check.
       is_real: Whether the values are those of an example, and not arbitrary.
+      others: The next examples of the same source, for a batch.
     """
 
     source: str
@@ -37,6 +41,7 @@ class Example:
     features: dict[str, list[Value]]
     is_certain: bool = True
     is_real: bool = True
+    others: tuple[Example, ...] = ()
 
     @property
     def dtypes(self) -> dict[str, str]:
@@ -45,23 +50,22 @@ class Example:
 
 
 def first_example(patterns: Sequence[str], payload_format: str) -> Example | None:
-    """Returns the first readable record of the files that match, or None."""
+    """Returns the first readable record of the files that match, with the next ones as its `others`, or None."""
+    examples = tuple(itertools.islice(_examples(patterns, payload_format), SAMPLED_EXAMPLES))
+    return dataclasses.replace(examples[0], others=examples[1:]) if examples else None
+
+
+def _examples(patterns: Sequence[str], payload_format: str) -> Iterator[Example]:
     for path in sorted(path for pattern in patterns for path in tf.io.gfile.glob(pattern)):
         if tf.io.gfile.isdir(path):
             continue
         source = f"the first eval example ({path})"
         if payload_format == PARQUET:
-            example = _first_parquet_row(path)
-            if example is not None:
-                return Example(source, example.SerializeToString(), _features(example))
+            for example in _parquet_rows(path):
+                yield Example(source, example.SerializeToString(), _features(example))
             continue
-        record = _first_record(path)
-        if record is not None:
-            features = {}
-            if payload_format == TF_EXAMPLE:
-                features = _features(tf.train.Example.FromString(record))
-            return Example(source, record, features)
-    return None
+        for record in _records(path):
+            yield Example(source, record, _features_in(record) if payload_format == TF_EXAMPLE else {})
 
 
 def from_schema(schema_path: str | None, transform_graph_path: str | None) -> Example | None:
@@ -92,29 +96,25 @@ def _dtype_of(value: Value) -> str:
     return "float32" if isinstance(value, float) else "int64"
 
 
-def _first_record(path: str) -> bytes | None:
+def _records(path: str) -> Iterator[bytes]:
     with tf.io.gfile.GFile(path, "rb") as file:
         compression = "GZIP" if file.read(2) == _GZIP_MAGIC else ""
     try:
-        for record in tf.data.TFRecordDataset(path, compression).take(1):
-            return bytes(record.numpy())
+        for record in tf.data.TFRecordDataset(path, compression).take(SAMPLED_EXAMPLES):
+            yield bytes(record.numpy())
     except tf.errors.DataLossError:
         pass  # not a TFRecord file: the module has its own reader
-    return None
 
 
-def _first_parquet_row(path: str) -> tf.train.Example | None:
+def _parquet_rows(path: str) -> Iterator[tf.train.Example]:
     from ..inputs.parquet.files import opened_parquet
 
     with ArrowFile(path, "rb") as file:
-        batch = next(opened_parquet(path, file).iter_batches(1), None)
-    if batch is None:
-        return None
-    features = {}
-    for name, values in batch.to_pydict().items():
-        value = values[0] if isinstance(values[0], list) else values
-        features[name] = _feature([item for item in value if item is not None])
-    return tf.train.Example(features=tf.train.Features(feature=features))
+        batch = next(opened_parquet(path, file).iter_batches(SAMPLED_EXAMPLES), None)
+    for row in batch.to_pylist() if batch is not None else ():
+        items = {name: value if isinstance(value, list) else [value] for name, value in row.items()}
+        features = {name: _feature([item for item in values if item is not None]) for name, values in items.items()}
+        yield tf.train.Example(features=tf.train.Features(feature=features))
 
 
 def _synthetic_feature(feature: schema_pb2.Feature, domains: dict[str, schema_pb2.StringDomain]) -> tf.train.Feature:
@@ -136,6 +136,13 @@ def _feature(values: Sequence[Value]) -> tf.train.Feature:
     if values and isinstance(values[0], float):
         return tf.train.Feature(float_list=tf.train.FloatList(value=values))
     return tf.train.Feature(int64_list=tf.train.Int64List(value=[int(value) for value in values]))
+
+
+def _features_in(record: bytes) -> dict[str, list[Value]]:
+    try:
+        return _features(tf.train.Example.FromString(record))
+    except DecodeError:  # the signature may parse something else
+        return {}
 
 
 def _features(example: tf.train.Example) -> dict[str, list[Value]]:

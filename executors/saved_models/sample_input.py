@@ -4,13 +4,13 @@ The sample input is not published with the model. Bytes are encoded as in Tensor
 
 Usage, in a dialect:
 
-    set_sample_input("the first record of iris.csv", {"records": [b"5.1", b"3.5"]})
+    set_sample_input("the first record of iris.csv", [{"records": [b"5.1", b"3.5"]}, {"records": [b"4.9", b"3.0"]}])
 
 Around it:
 
     with collect_sample_input() as offered:
         run_fn(fn_args)
-    features_of(offered)      # {"records": [b"5.1", b"3.5"]}, also after `offered` has gone through JSON
+    features_of(offered)[0]      # {"records": [b"5.1", b"3.5"]}, also after `offered` has gone through JSON
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from typing import TypeAlias, TypedDict, cast
 
 from .. import run_context
 
+SAMPLED_EXAMPLES = 8  # one to run the model on, and others for a batch
+
 Value: TypeAlias = "bytes | str | int | float"
 
 
@@ -30,11 +32,11 @@ class SampleInput(TypedDict, total=False):
 
     Attributes:
       source: Description of its origin, for messages.
-      features: {name of a model's input: flat list of values; bytes as {"b64": …}}.
+      features: {name of a model's input: flat list of values; bytes as {"b64": …}} of each example.
     """
 
     source: str
-    features: dict[str, list[Value | dict[str, str]]]
+    features: list[dict[str, list[Value | dict[str, str]]]]
 
 
 class _Sample(dict[str, object]):
@@ -49,22 +51,28 @@ def collect_sample_input() -> Iterator[SampleInput]:
         yield cast("SampleInput", sample)
 
 
-def set_sample_input(source: str, features: Mapping[str, Sequence[object]]) -> None:
+def set_sample_input(source: str, features: Sequence[Mapping[str, Sequence[object]]]) -> None:
     """Sets the sample input, replacing an earlier one; a no-op outside of `collect_sample_input`.
 
     Args:
-      source: Description of its origin, for messages.
-      features: {name of a model's input: flat list of bytes or numbers}.
+      source: Description of the first example's origin, for messages.
+      features: {name of a model's input: flat list of bytes or numbers} of each example. The model is run on the first
+        one, and on all together.
     """
     sample = run_context.part(_Sample)
     if sample is not None:
-        packed = {name: [_packed(value) for value in values] for name, values in features.items()}
+        packed = [
+            {name: [_packed(value) for value in values] for name, values in example.items()} for example in features
+        ]
         sample.update(source=source, features=packed)
 
 
-def features_of(offered: SampleInput) -> dict[str, list[Value]]:
-    """Returns the features of a sample input, with decoded bytes."""
-    return {name: [_unpacked(value) for value in values] for name, values in offered["features"].items()}
+def features_of(offered: SampleInput) -> list[dict[str, list[Value]]]:
+    """Returns the features of each example of a sample input, with decoded bytes."""
+    return [
+        {name: [_unpacked(value) for value in values] for name, values in example.items()}
+        for example in offered["features"]
+    ]
 
 
 def _packed(value: object) -> object:

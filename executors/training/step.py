@@ -16,10 +16,11 @@ from ..errors import ModuleError
 from ..monitoring import run_record
 from ..monitoring.report_file import path_in
 from ..monitoring.run_record import RunRecord
-from ..options import TrainingOptions
+from ..options import BATCHES, TrainingOptions
 from ..reporting.writing import keep_failed_run, report_on_exit
 from ..runtime.logs.sanitize import printable
 from ..runtime.logs.setup import announce
+from ..saved_models.check import BATCH_DEPENDENCE
 from .after_publishing import warned_after_publishing
 from .artifacts import Artifact, Artifacts, fn_args_from_artifacts, raw_eval_files
 from .run import train
@@ -117,5 +118,7 @@ def _describe(model: Artifact, record: RunRecord) -> None:
         return
     model.set_string_custom_property("signatures", ", ".join(record.check["signatures"]))
     model.set_string_custom_property("checks", "; ".join(f"{k}: {v}" for k, v in record.check["checks"].items()))
+    if record.check["batch_dependence"]:
+        model.set_string_custom_property(BATCH_DEPENDENCE, record.check["checks"][BATCHES])
     model.set_string_custom_property("answer", f"{record.check['answer']} to {record.check['example']}")
     model.set_int_custom_property("size_bytes", record.check["size_bytes"])

@@ -45,6 +45,7 @@ class PipelineKeywords(TypedDict):
     custom_config: dict[str, object] | None
     push: bool
     push_to: str
+    allow_batch_dependent: bool
     warm_start: bool
     baseline_model: str
     tune: bool | None
@@ -96,6 +97,7 @@ class PipelineOptions:
       custom_config: JSON object passed on as `fn_args.custom_config`.
       push: Whether to push the model if it is blessed.
       push_to: Folder to push the model to (default: `serving` in the root).
+      allow_batch_dependent: Whether to push a model whose answer for an example depends on the others of its batch.
       warm_start: Whether to pass the last blessed model, or `baseline_model`, to the module as `fn_args.base_model`.
       baseline_model: Folder of a Model artifact to compare with, instead of the last blessed model.
       tune: Whether to search with `tuner_fn` before training; None: if the module defines it and `hyperparameters` is
@@ -132,6 +134,7 @@ class PipelineOptions:
     custom_config: dict[str, Any] | None = None
     push: bool = True
     push_to: str = ""
+    allow_batch_dependent: bool = False
     warm_start: bool = False
     baseline_model: str = ""
     tune: bool | None = None

@@ -149,6 +149,7 @@ def steps_of(
             slice_by=options.slice_by,
             allow_trivial=options.allow_trivial,
             analysis_seconds=options.training.analysis_seconds,
+            allow_batch_dependent=options.allow_batch_dependent,
             example_splits=[TEST] if has_test_split and not options.eval_config else None,
             eval_config=read_eval_config(options.eval_config) if options.eval_config else None,
         )
@@ -159,7 +160,13 @@ def steps_of(
     destination = pusher_pb2.PushDestination(
         filesystem=pusher_pb2.PushDestination.Filesystem(base_directory=serving_folder(options))
     )
-    nodes.append(Pusher(model=model, model_blessing=blessing, push_destination=destination))
+    pusher = Pusher(
+        model=model,
+        model_blessing=blessing,
+        push_destination=destination,
+        allow_batch_dependent=options.allow_batch_dependent,
+    )
+    nodes.append(pusher)
     return nodes
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import ml_metadata as mlmd
 from ml_metadata.proto import metadata_store_pb2
 
-from ...components.pusher import ALREADY_PUSHED
+from ...components.pusher import ALREADY_PUSHED, NOT_PUSHED
 from ...executors.evaluation.metrics import EXAMPLE_COUNT
 from ...executors.monitoring.notebook_html import run_view
 from ..definition.options import BASELINE
@@ -30,7 +30,8 @@ class Outcome:
       cached: IDs of the steps with a cache hit.
       already_pushed: Whether `pushed_model` existed before the run, so that nothing was pushed.
       plan: The evaluation plan in one line; "" without a plan, or if the evaluation failed.
-      reason: Why the model was not blessed, or why there was no quality threshold; "" if it met the threshold.
+      reason: Why the model was not blessed or not pushed, or why there was no quality threshold; "" if it met the
+        threshold and was pushed.
     """
 
     model: str | None
@@ -104,6 +105,8 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
 
 def _reason(results: Evaluation, pushed: metadata_store_pb2.Artifact | None) -> str:
     verdict = results.verdict
+    if pushed is not None and (refused := pushed.custom_properties[NOT_PUSHED].string_value):
+        return str(refused)
     if verdict is None:
         return "; ".join(f"{metric} of {name}: {why}" for name, metric, why in results.failures)
     is_pushed = pushed is not None and _destination(pushed) is not None

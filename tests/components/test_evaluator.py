@@ -332,6 +332,18 @@ def test_the_auc_of_an_eval_config_is_by_rank(step: Step) -> None:
         assert blessing.get_int_custom_property("blessed") == int(not missed)
 
 
+def test_a_model_whose_answers_depend_on_the_batch_is_no_baseline(step: Step) -> None:
+    step.save(tf.sigmoid)
+    step.inputs["model"][0].set_string_custom_property("batch_dependence", "found that y is 1 alone, but 2 in a batch")
+    verdict, blessing = step.run(overrides=overrides(labels={"": "y"}))
+    assert (verdict.blessed, verdict.has_threshold) == (False, True)
+    assert "found that y is 1 alone, but 2 in a batch. If the model is meant to" in verdict.reason
+    assert blessing.get_int_custom_property("blessed") == 0
+    assert (step.folder / "blessing" / "NOT_BLESSED").exists()
+    verdict, blessing = step.run(overrides=overrides(labels={"": "y"}), allow_batch_dependent=1)
+    assert (verdict.blessed, blessing.get_int_custom_property("blessed")) == (True, 1)
+
+
 def test_the_component_accepts_the_inputs_of_a_plan() -> None:
     from tfx.types import Channel
 

@@ -52,15 +52,17 @@ def pushes(tmp_path: pathlib.Path) -> Callable[..., Any]:
     from generic_trainer.components.pusher import Pusher
     from generic_trainer.pipelines.local.outcome import Outcome, outcome_of
 
-    def run(model: str, folder: pathlib.Path) -> Outcome:
-        given = Importer(source_uri=model, artifact_type=Model).with_id("given")
+    def run(model: str, folder: pathlib.Path, batch_dependence: str = "", **options: bool) -> Outcome:
+        properties = {"batch_dependence": batch_dependence} if batch_dependence else {}
+        importer = Importer(source_uri=model, artifact_type=Model, custom_properties=properties)
+        given = importer.with_id("given")
         place = pusher_pb2.PushDestination.Filesystem(base_directory=str(folder))
         destination = pusher_pb2.PushDestination(filesystem=place)
         config = metadata.sqlite_metadata_connection_config(str(tmp_path / "metadata.sqlite"))
         dag = pipeline.Pipeline(
             "pushes",
             str(tmp_path / "root"),
-            components=[given, Pusher(model=given.outputs["result"], push_destination=destination)],
+            components=[given, Pusher(model=given.outputs["result"], push_destination=destination, **options)],
             enable_cache=True,
             metadata_connection_config=config,
         )
@@ -103,6 +105,18 @@ def test_a_model_is_pushed_when_it_is_not_what_is_served(
     elsewhere = pushes(models[0], tmp_path / "elsewhere")
     assert not elsewhere.already_pushed
     assert pathlib.Path(elsewhere.pushed_model).parent == tmp_path / "elsewhere"
+
+
+def test_a_model_whose_answers_depend_on_the_batch_is_pushed_with_an_option_only(
+    pushes: Callable[..., Any], models: list[str], tmp_path: pathlib.Path
+) -> None:
+    found = "found that y is 1 alone, but 2 in a batch"
+    refused = pushes(models[0], tmp_path / "serving", found)
+    assert (refused.pushed_model, (tmp_path / "serving").exists()) == (None, False)
+    assert refused.reason.startswith(f"the model's check {found}. ")
+    assert "--allow-batch-dependent" in refused.reason
+    allowed = pushes(models[0], tmp_path / "serving", found, allow_batch_dependent=True)
+    assert (os.listdir(tmp_path / "serving"), allowed.reason) == ([pathlib.Path(allowed.pushed_model).name], "")
 
 
 def test_a_version_that_was_changed_is_another_model(models: list[str], tmp_path: pathlib.Path) -> None:

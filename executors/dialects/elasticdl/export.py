@@ -17,6 +17,7 @@ from ...inputs.readers.records import Metadata, Records
 from ...runtime.logs.exceptions import one_line_message
 from ...saved_models.input_names import argument_names
 from ...saved_models.record_reader import RECORDS
+from ...saved_models.sample_input import SAMPLED_EXAMPLES
 from .job import call_model
 from .parts import PREDICTION, Parts
 from .shim.tensor_values import AnyTensor, Tensors
@@ -80,30 +81,34 @@ def export(
     return False
 
 
-def first_inputs(parts: Parts, records: Records, takes_records: bool) -> dict[str, list[object]]:
-    """Returns the inputs of `serving_default` for the first record, as {input: flat list of values}.
+def sample_inputs(parts: Parts, records: Records, takes_records: bool) -> list[dict[str, list[object]]]:
+    """Returns the inputs of `serving_default` for each of the first records, as {input: flat list of values}.
 
     Args:
       parts: The model file, for `feed`.
-      records: The records to read the first one of.
+      records: The records to read.
       takes_records: Whether `serving_default` takes raw records, as returned by `export`.
 
     Returns:
-      {} if feed fails on the record, or an input is not a dense tensor.
+      [] if feed fails on the records, or an input is not a dense tensor.
     """
-    data = records.dataset().take(1)
+    data = records.dataset().take(SAMPLED_EXAMPLES)
     try:
         given = data if takes_records else parts.feed(data, PREDICTION, records.metadata)
-        first = next(iter(given), None)
+        elements = list(given)
     except Exception as error:  # feed is user code
-        logging.warning("feed failed on the first record in %s: %s", PREDICTION, one_line_message(error))
-        return {}
-    features = {RECORDS: first} if takes_records else features_of(first)
-    by_name = features if isinstance(features, Mapping) else {"inputs": features}
-    names = argument_names(by_name)
-    if not all(isinstance(value, tf.Tensor) for value in by_name.values()):
-        return {}
-    return {names[name]: tf.reshape(value, [-1]).numpy().tolist() for name, value in by_name.items()}
+        logging.warning("feed failed on the first records in %s: %s", PREDICTION, one_line_message(error))
+        return []
+    features = [{RECORDS: element} if takes_records else features_of(element) for element in elements]
+    named = [values if isinstance(values, Mapping) else {"inputs": values} for values in features]
+    if not all(isinstance(value, tf.Tensor) for by_name in named for value in by_name.values()):
+        return []
+    return [_flat_lists(by_name) for by_name in named]
+
+
+def _flat_lists(tensors: Mapping[str, tf.Tensor]) -> dict[str, list[object]]:
+    names = argument_names(tensors)
+    return {names[name]: tf.reshape(value, [-1]).numpy().tolist() for name, value in tensors.items()}
 
 
 def features_of(element: _Features | tuple[_Features, object]) -> _Features:

@@ -31,7 +31,7 @@ from ...saved_models.export_rehearsal import rehearsal
 from ...saved_models.record_reader import write_record_reader
 from ...saved_models.sample_input import set_sample_input
 from .evaluation_sample import evaluated_batches
-from .export import export, features_of, first_inputs
+from .export import export, features_of, sample_inputs
 from .job import Job, build
 from .loop import Checkpoints, Evaluation, Schedule, fit, load_weights
 from .metrics import EvalMetrics
@@ -146,7 +146,7 @@ def _train(
         tf.train.Checkpoint(model=model).restore(checkpoints.latest).expect_partial()
     takes_records = _export(model, parts, records, fn_args.serving_model_dir)
     source = validation or records
-    if inputs := first_inputs(parts, source, takes_records):
+    if inputs := sample_inputs(parts, source, takes_records):
         set_sample_input(f"the first record of {source.origin}", inputs)
     if validation and fn_args.is_chief:
         evaluated_examples.collect(lambda: evaluated_batches(model, _batches(parts, validation, EVALUATION)))

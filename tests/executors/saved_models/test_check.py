@@ -135,7 +135,7 @@ def test_a_model_without_usable_examples_passes(save: Callable[..., str], tmp_pa
 
 def offered(features: dict[str, Any]) -> dict[str, Any]:
     with collect_sample_input() as example:
-        set_sample_input("a row of mine", features)
+        set_sample_input("a row of mine", [features])
     return json.loads(json.dumps(example))  # type: ignore[no-any-return]
 
 
@@ -233,6 +233,7 @@ def test_checks_are_skipped_by_name(save: Callable[..., str], iris: Any, caplog:
         "loads": "passed",
         "answers": "skipped",
         "finite": "skipped",
+        "batches": "skipped",
     }
     assert "The check 'finite' of the model" in caplog.text
     pathlib.Path(save(), "saved_model.pb").write_bytes(b"broken")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import pathlib
 import shutil
 import subprocess
@@ -198,6 +199,17 @@ def test_a_baseline_is_imported(tmp_path: pathlib.Path) -> None:
     source = {"taskOutputArtifact": {"outputArtifactKey": "result", "producerTask": "baseline_model"}}
     assert tasks["Trainer"]["inputs"]["artifacts"]["base_model"] == source
     assert tasks["Evaluator"]["inputs"]["artifacts"]["baseline_model"] == source
+
+
+def test_a_model_whose_answers_depend_on_the_batch_is_allowed_in_both_steps(tmp_path: pathlib.Path) -> None:
+    spec = compiled(tmp_path / "pipeline.yaml", label="big_tip", allow_batch_dependent=True)
+    tasks = spec["root"]["dag"]["tasks"]
+    values = {
+        task: {name: value["runtimeValue"]["constant"] for name, value in tasks[task]["inputs"]["parameters"].items()}
+        for task in ("Evaluator", "Pusher")
+    }
+    assert values["Evaluator"]["allow_batch_dependent"] == 1
+    assert json.loads(values["Pusher"]["custom_config"]) == {"allow_batch_dependent": True}
 
 
 def test_an_image_without_this_package_is_reported(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

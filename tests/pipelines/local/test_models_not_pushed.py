@@ -23,6 +23,7 @@ MODULE = """
         model = Model()
         tf.saved_model.save(model, fn_args.serving_model_dir, signatures={"serving_default": model.serve})
 """
+CENTERED = "\n    def answer(x): return x - tf.reduce_mean(x)\n"
 SQUARES = "\n    def answer(x): return x * x\n"
 
 
@@ -51,3 +52,24 @@ def test_a_model_that_cannot_be_evaluated_is_kept_or_pushed_with_the_reason(
     assert unknown.returncode == 0, unknown.stderr[-3000:]
     assert "No quality threshold: the task is unknown; pushed because the SavedModel check passed." in unknown.stdout
     assert "Pushed model: " in unknown.stdout
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+def test_a_model_whose_answers_depend_on_the_batch_is_pushed_with_an_option_only(
+    command: Command, module: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
+    data, root = tmp_path / "data", tmp_path / "root"
+    data.mkdir()
+    (data / "data.csv").write_text("x\n" + "".join(f"{x}.5\n" for x in range(30)))
+    arguments = ["run", "--data", data, "--pipeline-root", root, "--no-check"]
+    done = command(*arguments, "--module-file", module(CENTERED + MODULE))
+    assert done.returncode == 4, done.stderr[-3000:]
+    assert "The model was not pushed: the model's check found that the answer for the first eval example" in done.stderr
+    assert "score is [0] alone, but [" in done.stderr
+    [report] = root.glob("Trainer/model_run/*/report.html")
+    assert "depends on the other examples of its batch" in report.read_text()
+    allowed = command(*arguments, "--module-file", module(CENTERED + MODULE), "--allow-batch-dependent")
+    assert allowed.returncode == 0, allowed.stderr[-3000:]
+    assert "Trainer" in allowed.stdout.partition("From the cache: ")[2].partition("\n")[0]
+    assert "Pushed model: " in allowed.stdout
