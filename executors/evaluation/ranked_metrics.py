@@ -51,8 +51,8 @@ class RankedAUC(tfma.metrics.AUC):  # type: ignore[misc]
         key = tfma.metrics.MetricKey(name, model_name, output_name, sub_key, aggregation_type, example_weighted)
         ranked = _ranked_matrices(key, eval_config, class_weights)
 
-        def result(metrics: Mapping[tfma.metrics.MetricKey, Matrices]) -> dict[tfma.metrics.MetricKey, float]:
-            [matrices] = (metrics[one] for one in ranked.keys)
+        def result(metrics: Mapping[tfma.metrics.MetricKey, list[Matrices]]) -> dict[tfma.metrics.MetricKey, float]:
+            [matrices] = metrics[ranked.keys[0]]
             return {key: float(self._metric_value(curve, summation_method, key, matrices))}
 
         return [ranked, tfma.metrics.DerivedMetricComputation([key], result)]
@@ -87,8 +87,8 @@ class RankedConfusionMatrixPlot(tfma.metrics.ConfusionMatrixPlot):  # type: igno
         key = tfma.metrics.PlotKey(name, model_name, output_name, sub_key, example_weighted=example_weighted)
         ranked = _ranked_matrices(key._replace(aggregation_type=aggregation_type), eval_config, class_weights)
 
-        def result(metrics: Mapping[tfma.metrics.MetricKey, Matrices]) -> dict[tfma.metrics.PlotKey, object]:
-            [matrices] = (metrics[one] for one in ranked.keys)
+        def result(metrics: Mapping[tfma.metrics.MetricKey, list[Matrices]]) -> dict[tfma.metrics.PlotKey, object]:
+            [matrices] = metrics[ranked.keys[0]]
             thinned = _thinned(matrices)
             plot = thinned.to_proto().confusion_matrix_at_thresholds
             for point, threshold in zip(plot.matrices, thinned.thresholds, strict=True):
@@ -166,8 +166,9 @@ class _RankCombiner(beam.CombineFn):  # type: ignore[misc]
     def compact(self, accumulator: _Scores) -> _Scores:
         return _Scores(_merged(accumulator.all()))
 
-    def extract_output(self, accumulator: _Scores) -> dict[tfma.metrics.MetricKey, Matrices]:
-        return {self._key: _matrices(_merged(accumulator.all()))}
+    def extract_output(self, accumulator: _Scores) -> dict[tfma.metrics.MetricKey, list[Matrices]]:
+        # In a list, because TFMA tries to compute a confidence interval of each matrix or number.
+        return {self._key: [_matrices(_merged(accumulator.all()))]}
 
 
 def _merged(rows: np.ndarray) -> np.ndarray:
