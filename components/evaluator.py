@@ -176,6 +176,10 @@ class EvaluatorExecutor(executor.Executor):
         if result.errors is not None:
             result.errors.write(output)
         refusals, warnings = _refusals(result.config, output, allow_trivial=inputs.allow_trivial)
+        if result.plan.is_guess and has_threshold(result.plan):
+            refusals.insert(
+                0, f"the evaluated output {result.plan.outputs[0].output} is {result.plan.reasons['output']}"
+            )
         notes = (*notes, *result.notes, *warnings)
         if not refusals and not has_threshold(result.plan):
             return dataclasses.replace(_verdict_without_threshold(result.plan), notes=notes)

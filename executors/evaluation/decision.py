@@ -11,7 +11,7 @@ from ..saved_models.signatures import ServedSignature
 from .evidence import LabelEvidence, OutputEvidence, TrainingEvidence
 from .features import ExampleFeatures, Feature
 from .labels import Choice, candidates_of, choose, converted_label, label_problem
-from .outputs import Pair, pairs_of
+from .outputs import Pair, choose_outputs
 from .plan import (
     MULTICLASS,
     MULTILABEL,
@@ -68,8 +68,8 @@ def make_plan(
         chosen = _in_order(signatures)
     problems = []
     for signature in chosen:
-        pairs = pairs_of(signature, evidence, overrides)
-        if not pairs:
+        choice = choose_outputs(signature, evidence, overrides)
+        if not choice.pairs:
             names = ", ".join(one.name for one in signature.outputs) or "none"
             what = f"no output {overrides.output!r}" if overrides.output else "no output with scores"
             problems.append(f"signature {signature.name} has {what}; its outputs: {names}")
@@ -81,9 +81,11 @@ def make_plan(
         reasons.setdefault("signature", "its outputs are scores and its inputs are known")
         reasons["examples"] = why
         inputs = evidence.inputs if evidence else ()
-        outputs = _outputs(pairs, features, overrides, trained_on, inputs, reasons)
+        reasons["output"] = choice.reason
+        outputs = _outputs(choice.pairs, features, overrides, trained_on, inputs, reasons)
         named = dict(feeding.features)
-        return EvaluationPlan(signature.name, takes, not signature.takes_examples, outputs, "", reasons, named)
+        takes_tensors = not signature.takes_examples
+        return EvaluationPlan(signature.name, takes, takes_tensors, outputs, "", reasons, named, choice.is_guess)
     problem = "; ".join(dict.fromkeys(problems)) or "the model has no signatures"
     remedy = "To evaluate the model, export a signature that takes serialized tf.Examples and returns scores"
     return EvaluationPlan(problem=f"{problem}. {remedy}.", reasons=reasons)

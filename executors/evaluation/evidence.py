@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from absl import logging
 from ..keras.interception import KerasCall, KerasObserver, may_use_keras
 from ..runtime.files.typed_json import checked_fields, known_fields
 from ..runtime.observers import observed_by
+from .fitted_outputs import LossObserver, ModelCalls
 from .label_mapping import LabelMapping, label_mappings
 from .label_values import LabelFacts, by_key, label_values
 from .losses import from_logits_of, name_of
@@ -67,6 +69,7 @@ class OutputEvidence:
       loss: The compiled loss's canonical name; "" for a custom loss, or none.
       from_logits: The loss's `from_logits`; None if it has none.
       label: Its label; None if `fit` gets no labels.
+      tensors: Names of the tensors that the model returns for it, where functions are traced; see `fitted_outputs`.
     """
 
     name: str = ""
@@ -74,21 +77,31 @@ class OutputEvidence:
     loss: str = ""
     from_logits: bool | None = None
     label: LabelEvidence | None = None
+    tensors: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingEvidence:
-    """Observations of a Keras fit.
+    """Observations of a training.
 
     Attributes:
-      outputs: One entry per output.
+      outputs: One entry per output that a Keras fit trains; () without one.
       inputs: Names of the input features; () if inputs are not a dict.
       metrics: Names of the logged metrics, without the loss and validation metrics.
+      tensors: Without a Keras fit, names of the tensors that Keras models return.
+      loss_keys: Keys of an Estimator's predictions that its loss is computed from.
     """
 
     outputs: tuple[OutputEvidence, ...] = ()
     inputs: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
+    tensors: tuple[str, ...] = ()
+    loss_keys: tuple[str, ...] = ()
+
+    @property
+    def fitted_tensors(self) -> tuple[str, ...]:
+        """Names of the tensors that are what the training fitted."""
+        return self.tensors or tuple(name for output in self.outputs for name in output.tensors)
 
     def to_json(self) -> dict[str, object]:
         """Returns the evidence as JSON values, for `from_json`."""
@@ -115,10 +128,24 @@ class Observer(KerasObserver):
     def __init__(self, label_batches: int = 0) -> None:
         self._label_batches = label_batches
         self._last: TrainingEvidence | None = None
+        self._fitted: keras.Model | None = None
+        self._calls = ModelCalls()
+        self.estimator = LossObserver()
 
     def evidence(self) -> TrainingEvidence | None:
-        """Returns the evidence of the last fit; None without one."""
-        return self._last
+        """Returns the evidence of the last fit, or of calls of models without a fit; None without both."""
+        keys = self.estimator.keys
+        if self._last is None:
+            names = self._calls.all_names()
+            return TrainingEvidence(tensors=names, loss_keys=keys) if names or keys else None
+        tensors = self._calls.of(getattr(self._fitted, "inner", self._fitted)) if self._fitted is not None else []
+        padded = itertools.chain(tensors, itertools.repeat(()))
+        outputs = [dataclasses.replace(one, tensors=own) for one, own in zip(self._last.outputs, padded, strict=False)]
+        return dataclasses.replace(self._last, outputs=tuple(outputs), loss_keys=keys)
+
+    def note_call(self, model: keras.Model, result: object) -> None:
+        """Records what a model returns."""
+        self._calls.note(model, result)
 
     def fit(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
         """Records the fit's loss and data after it has ended; skips nested fits."""
@@ -129,6 +156,7 @@ class Observer(KerasObserver):
         finally:
             try:
                 self._last = _evidence(call.model, call.arguments, self._label_batches)
+                self._fitted = call.model
             except Exception as error:  # errors of the observation must not fail the training
                 logging.warning("Could not inspect the labels of this fit: %r", error)
         logged = getattr(history, "history", None)
@@ -140,17 +168,14 @@ class Observer(KerasObserver):
 
 @contextlib.contextmanager
 def observed(files: Sequence[str], label_batches: int = 0) -> Iterator[Observer]:
-    """Observes the Keras fits of a block.
+    """Observes the Keras fits and the Estimators of a block.
 
     Args:
       files: The module's source files. If they neither mention nor import Keras, it is not imported here either.
       label_batches: How many batches to read for the labels' values; 0 for none.
     """
     seen = Observer(label_batches)
-    if not may_use_keras(files):
-        yield seen
-        return
-    with observed_by(seen):
+    with observed_by(seen.estimator), observed_by(seen) if may_use_keras(files) else contextlib.nullcontext():
         yield seen
 
 
@@ -215,7 +240,8 @@ def _output(state: Mapping[str, Any]) -> OutputEvidence:
         lists = {name: tuple(part) for name, part in label.items() if isinstance(part, list)}
         mappings = tuple(_mapping(part) for part in label.get("mappings", ()))
         label = LabelEvidence(**known_fields(LabelEvidence, {**label, **lists, "mappings": mappings}))
-    return OutputEvidence(**{**known_fields(OutputEvidence, state), "label": label})
+    tensors = tuple(state.get("tensors", ()))
+    return OutputEvidence(**{**known_fields(OutputEvidence, state), "label": label, "tensors": tensors})
 
 
 def _mapping(state: Mapping[str, Any]) -> LabelMapping:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from typing import TypeAlias
 
+from ..inputs.message_text import join_names
 from ..saved_models.signatures import ServedOutput, ServedSignature
 from .evidence import OutputEvidence, TrainingEvidence
-from .plan import Overrides
+from .plan import SET_BY_OPTION, Overrides
 
 # If a signature has several forms of one output, metrics are computed from the first name in this list.
 _KEYS = (
@@ -26,35 +29,97 @@ _KEYS = (
 Pair: TypeAlias = "tuple[ServedOutput, OutputEvidence | None]"
 
 
-def pairs_of(signature: ServedSignature, evidence: TrainingEvidence | None, overrides: Overrides) -> list[Pair]:
-    """Returns the outputs of a signature to evaluate, each with its training evidence or None, the main output first.
+@dataclasses.dataclass(frozen=True)
+class OutputChoice:
+    """The outputs to evaluate.
+
+    Attributes:
+      pairs: Each with its training evidence or None, the main output first.
+      reason: Why these.
+      is_guess: Whether nothing shows that they are what the training fitted.
+    """
+
+    pairs: tuple[Pair, ...] = ()
+    reason: str = ""
+    is_guess: bool = False
+
+
+def choose_outputs(signature: ServedSignature, evidence: TrainingEvidence | None, overrides: Overrides) -> OutputChoice:
+    """Returns the outputs of a signature to evaluate.
 
     Args:
       signature: The signature.
-      evidence: Observations of the training; None if no Keras fit was observed.
+      evidence: Observations of the training, or None.
       overrides: The user's options. `output` restricts the result to that output; the main label determines the order.
     """
     trained = evidence.outputs if evidence else ()
     scores = [one for one in signature.outputs if one.is_score]
     if overrides.output:
-        return [
-            (one, _by_name(one, trained) or _only(trained)) for one in signature.outputs if one.name == overrides.output
-        ]
-    if len(trained) <= 1:
-        named = [output for output in overrides.labels if output]
-        if len(named) > 1:
-            return [(one, None) for one in scores if one.name in named]
-        best = min(scores, key=lambda one: _rank(one, trained), default=None)
-        return [] if best is None else [(best, _only(trained))]
-    by_name = [(served, one) for one in trained for served in scores if served.name in _names(one)]
-    if len(by_name) == len(trained):
-        return _main_first(list(by_name), overrides)
-    if len(scores) == len(trained):  # output_0, output_1, … are in the model's order
-        return _main_first(list(zip(sorted(scores, key=_number), trained, strict=True)), overrides)
-    if by_name:
-        return _main_first(list(by_name), overrides)
-    best = min(scores, key=lambda one: _rank(one, ()), default=None)
-    return [] if best is None else [(best, None)]
+        chosen = [one for one in signature.outputs if one.name == overrides.output]
+        return OutputChoice(tuple((one, _by_name(one, trained) or _only(trained)) for one in chosen), SET_BY_OPTION)
+    named = [output for output in overrides.labels if output]
+    if len(trained) <= 1 and len(named) > 1:
+        return OutputChoice(tuple((one, None) for one in scores if one.name in named), SET_BY_OPTION)
+    if not scores:
+        return OutputChoice()
+    if len(trained) > 1:
+        return _several(scores, trained, overrides)
+    served, reason = _single(scores, evidence or TrainingEvidence(), overrides)
+    if served is not None:
+        return OutputChoice(((served, _only(trained)),), reason)
+    return _guess(scores, _only(trained))
+
+
+def _single(
+    scores: Sequence[ServedOutput], evidence: TrainingEvidence, overrides: Overrides
+) -> tuple[ServedOutput | None, str]:
+    """Returns the output that a training of one output fitted and the reason; (None, "") if nothing shows it."""
+    [trained, *_] = evidence.outputs or [OutputEvidence()]
+    by_name = {one.name: one for one in scores}
+    for name in (*overrides.labels.values(), trained.key, trained.name):
+        if name in by_name:
+            return by_name[name], "it has the name of the label or of the model's output"
+    fitted = set(evidence.fitted_tensors)
+    for reason, forms in (
+        ("the fitted model computes it", [one for one in scores if fitted & {*one.tensors}]),
+        (
+            "the loss is computed from it",
+            _with_forms([one for one in scores if one.name in evidence.loss_keys], scores),
+        ),
+        ("it is the only score" if len(scores) == 1 else "the others are forms of it", scores),
+    ):
+        if len({one.root for one in forms}) == 1:
+            return min(forms, key=_rank), reason
+    return None, ""
+
+
+def _several(scores: Sequence[ServedOutput], trained: Sequence[OutputEvidence], overrides: Overrides) -> OutputChoice:
+    pairs: list[Pair] = []
+    for output in trained:
+        named = [one for one in scores if one.name in _names(output)]
+        forms = named or [one for one in scores if {*output.tensors} & {*one.tensors}]
+        if len({one.root for one in forms}) == 1 or named:
+            pairs.append((min(forms, key=_rank), output))
+    if len(pairs) == len(trained):
+        return OutputChoice(tuple(_main_first(pairs, overrides)), "the fitted model computes them")
+    if len(scores) == len(trained) and all(map(_is_numbered, scores)):
+        numbered: list[Pair] = list(zip(sorted(scores, key=_number), trained, strict=True))
+        return OutputChoice(tuple(_main_first(numbered, overrides)), "they are numbered in the model's order")
+    if pairs:
+        return OutputChoice(tuple(_main_first(pairs, overrides)), "the fitted model computes them")
+    return _guess(scores, None)
+
+
+def _guess(scores: Sequence[ServedOutput], trained: OutputEvidence | None) -> OutputChoice:
+    best = min(scores, key=_rank)
+    names = join_names([one.name for one in scores])
+    reason = f"a guess: nothing shows which of the outputs {names} the training fitted; set --eval-output"
+    return OutputChoice(((best, trained),), reason, is_guess=True)
+
+
+def _with_forms(chosen: Sequence[ServedOutput], scores: Sequence[ServedOutput]) -> list[ServedOutput]:
+    roots = {one.root for one in chosen}
+    return [one for one in scores if one.root in roots]
 
 
 def _main_first(pairs: list[Pair], overrides: Overrides) -> list[Pair]:
@@ -75,11 +140,15 @@ def _only(trained: tuple[OutputEvidence, ...]) -> OutputEvidence | None:
     return trained[0] if len(trained) == 1 else None
 
 
-def _rank(served: ServedOutput, trained: tuple[OutputEvidence, ...]) -> tuple[bool, bool, int, str]:
-    is_trained = any(served.name in _names(one) for one in trained)
+def _rank(served: ServedOutput) -> tuple[bool, int, str]:
+    """The order of preference among forms of one output: probabilities, then the names in `_KEYS`."""
     place = _KEYS.index(served.name) if served.name in _KEYS else len(_KEYS)
     is_probability = served.op in ("Sigmoid", "Softmax")
-    return not is_trained, not (is_probability or place < len(_KEYS)), place, served.name
+    return not (is_probability or place < len(_KEYS)), place, served.name
+
+
+def _is_numbered(served: ServedOutput) -> bool:
+    return served.name.rpartition("_")[2].isdigit()
 
 
 def _number(served: ServedOutput) -> tuple[int, str]:

@@ -84,7 +84,9 @@ class EvaluationPlan:
       outputs: One entry per output with a label, the main output first; one without a label if no output has any.
       problem: Why the model's outputs cannot be compared with labels, and the remedy; "" if they can.
       reasons: {part: reason for the decision}, for `check` and the record; "asked for" for overrides. Parts are
-        "signature", "examples", and "label", "task" and "scores" of the first output; "task of NAME" of another one.
+        "signature", "examples", "output", and "label", "task" and "scores" of the first output; "task of NAME" of
+        another one.
+      is_guess: Whether nothing shows that these outputs are what the training fitted.
     """
 
     signature: str = ""
@@ -94,6 +96,7 @@ class EvaluationPlan:
     problem: str = ""
     reasons: dict[str, str] = dataclasses.field(default_factory=dict)
     inputs: dict[str, str] = dataclasses.field(default_factory=dict)
+    is_guess: bool = False
 
     @property
     def compares(self) -> bool:
@@ -124,7 +127,8 @@ class EvaluationPlan:
             or "example count only"
         )
         takes = f"{self.examples} features as tensors" if self.takes_tensors else f"{self.examples} examples"
-        return f"{what}; signature {self.signature}, {takes}"
+        guess = f"; the output is {self.reasons.get('output')}" if self.is_guess else ""
+        return f"{what}; signature {self.signature}, {takes}{guess}"
 
 
 @dataclasses.dataclass(frozen=True)

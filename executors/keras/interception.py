@@ -122,6 +122,14 @@ class KerasObserver(Observer):
           returned: Return value of the method.
         """
 
+    def note_call(self, model: keras.Model, result: object) -> None:
+        """Called after each call of a model, also by Keras; must be cheap.
+
+        Args:
+          model: The model.
+          result: The tensors that it returned: symbolic ones where a function is traced.
+        """
+
 
 def may_use_keras(files: Sequence[str]) -> bool:
     """Returns whether a module's source files mention Keras, or Keras is imported (TensorFlow imports Keras 3)."""
@@ -159,6 +167,7 @@ def _intercepted() -> Iterator[None]:
         for model_class in classes:
             stack.enter_context(replaced(model_class, "fit", _fit))
             stack.enter_context(replaced(model_class, "evaluate", _evaluate))
+            stack.enter_context(replaced(model_class, "__call__", _call))
             for name, split in _SPLITS.items():
                 stack.enter_context(replaced(model_class, name, functools.partial(_on_batch, split)))
         yield
@@ -191,6 +200,13 @@ def _evaluate(original: Callable[..., object], *args: object, **options: object)
     if call is None:
         return original(*args, **options)
     return call_through([observer.evaluate for observer in observers_of(KerasObserver)], call)
+
+
+def _call(original: Callable[..., object], model: keras.Model, *args: object, **options: object) -> object:
+    result = original(model, *args, **options)
+    for observer in observers_of(KerasObserver):
+        observer.note_call(model, result)
+    return result
 
 
 def _on_batch(

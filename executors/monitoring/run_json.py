@@ -249,6 +249,7 @@ class PlanJson(TypedDict, total=False):
     problem: str
     reasons: dict[str, str]
     inputs: dict[str, str]
+    is_guess: bool
 
 
 class ErrorJson(TypedDict, total=False):

@@ -83,6 +83,11 @@ class Graph:
 
     def node(self, tensor: str, scope: Scope | None = None) -> Node | None:
         """Returns the node that produces a tensor, resolving function calls and arguments; None if not found."""
+        hops = list(self.hops(tensor, scope))
+        return hops[-1] if hops and self._called(hops[-1].definition) is None else None
+
+    def hops(self, tensor: str, scope: Scope | None = None) -> Iterator[Node]:
+        """Yields the function calls that return a tensor, outermost first, then the node that produces it."""
         scope = scope or self.top
         while True:
             head, *rest = tensor.split(":")
@@ -91,15 +96,16 @@ class Graph:
                 continue
             definition = scope.nodes.get(head)
             if definition is None:
-                return None
+                return
             index = int(rest[-1]) if rest and rest[-1].isdigit() else 0
+            yield Node(scope, definition, index)
             function = self._called(definition)
             if function is None:
-                return Node(scope, definition, index)
+                return
             outputs = [one.name for one in function.signature.output_arg]
             named = rest[0] if len(rest) > 1 and rest[0] in outputs else ""
             if not named and index >= len(outputs):
-                return None
+                return
             tensor, scope = function.ret[named or outputs[index]], self._child(scope, definition, function)
 
     def nodes(self, tensors: Sequence[str], scope: Scope | None = None) -> Iterator[Node]:

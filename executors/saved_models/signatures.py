@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..compat.tensorflow import parse_saved_model
 from .graph import Graph, Node
+from .output_forms import forms_in
 from .parsing_ops import ParsedFeature, parsed_nodes, parsers_among
 
 if TYPE_CHECKING:
@@ -66,12 +67,16 @@ class ServedOutput:
       dtype: TensorFlow's name of its type.
       shape: Shape without the batch dimension, None for unknown sizes; None if the rank is unknown.
       op: The op that computes its values; "" if there are several.
+      tensors: Names of the tensors that it is a form of; see `output_forms`.
+      root: The tensor that all of its forms are computed from.
     """
 
     name: str
     dtype: str
     shape: Shape | None
     op: str = ""
+    tensors: tuple[str, ...] = ()
+    root: str = ""
 
     @property
     def is_score(self) -> bool:
@@ -162,7 +167,8 @@ def _signature(
         tensor = info.name or info.coo_sparse.values_tensor_name
         tensors.append(tensor)
         ops = {node.op for node in graph.producers(tensor)} if info.name else set()
-        outputs.append(ServedOutput(key, *_described(info), op=next(iter(ops)) if len(ops) == 1 else ""))
+        forms = forms_in(graph, tensor) if info.name else ((), "")
+        outputs.append(ServedOutput(key, *_described(info), next(iter(ops)) if len(ops) == 1 else "", *forms))
     nodes = list(graph.nodes(tensors))
     parsers = list(parsers_among(graph, nodes))
     parsed = {feature.name: feature for _, features in parsers for feature in features}

@@ -28,6 +28,7 @@ from ..estimator.measured_interval import measured_interval_applied
 from ..estimator.repaired_checkpoints import checkpoints_repaired
 from ..evaluation import evidence as evaluation_evidence
 from ..evaluation.evaluated_examples import collecting
+from ..evaluation.evidence import TrainingEvidence
 from ..fn_args import FnArgs
 from ..inputs import bad_records
 from ..inputs.data_accessor import TF_EXAMPLE, CacheOptions, DataAccessor
@@ -156,7 +157,13 @@ def execute(state: dict[str, object]) -> TrainingResult:
     logged = merge_metrics(staged_metrics, from_event_files(request.fn_args.model_run_dir, earlier_logs))
     seen = fits.evidence()
     if evaluated.examples:
-        seen = dataclasses.replace(evaluated.examples.evidence(), metrics=seen.metrics if seen else ())
+        fitted = seen or TrainingEvidence()
+        seen = dataclasses.replace(
+            evaluated.examples.evidence(),
+            metrics=fitted.metrics,
+            tensors=fitted.fitted_tensors,
+            loss_keys=fitted.loss_keys,
+        )
     evaluated.save(request.fn_args.model_run_dir)
     metrics, origins = observations.metrics(returned, logged)
     result: TrainingResult = {

@@ -61,13 +61,14 @@ class Step:
         (folder / "schema" / "schema.pbtxt").write_text(SCHEMA)
 
     def save(self, function: Any, name: str = "model") -> str:
-        """Saves a model that computes `score` from x."""
+        """Saves a model that computes `score`, or a dict of outputs, from x."""
 
         class Model(tf.Module):
             @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
             def serve(self, examples: Any) -> dict[str, Any]:
                 parsed = tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([1], tf.float32)})
-                return {"score": function(parsed["x"])}
+                answer = function(parsed["x"])
+                return answer if isinstance(answer, dict) else {"score": answer}
 
         model = Model()
         target = str(self.folder / name / "Format-Serving")
@@ -330,6 +331,17 @@ def test_the_auc_of_an_eval_config_is_by_rank(step: Step) -> None:
         verdict, blessing = step.run(eval_config=configured({"class_name": "AUC", "threshold": threshold}))
         assert (verdict.blessed, verdict.reason) == (not missed, missed)
         assert blessing.get_int_custom_property("blessed") == int(not missed)
+
+
+def test_a_guessed_output_is_evaluated_but_not_blessed(step: Step) -> None:
+    step.save(lambda x: {"level": tf.sigmoid(x), "high": tf.sigmoid(x + 1.0)})
+    verdict, blessing = step.run(overrides=overrides(labels={"": "y"}))
+    assert (verdict.blessed, blessing.get_int_custom_property("blessed")) == (False, 0)
+    text = "the evaluated output high is a guess: nothing shows which of the outputs high, level the training fitted"
+    assert verdict.reason == f"{text}; set --eval-output"
+    assert "auc" in read_evaluation(str(step.folder / "evaluation")).metrics["eval"]
+    verdict, _ = step.run(overrides=overrides(labels={"": "y"}, output="level"))
+    assert (verdict.blessed, verdict.plan["outputs"][0]["output"]) == (True, "level")
 
 
 def test_a_model_whose_answers_depend_on_the_batch_is_no_baseline(step: Step) -> None:

@@ -1,0 +1,96 @@
+"""Records which tensors a fitted model returns, to find them among the outputs of the exported model.
+
+A Keras model returns a symbolic tensor wherever a function is traced that calls it, such as the one that is exported as
+a signature. The SavedModel keeps the names of function and tensor. Of an Estimator's predictions, those count that its
+loss is computed from.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from ..estimator.interception import EstimatorCall, EstimatorObserver
+
+if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
+
+_SAME_VALUES = ("Identity", "Cast", "Reshape", "Squeeze", "ExpandDims", "Sigmoid", "Softmax", "LogSoftmax")
+
+
+class ModelCalls:
+    """The symbolic tensors that Keras models returned, named as in `saved_models.output_forms`."""
+
+    def __init__(self) -> None:
+        # {model: [names of each output]}; a model that is gone is not exported.
+        self._returned: weakref.WeakKeyDictionary[keras.Model, list[set[str]]] = weakref.WeakKeyDictionary()
+
+    def note(self, model: keras.Model, result: object) -> None:
+        """Records the result of a call; cheap if it is not symbolic."""
+        import tensorflow as tf
+
+        tensors = [one for one in tf.nest.flatten(result) if getattr(one, "graph", None) is not None]
+        if tensors:
+            known = self._returned.setdefault(model, [])
+            known += [set() for _ in tensors[len(known) :]]
+            for names, tensor in zip(known, tensors, strict=False):
+                names.add(f"{getattr(tensor.graph, 'name', '')}:{tensor.name}")
+
+    def of(self, model: keras.Model) -> list[tuple[str, ...]]:
+        """Returns the names for each output of a model, with those of inner models whose output is the same tensor."""
+        return [tuple(sorted(self._with_same(names))) for names in self._returned.get(model, ())]
+
+    def all_names(self) -> tuple[str, ...]:
+        """Returns the names of the outputs of all models."""
+        return tuple(sorted(name for outputs in self._returned.values() for names in outputs for name in names))
+
+    def _with_same(self, names: set[str]) -> set[str]:
+        every = [other for outputs in self._returned.values() for other in outputs]
+        return names.union(*(other for other in every if other & names))
+
+
+class LossObserver(EstimatorObserver):
+    """Records the keys of an Estimator's predictions that its loss is computed from.
+
+    Attributes:
+      keys: The keys; () without an Estimator, or if none was found.
+    """
+
+    def __init__(self) -> None:
+        self.keys: tuple[str, ...] = ()
+
+    def call_model_fn(
+        self, call: EstimatorCall, proceed: Callable[[], tf.estimator.EstimatorSpec]
+    ) -> tf.estimator.EstimatorSpec:
+        """Inspects the result of `model_fn` if it has a loss."""
+        spec = proceed()
+        if spec.loss is not None and isinstance(spec.predictions, Mapping):
+            self.keys = tuple(_keys_of(spec.loss, spec.predictions)) or self.keys
+        return spec
+
+
+def _keys_of(loss: tf.Tensor, predictions: Mapping[str, tf.Tensor]) -> Iterator[str]:
+    roots = {key: _root(value) for key, value in predictions.items()}
+    reached = _ancestors(loss, set(roots.values()))
+    return (key for key, root in sorted(roots.items()) if root in reached)
+
+
+def _root(tensor: tf.Tensor) -> str:
+    while tensor.op.type in _SAME_VALUES:
+        tensor = tensor.op.inputs[0]
+    return str(tensor.name)
+
+
+def _ancestors(loss: tf.Tensor, ends: Collection[str]) -> set[str]:
+    """Returns the names of the tensors that a loss depends on, without going beyond those in `ends`."""
+    seen: set[str] = set()
+    waiting: list[Iterable[tf.Tensor]] = [[loss]]
+    while waiting:
+        for tensor in waiting.pop():
+            if tensor.name not in seen:
+                seen.add(tensor.name)
+                if tensor.name not in ends:
+                    waiting.append(tensor.op.inputs)
+    return seen

@@ -1,0 +1,57 @@
+"""Finds the outputs of a signature that are forms of one tensor, as logits, probabilities and a reshaped copy are.
+
+    tensors, root = forms_in(graph, "StatefulPartitionedCall:0")
+    root  # "serve:dense/BiasAdd:0": the tensor that all forms are computed from
+    tensors  # ("serve:probabilities:0", "serve:dense/BiasAdd:0")
+
+A tensor's name is "FUNCTION:NODE:OUTPUT", with the function's name in the Python code.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .graph import Graph, Node, Scope
+
+_SAME_VALUES = (
+    *("Identity", "Cast", "StopGradient", "PreventGradient", "CheckNumerics", "EnsureShape"),
+    *("Reshape", "Squeeze", "ExpandDims"),
+)
+_LINKS = ("Sigmoid", "Softmax", "LogSoftmax")  # from logits to probabilities
+_JOINS = ("ConcatV2", "Pack")
+_CONSTANTS = ("Const", "ZerosLike", "OnesLike", "Fill")
+_SAVED_NAME = re.compile(r"__inference_(.*)_\d+")  # of a Python function in a SavedModel
+
+
+def forms_in(graph: Graph, tensor: str, scope: Scope | None = None) -> tuple[tuple[str, ...], str]:
+    """Returns the names of the tensors that a tensor is a form of, itself first, and that of their root."""
+    hops = list(graph.hops(tensor, scope))
+    if not hops:
+        return (), ""
+    names = tuple(_name(hop) for hop in hops)
+    parts = [forms_in(graph, operand, hops[-1].scope) for operand in _operands(graph, hops[-1])]
+    roots = {root for _, root in parts}
+    if len(roots) != 1:
+        return names, names[-1]
+    return (*names, *(name for part, _ in parts for name in part)), roots.pop()
+
+
+def _operands(graph: Graph, node: Node) -> list[str]:
+    """Returns the inputs of which a node is a form; [] for a node that computes something else."""
+    if node.op in (*_SAME_VALUES, *_LINKS):
+        return node.inputs[:1]
+    if node.op == "IdentityN":
+        return [node.inputs[node.output]]
+    if node.op == "Sub" and graph.constant(node.inputs[0], node.scope) is not None:
+        return node.inputs[1:]  # 1 - p, in a tensor of [1 - p, p]
+    if node.op in _JOINS:
+        parts = node.inputs[:-1] if node.op == "ConcatV2" else node.inputs
+        made = {part: graph.node(part, node.scope) for part in parts}
+        return [part for part, source in made.items() if source is None or source.op not in _CONSTANTS]
+    return []
+
+
+def _name(node: Node) -> str:
+    function = node.scope.function.signature.name if node.scope.function else ""
+    saved = _SAVED_NAME.fullmatch(function)
+    return f"{saved[1] if saved else function}:{node.definition.name}:{node.output}"

@@ -1,0 +1,221 @@
+"""Which output of a model is evaluated: the one that was fitted, found by what the program did, not by its name."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from generic_trainer import FnArgs, train
+from generic_trainer.executors.evaluation.evidence import TrainingEvidence, observed
+from generic_trainer.executors.evaluation.plan import EvaluationPlan, Overrides
+from generic_trainer.executors.evaluation.planning import plan_of
+
+tf_keras = pytest.importorskip("tf_keras")
+
+PACKAGES = pytest.mark.parametrize("package", [tf_keras, keras], ids=["keras 2", "keras 3"])
+X = np.linspace(-1, 1, 16, dtype=np.float32)[:, None]
+Y = 2 * X + 1
+SCHEMA = "".join(
+    f'feature {{ name: "{name}" type: FLOAT shape {{ dim {{ size: 1 }} }} }}\n' for name in ("x", "y", "other", "rate")
+)
+
+
+def plan(
+    folder: pathlib.Path, answer: Callable[[Any], Any], run: Callable[[], Any], label: str = "y"
+) -> EvaluationPlan:
+    """Trains with `run`, exports `answer` of the feature x, and returns the plan by what was observed."""
+    (folder / "schema.pbtxt").write_text(SCHEMA)
+    module = tf.Module()
+    with observed(()) as seen:
+        module.tracked = run()
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+        def serve(examples: Any) -> Any:
+            return answer(tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([1], tf.float32)})["x"])
+
+        tf.saved_model.save(module, str(folder / "model"), signatures=serve)
+    evidence = seen.evidence()
+    if evidence is not None:
+        assert TrainingEvidence.from_json(evidence.to_json()) == evidence
+    return plan_of(str(folder / "model"), evidence, str(folder / "schema.pbtxt"), None, Overrides({"": label}))
+
+
+def dense(package: Any) -> Any:
+    model = package.Sequential([package.Input((1,)), package.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    return model
+
+
+ANSWERS = {
+    "interval": (lambda y: {"level": y, "high": y + 1.0, "low": y - 1.0}, "level"),
+    "reshaped": (lambda y: {"upper": y * 1.1, "median_price": tf.squeeze(y, 1)}, "median_price"),
+    "scaled scores": (lambda y: {"probabilities": y / 2.0, "predictions": y - 3.0, "raw": tf.identity(y)}, "raw"),
+    "the label's name is preferred": (lambda y: {"raw": y, "y": tf.exp(y)}, "y"),
+}
+
+
+@PACKAGES
+@pytest.mark.parametrize("case", ANSWERS)
+def test_the_output_that_the_fitted_model_computes(package: Any, case: str, tmp_path: pathlib.Path) -> None:
+    answers, expected = ANSWERS[case]
+    model = dense(package)
+
+    def run() -> Any:
+        model.fit(X, Y, verbose=0)
+        return model
+
+    made = plan(tmp_path, lambda x: answers(model(x)), run)
+    assert ([one.output for one in made.outputs], made.is_guess) == ([expected], False)
+    assert made.reasons["output"] in (
+        "the fitted model computes it",
+        "it has the name of the label or of the model's output",
+    )
+
+
+@PACKAGES
+def test_the_inner_model_of_a_fitted_one(package: Any, tmp_path: pathlib.Path) -> None:
+    inner = dense(package)
+
+    class Outer(package.Model):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner_model = inner
+
+        def call(self, x: Any, training: bool = False) -> Any:
+            return self.inner_model(x)
+
+    outer = Outer()
+
+    def run() -> Any:
+        outer.compile("sgd", "mse")
+        outer.fit(X, Y, verbose=0)
+        return outer
+
+    made = plan(tmp_path, lambda x: {"a": inner(x) - 1.0, "b": inner(x), "c": tf.exp(inner(x))}, run)
+    assert ([one.output for one in made.outputs], made.is_guess) == (["b"], False)
+
+
+@PACKAGES
+def test_outputs_under_other_names_are_not_swapped(package: Any, tmp_path: pathlib.Path) -> None:
+    inputs = package.Input((1,))
+    heads = {name: package.layers.Dense(1, name=name)(inputs) for name in ("rate", "other")}
+    model = package.Model(inputs, heads)
+
+    def run() -> Any:
+        model.compile("sgd", loss={"rate": "mse", "other": "mae"})
+        model.fit(X, {"rate": Y, "other": -Y}, verbose=0)
+        return model
+
+    def answer(x: Any) -> Any:
+        both = model(x)
+        return {"a": both["rate"], "b": both["other"], "c": both["rate"] + both["other"]}
+
+    made = plan(tmp_path, answer, run, label="rate")
+    assert {(one.output, one.label) for one in made.outputs} == {("a", "rate"), ("b", "other")}
+    assert not made.is_guess
+
+
+@PACKAGES
+def test_the_model_of_a_loop_of_its_own(package: Any, tmp_path: pathlib.Path) -> None:
+    model = dense(package)
+
+    @tf.function
+    def step(x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(model(x) - y))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        for variable, gradient in zip(model.trainable_variables, gradients):  # noqa: B905
+            variable.assign_sub(0.1 * gradient)
+
+    def run() -> Any:
+        step(tf.constant(X), tf.constant(Y))
+        return model
+
+    made = plan(tmp_path, lambda x: {"level": model(x), "high": model(x) + 1.0, "low": model(x) - 1.0}, run)
+    assert ([one.output for one in made.outputs], made.is_guess) == (["level"], False)
+
+
+@pytest.mark.parametrize("count", [0, 2], ids=["plain variables", "two models"])
+def test_nothing_shows_it(count: int, tmp_path: pathlib.Path) -> None:
+    models, weight = [dense(keras) for _ in range(count)], tf.Variable(2.0)
+
+    def answer(x: Any) -> Any:
+        values = [model(x) for model in models] or [x * weight, x * weight + 1.0]
+        return {"low": values[0], "level": values[1]}
+
+    made = plan(tmp_path, answer, lambda: [*models, weight])
+    assert made.is_guess
+    text = "a guess: nothing shows which of the outputs level, low the training fitted; set --eval-output"
+    assert made.reasons["output"] == text
+    assert made.line().endswith(text)
+
+
+def test_logits_and_probabilities_are_one_output(tmp_path: pathlib.Path) -> None:
+    weights = tf.Variable(tf.ones([1, 1]))
+
+    def answer(x: Any) -> Any:
+        logits = tf.matmul(x, weights)
+        p = tf.sigmoid(logits)
+        both = tf.nn.softmax(tf.concat([tf.zeros_like(logits), logits], 1))
+        return {"margin": logits, "p": p, "both": both, "pair": tf.concat([1 - p, p], 1), "flat": tf.reshape(p, [-1])}
+
+    made = plan(tmp_path, answer, lambda: weights)
+    assert (made.is_guess, made.outputs[0].scores) == (False, "probabilities")
+
+
+ESTIMATOR = """
+    import shutil
+    import tempfile
+
+    import numpy as np
+    import tensorflow as tf
+
+    x = np.linspace(-1, 1, 16, dtype="float32")
+
+    def model_fn(features, labels, mode):
+        level = tf.compat.v1.layers.dense(features["x"][:, None], 1, name="level")
+        predictions = {"high": level + 1.0, "level": tf.squeeze(level, 1), "low": level - 1.0, "inputs": features["x"]}
+        if mode == tf.estimator.ModeKeys.PREDICT:
+            exports = {"serving_default": tf.estimator.export.PredictOutput(predictions)}
+            return tf.estimator.EstimatorSpec(mode, predictions, export_outputs=exports)
+        loss = tf.reduce_mean(tf.square(labels[:, None] - level))
+        step = tf.compat.v1.train.get_global_step()
+        train = tf.compat.v1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+        return tf.estimator.EstimatorSpec(mode, predictions, loss, train)
+
+    def run_fn(fn_args):
+        folder = tempfile.mkdtemp()
+        estimator = tf.estimator.Estimator(model_fn, folder)
+        estimator.train(lambda: tf.data.Dataset.from_tensor_slices(({"x": x}, 2 * x)).batch(8).repeat(), steps=3)
+        def receiver():
+            x = tf.compat.v1.placeholder(tf.float32, [None], name="x")
+            return tf.estimator.export.ServingInputReceiver({"x": x}, {"x": x})
+        shutil.copytree(estimator.export_saved_model(folder + "/export", receiver).decode(), fn_args.serving_model_dir)
+        shutil.rmtree(folder)
+"""
+
+
+@pytest.mark.legacy
+@pytest.mark.slow
+def test_the_prediction_that_the_loss_of_an_estimator_is_computed_from(
+    tmp_path: pathlib.Path, module: Callable[..., str]
+) -> None:
+    (tmp_path / "schema.pbtxt").write_text(SCHEMA)
+    done = train(
+        module(ESTIMATOR),
+        FnArgs(
+            serving_model_dir=str(tmp_path / "model"),
+            model_run_dir=str(tmp_path / "run"),
+            schema_path=str(tmp_path / "schema.pbtxt"),
+        ),
+    )
+    evidence = TrainingEvidence.from_json(done.evaluation_evidence)
+    assert evidence.loss_keys == ("level",)
+    made = plan_of(str(tmp_path / "model"), evidence, str(tmp_path / "schema.pbtxt"), None, Overrides({"": "y"}))
+    assert ([one.output for one in made.outputs], made.is_guess) == (["level"], False)
