@@ -101,7 +101,8 @@ class Observations:
         for split in SPLITS:
             origin = origins.get(split, {})
             if split in explicit:
-                metrics[split], origins[split] = explicit[split], {**origin, "source": "returned"}
+                own_loop = lists_returned(returned).get(split, {}) if self.keras.is_empty else {}
+                metrics[split], origins[split] = {**own_loop, **explicit[split]}, {**origin, "source": "returned"}
             elif split in seen:
                 last_values = logged.get(split, {}) if self._is_last_epoch(origin) else {}  # logged are last values
                 metrics[split] = {**last_values, **seen[split]}

@@ -347,6 +347,27 @@ def test_of_several_fits_the_published_one_counts(
     assert origins["eval"] == {"source": "fit", "fit": 4, "epoch": 2, "epochs": 2, "fits": 5}
 
 
+@pytest.mark.parametrize(
+    ("returned", "expected"),
+    [
+        (
+            {"eval": {"auc": [0.5, 0.75], "loss": tf.constant(0.25)}, "val_f1": 0.5},
+            {"auc": 0.75, "loss": 0.25, "f1": 0.5},
+        ),
+        ({"test/loss": np.float32(0.25)}, {"loss": 0.25}),
+        ({"loss": 0.25}, None),
+    ],
+)
+def test_eval_metrics_of_a_custom_loop_are_recorded_or_the_log_has_the_remedy(
+    recorded: Recorded, returned: Any, expected: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", logger="absl"):
+        metrics, _ = recorded(lambda fn_args: returned)
+
+    assert metrics.get("eval") == expected
+    assert ("No eval metrics are recorded. Pass validation_data to fit, " in caplog.text) == (expected is None)
+
+
 @pytest.mark.thorough_but("keras")
 def test_fits_with_an_initial_epoch_are_one_training(
     recorded: Recorded, tmp_path: pathlib.Path, keras: ModuleType
