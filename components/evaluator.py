@@ -33,10 +33,10 @@ from ..executors.errors import InputError
 from ..executors.evaluation.analysis import Analysis, Candidate, analyze
 from ..executors.evaluation.blessing import missed_thresholds
 from ..executors.evaluation.compatibility import is_compatible
+from ..executors.evaluation.corrected_config import corrected
 from ..executors.evaluation.metrics import has_threshold, has_thresholds
 from ..executors.evaluation.model_plan import plan_for_model
 from ..executors.evaluation.plan import EvaluationPlan, Overrides
-from ..executors.evaluation.ranked_metrics import by_rank
 from ..executors.evaluation.recorded_plan import record_of
 from ..executors.evaluation.trivial_comparison import comparisons_in, with_comparisons
 from ..executors.evaluation.verdict import Verdict
@@ -129,7 +129,7 @@ class EvaluatorExecutor(executor.Executor):
     ) -> None:
         """Evaluates as TFX, but by rank and against trivial models, and blesses a model without a threshold."""
         allow_trivial = bool(properties.get("allow_trivial"))
-        compared, notes = with_comparisons(by_rank(config), allow_trivial=allow_trivial)
+        compared, notes = with_comparisons(corrected(config), allow_trivial=allow_trivial)
         super().Do(inputs, outputs, {**properties, "eval_config": proto_utils.proto_to_json(compared)})
         folder = artifact_utils.get_single_uri(outputs["evaluation"])
         used = tfma.utils.update_eval_config_with_defaults(

@@ -12,6 +12,7 @@ from tensorflow_model_analysis.proto import config_pb2
 
 from ..errors import InputError
 from ..runtime.files.artifact_layout import read_json_object
+from .corrected_config import corrected
 from .plan import (
     BINARY,
     MULTICLASS,
@@ -20,7 +21,6 @@ from .plan import (
     EvaluationPlan,
     OutputPlan,
 )
-from .ranked_metrics import by_rank
 from .trivial_comparison import comparison_of
 
 EXAMPLE_COUNT = "example_count"
@@ -55,7 +55,7 @@ def eval_config(
     allow_trivial: bool = False,
     ranges: Mapping[str, tuple[float, float]] | None = None,
 ) -> config_pb2.EvalConfig:
-    """Returns a TFMA configuration, by rank; see `by_rank`.
+    """Returns a TFMA configuration; see `corrected`.
 
     It has metrics and plots for each output, a threshold on the first output's first metric, and one for each output's
     first metric that the model must be better than the trivial model.
@@ -87,11 +87,11 @@ def eval_config(
         slicing_specs=[config_pb2.SlicingSpec(), *slices],
         metrics_specs=specs,
     )
-    ranked = by_rank(config)
-    for spec in ranked.metrics_specs[1:]:
+    result = corrected(config)
+    for spec in result.metrics_specs[1:]:
         if comparison := comparison_of(spec.metrics[0], allow_trivial=allow_trivial):
             spec.metrics.append(comparison)
-    return ranked
+    return result
 
 
 def value_ranges(plan: EvaluationPlan, scores: Mapping[str, np.ndarray]) -> dict[str, tuple[float, float]]:

@@ -2,7 +2,7 @@
 
 TFMA's own classes count examples between fixed thresholds, which are too coarse for scores that are close to 0 or 1.
 
-    by_rank(eval_config)  # a tfma.EvalConfig that names AUC
+    spec.metrics.add(class_name=RankedAUC.__name__, module=RankedAUC.__module__)
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from tensorflow_model_analysis.proto import config_pb2
 
 _Computations: TypeAlias = "list[tfma.metrics.MetricComputation | tfma.metrics.DerivedMetricComputation]"
 
-_REPLACED = ("AUC", "AUCPrecisionRecall", "ConfusionMatrixPlot")
 _PENDING = 1 << 12  # rows of Python numbers, before they become an array
 # Distinct scores. Neighbours are merged above it, which changes an area by less than one millionth.
 _MOST = 1 << 20
@@ -96,16 +95,6 @@ class RankedConfusionMatrixPlot(tfma.metrics.ConfusionMatrixPlot):  # type: igno
             return {key: plot}
 
         return [ranked, tfma.metrics.DerivedMetricComputation([key], result)]
-
-
-def by_rank(config: config_pb2.EvalConfig) -> config_pb2.EvalConfig:
-    """Returns the configuration with these classes in place of TFMA's."""
-    ranked = config_pb2.EvalConfig()
-    ranked.CopyFrom(config)
-    for metric in (metric for spec in ranked.metrics_specs for metric in spec.metrics):
-        if metric.class_name in _REPLACED:
-            metric.class_name, metric.module = f"Ranked{metric.class_name}", __name__
-    return ranked
 
 
 def _ranked_matrices(
@@ -185,7 +174,8 @@ def _summed(rows: np.ndarray, groups: np.ndarray) -> np.ndarray:
     if not len(rows):
         return rows
     starts = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]])
-    return np.column_stack([rows[starts, 0], np.add.reduceat(rows[:, 1:], starts)])
+    summed: np.ndarray = np.column_stack([rows[starts, 0], np.add.reduceat(rows[:, 1:], starts)])
+    return summed
 
 
 def _matrices(rows: np.ndarray) -> Matrices:
@@ -202,7 +192,8 @@ def _between(scores: np.ndarray) -> np.ndarray:
         return np.zeros(1)
     middles = (scores[1:] + scores[:-1]) / 2
     just_below = np.nextafter(scores, -np.inf)
-    return np.concatenate([just_below[:1], np.minimum(middles, just_below[1:]), scores[-1:]])
+    thresholds: np.ndarray = np.concatenate([just_below[:1], np.minimum(middles, just_below[1:]), scores[-1:]])
+    return thresholds
 
 
 def _thinned(matrices: Matrices) -> Matrices:

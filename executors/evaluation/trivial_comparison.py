@@ -18,6 +18,7 @@ from tensorflow_model_analysis.metrics.metric_specs import metric_instance
 from tensorflow_model_analysis.proto import config_pb2
 
 from .blessing import OVER_TRIVIAL
+from .corrected_config import MERGED
 from .over_trivial import OverTrivial
 from .ranked_metrics import RankedAUCPrecisionRecall
 from .trivial_models import TRIVIAL_MODELS, TrivialModel
@@ -72,7 +73,7 @@ def with_comparisons(
     Also returns a sentence for each of these metrics without a comparison.
 
     Args:
-      config: The configuration, by rank; see `by_rank`.
+      config: The configuration, after `corrected`.
       allow_trivial: Whether models that are no better are blessed.
     """
     compared = config_pb2.EvalConfig()
@@ -93,13 +94,13 @@ def comparison_of(metric: config_pb2.MetricConfig, *, allow_trivial: bool) -> co
     """Returns the metric that compares a metric with its trivial value; None if that is not known.
 
     Args:
-      metric: The metric, by rank; see `by_rank`.
+      metric: The metric, after `corrected`.
       allow_trivial: Whether models that are no better are blessed.
     """
     instance = metric_instance(metric)
     options = instance.get_config()
     is_pr = str(options.get("curve")).upper() == "PR"
-    name = RankedAUCPrecisionRecall.__name__ if is_pr else metric.class_name
+    name = RankedAUCPrecisionRecall.__name__ if is_pr else metric.class_name.removeprefix(MERGED)
     if name not in TRIVIAL_MODELS or any(options.get(option) not in (None, False, 0) for option in _UNSUPPORTED):
         return None
     config: dict[str, object] = {"metric": name, "name": f"{instance.name}{OVER_TRIVIAL}"}

@@ -120,7 +120,8 @@ def _losses(
 
 
 def _log_loss(labels: np.ndarray, predictions: np.ndarray) -> np.ndarray:
-    return labels * _log(predictions) + (1.0 - labels) * _log(1.0 - predictions)
+    losses: np.ndarray = labels * _log(predictions) + (1.0 - labels) * _log(1.0 - predictions)
+    return losses
 
 
 def _log(probabilities: np.ndarray) -> np.ndarray:

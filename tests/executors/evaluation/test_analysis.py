@@ -50,8 +50,8 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_examples(FEATURES, tmp_path_factory.mktemp("Split-eval"))
 
 
-def run(analysis: Analysis, output: pathlib.Path) -> AnalysisResult:
-    arguments = [IN_PROCESS, "--direct_running_mode=in_memory", "--sdk_container_image=none"]
+def run(analysis: Analysis, output: pathlib.Path, mode: str = "in_memory") -> AnalysisResult:
+    arguments = [IN_PROCESS, f"--direct_running_mode={mode}", "--direct_num_workers=3", "--sdk_container_image=none"]
     return analyze(analysis, beam.Pipeline(argv=arguments), str(output))
 
 
@@ -416,3 +416,27 @@ def test_auc_and_its_curve_are_by_rank(scores: str, answer: Answer, examples: st
     [plots] = read_plots(str(tmp_path / "evaluation"))
     rates = sorted((one.false_positive_rate, one.recall) for one in plots.thresholds)
     assert area(*np.transpose(rates)) == pytest.approx(expected[ALL], abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("label", "task", "metric"),
+    [
+        ("price", REGRESSION, "mean_squared_error"),
+        pytest.param("binary", BINARY, "auc", marks=pytest.mark.thorough),
+    ],
+)
+def test_the_results_of_several_workers_are_merged(label: str, task: str, metric: str, tmp_path: pathlib.Path) -> None:
+    files = []
+    for number, factor in enumerate((1.0, 2.0, 5.0)):  # the parts must differ
+        (tmp_path / str(number)).mkdir()
+        features = {**FEATURES, "x": (factor * X).astype(np.float32), label: FEATURES[label] + (task == REGRESSION)}
+        files.append(write_examples(features, tmp_path / str(number)))
+    model = save_model(lambda x: {"score": x[:, :1] + 9.0}, tmp_path / "model")
+    plan = EvaluationPlan("serving_default", outputs=(OutputPlan("score", task, label, scores=LOGITS),))
+    for mode in ("in_memory", "multi_threading"):
+        run(Analysis(files, Candidate(model, plan), allow_trivial=True), tmp_path / mode, mode)
+    first, second = (read_evaluation(str(tmp_path / mode)).slices[ALL] for mode in ("in_memory", "multi_threading"))
+    labels = np.tile(FEATURES[label] + (task == REGRESSION), 3)
+    scores = np.concatenate([factor * X[:, 0] + 9.0 for factor in (1.0, 2.0, 5.0)])
+    expected = ((scores - labels) ** 2).mean() if task == REGRESSION else roc_auc_score(labels, scores)
+    assert (first[metric].value, second[metric].value) == pytest.approx((expected, expected), rel=1e-5)
