@@ -82,8 +82,9 @@ def make_plan(
         reasons["examples"] = why
         inputs = evidence.inputs if evidence else ()
         outputs = _outputs(pairs, features, overrides, trained_on, inputs, reasons)
-        named = dict(feeding.features)
-        return EvaluationPlan(signature.name, takes, not signature.takes_examples, outputs, "", reasons, named)
+        named, weights = dict(feeding.features), evidence.weights if evidence else ""
+        takes_tensors = not signature.takes_examples
+        return EvaluationPlan(signature.name, takes, takes_tensors, outputs, "", reasons, named, weights)
     problem = "; ".join(dict.fromkeys(problems)) or "the model has no signatures"
     remedy = "To evaluate the model, export a signature that takes serialized tf.Examples and returns scores"
     return EvaluationPlan(problem=f"{problem}. {remedy}.", reasons=reasons)

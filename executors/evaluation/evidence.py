@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
+from ..compat.tensorflow_estimator import weight_column
+from ..estimator.interception import EstimatorCall, EstimatorObserver
 from ..keras.interception import KerasCall, KerasObserver, may_use_keras
 from ..runtime.files.typed_json import checked_fields, known_fields
 from ..runtime.observers import observed_by
@@ -26,6 +28,7 @@ from .losses import from_logits_of, name_of
 
 if TYPE_CHECKING:
     import keras
+    import tensorflow as tf
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,11 +87,15 @@ class TrainingEvidence:
       outputs: One entry per output.
       inputs: Names of the input features; () if inputs are not a dict.
       metrics: Names of the logged metrics, without the loss and validation metrics.
+      weights: What weights the examples in the training, such as "class_weight"; "" if they all count the same.
+      weights_validation: Whether the metrics of the training's own validation are weighted, too.
     """
 
     outputs: tuple[OutputEvidence, ...] = ()
     inputs: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
+    weights: str = ""
+    weights_validation: bool = False
 
     def to_json(self) -> dict[str, object]:
         """Returns the evidence as JSON values, for `from_json`."""
@@ -102,7 +109,20 @@ class TrainingEvidence:
           InputError: If a field has another type.
         """
         known = checked_fields(state, cls, "The evidence of the task")
-        return cls(tuple(map(_output, known.pop("outputs", ()))), **{name: tuple(part) for name, part in known.items()})
+        others = {name: tuple(part) if isinstance(part, list) else part for name, part in known.items()}
+        return cls(**{**others, "outputs": tuple(map(_output, known.get("outputs", ())))})
+
+
+class _EstimatorWeights(EstimatorObserver):
+    """The column that weights the examples of the last trained Estimator; "" without one."""
+
+    def __init__(self) -> None:
+        self.column = ""
+
+    def train(self, call: EstimatorCall, proceed: Callable[[], tf.estimator.Estimator]) -> tf.estimator.Estimator:
+        """Finds the column in the head of the Estimator."""
+        self.column = weight_column(call.estimator)
+        return proceed()
 
 
 class Observer(KerasObserver):
@@ -115,9 +135,12 @@ class Observer(KerasObserver):
     def __init__(self, label_batches: int = 0) -> None:
         self._label_batches = label_batches
         self._last: TrainingEvidence | None = None
+        self.estimators = _EstimatorWeights()
 
     def evidence(self) -> TrainingEvidence | None:
-        """Returns the evidence of the last fit; None without one."""
+        """Returns the evidence of the last fit, or of a weighted training of an Estimator; None without one."""
+        if self._last is None and (column := self.estimators.column):
+            return TrainingEvidence(weights=f"weight column {column}", weights_validation=True)
         return self._last
 
     def fit(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
@@ -140,17 +163,14 @@ class Observer(KerasObserver):
 
 @contextlib.contextmanager
 def observed(files: Sequence[str], label_batches: int = 0) -> Iterator[Observer]:
-    """Observes the Keras fits of a block.
+    """Observes the Keras fits and Estimators of a block.
 
     Args:
       files: The module's source files. If they neither mention nor import Keras, it is not imported here either.
       label_batches: How many batches to read for the labels' values; 0 for none.
     """
     seen = Observer(label_batches)
-    if not may_use_keras(files):
-        yield seen
-        return
-    with observed_by(seen):
+    with observed_by(seen.estimators), observed_by(seen) if may_use_keras(files) else contextlib.nullcontext():
         yield seen
 
 
@@ -188,7 +208,20 @@ def _evidence(model: keras.Model, given: Mapping[str, Any], label_batches: int) 
             )
         )
     inputs = tuple(sorted(map(str, x))) if isinstance(x, Mapping) else ()
-    return TrainingEvidence(tuple(outputs), inputs)
+    validation_is_weighted = _has_weights(given.get("validation_data"))
+    return TrainingEvidence(tuple(outputs), inputs, (), _weights(given), validation_is_weighted)
+
+
+def _weights(given: Mapping[str, Any]) -> str:
+    if given.get("class_weight"):
+        return "class_weight"
+    return "sample weights" if given.get("sample_weight") is not None or _has_weights(given.get("x")) else ""
+
+
+def _has_weights(data: object) -> bool:
+    """Whether a dataset's elements, or a tuple of arrays, have sample weights as third part."""
+    spec = getattr(data, "element_spec", data)
+    return isinstance(spec, tuple) and len(spec) > 2
 
 
 def _losses(loss: object, names: Sequence[str], labels: int) -> list[object]:

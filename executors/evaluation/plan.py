@@ -85,6 +85,7 @@ class EvaluationPlan:
       problem: Why the model's outputs cannot be compared with labels, and the remedy; "" if they can.
       reasons: {part: reason for the decision}, for `check` and the record; "asked for" for overrides. Parts are
         "signature", "examples", and "label", "task" and "scores" of the first output; "task of NAME" of another one.
+      weights: What weights the examples in the training; "" if they all count the same, as in the evaluation.
     """
 
     signature: str = ""
@@ -94,6 +95,7 @@ class EvaluationPlan:
     problem: str = ""
     reasons: dict[str, str] = dataclasses.field(default_factory=dict)
     inputs: dict[str, str] = dataclasses.field(default_factory=dict)
+    weights: str = ""
 
     @property
     def compares(self) -> bool:
@@ -124,7 +126,8 @@ class EvaluationPlan:
             or "example count only"
         )
         takes = f"{self.examples} features as tensors" if self.takes_tensors else f"{self.examples} examples"
-        return f"{what}; signature {self.signature}, {takes}"
+        weights = f"; not weighted, as the training is by its {self.weights}" if self.weights else ""
+        return f"{what}; signature {self.signature}, {takes}{weights}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -249,6 +249,7 @@ class PlanJson(TypedDict, total=False):
     problem: str
     reasons: dict[str, str]
     inputs: dict[str, str]
+    weights: str
 
 
 class ErrorJson(TypedDict, total=False):

@@ -156,7 +156,8 @@ def execute(state: dict[str, object]) -> TrainingResult:
     logged = merge_metrics(staged_metrics, from_event_files(request.fn_args.model_run_dir, earlier_logs))
     seen = fits.evidence()
     if evaluated.examples:
-        seen = dataclasses.replace(evaluated.examples.evidence(), metrics=seen.metrics if seen else ())
+        examples = evaluated.examples.evidence()
+        seen = dataclasses.replace(seen or examples, outputs=examples.outputs, inputs=examples.inputs)
     evaluated.save(request.fn_args.model_run_dir)
     metrics, origins = observations.metrics(returned, logged)
     result: TrainingResult = {
