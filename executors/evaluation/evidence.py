@@ -109,7 +109,7 @@ class TrainingEvidence:
           InputError: If a field has another type.
         """
         known = checked_fields(state, cls, "The evidence of the task")
-        others = {name: tuple(part) if isinstance(part, list) else part for name, part in known.items()}
+        others: dict[str, Any] = {name: tuple(part) if isinstance(part, list) else part for name, part in known.items()}
         return cls(**{**others, "outputs": tuple(map(_output, known.get("outputs", ())))})
 
 
