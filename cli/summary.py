@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..executors.monitoring import run_record
-from ..executors.monitoring.metrics_origin import origin_line
+from ..executors.monitoring.metrics_origin import origin_line, weights_line
 from ..executors.runtime.logs.sanitize import printable
 from ..executors.tuning.tuner_fn import KERAS_TUNER_PREFIX
 from .tables import print_pairs
@@ -107,7 +107,8 @@ def fields_of(summary: RunSummary) -> dict[str, object]:
 def summary_lines(record: RunJson) -> dict[str, str]:
     """Returns a run's summary lines other than locations: {label: text, or "" if it does not apply}.
 
-    These are the workers, the skipped records, the damaged checkpoints, and the weights to which the metrics belong.
+    These are the workers, the skipped records, the damaged checkpoints, the model weights to which the metrics belong,
+    and weights of examples that the metrics do not use.
 
     Args:
       record: The content of `run.json`.
@@ -119,6 +120,7 @@ def summary_lines(record: RunJson) -> dict[str, str]:
             "{path}: {problem}; {result}".format_map(damage) for damage in record.get("damaged_checkpoints") or ()
         ),
         "Metrics of": origin_line(record),
+        "Weights": weights_line(record),
     }
 
 

@@ -97,6 +97,18 @@ def configure(estimator: tf.estimator.Estimator, **values: object) -> None:
     estimator._config = estimator.config.replace(**values)
 
 
+def weight_column(estimator: tf.estimator.Estimator) -> str:
+    """Returns the feature that weights the examples of one of TensorFlow's own Estimators; "" without one.
+
+    Only the head has it, which is a variable of the model function's closure.
+    """
+    for cell in getattr(estimator._model_fn, "__closure__", None) or ():
+        column = getattr(cell.cell_contents, "_weight_column", None)
+        if column is not None:
+            return str(getattr(column, "key", column))
+    return ""
+
+
 def serving_receiver_fn_of(
     exporter: tf.estimator.Exporter,
 ) -> Callable[[], tf.estimator.export.ServingInputReceiver] | None:

@@ -82,10 +82,16 @@ def make_plan(
         reasons["examples"] = why
         inputs = evidence.inputs if evidence else ()
         reasons["output"] = choice.reason
-        outputs = _outputs(choice.pairs, features, overrides, trained_on, inputs, reasons)
-        named = dict(feeding.features)
-        takes_tensors = not signature.takes_examples
-        return EvaluationPlan(signature.name, takes, takes_tensors, outputs, "", reasons, named, choice.is_guess)
+        return EvaluationPlan(
+            signature.name,
+            takes,
+            not signature.takes_examples,
+            _outputs(choice.pairs, features, overrides, trained_on, inputs, reasons),
+            reasons=reasons,
+            inputs=dict(feeding.features),
+            is_guess=choice.is_guess,
+            weights=evidence.weights if evidence else "",
+        )
     problem = "; ".join(dict.fromkeys(problems)) or "the model has no signatures"
     remedy = "To evaluate the model, export a signature that takes serialized tf.Examples and returns scores"
     return EvaluationPlan(problem=f"{problem}. {remedy}.", reasons=reasons)

@@ -90,6 +90,8 @@ class TrainingEvidence:
       metrics: Names of the logged metrics, without the loss and validation metrics.
       tensors: Without a Keras fit, names of the tensors that Keras models return.
       loss_keys: Keys of an Estimator's predictions that its loss is computed from.
+      weights: What weights the examples in the training, such as "class_weight"; "" if they all count the same.
+      weights_validation: Whether the metrics of the training's own validation are weighted, too.
     """
 
     outputs: tuple[OutputEvidence, ...] = ()
@@ -97,11 +99,17 @@ class TrainingEvidence:
     metrics: tuple[str, ...] = ()
     tensors: tuple[str, ...] = ()
     loss_keys: tuple[str, ...] = ()
+    weights: str = ""
+    weights_validation: bool = False
 
     @property
     def fitted_tensors(self) -> tuple[str, ...]:
         """Names of the tensors that are what the training fitted."""
         return self.tensors or tuple(name for output in self.outputs for name in output.tensors)
+
+    def with_examples(self, examples: TrainingEvidence) -> TrainingEvidence:
+        """Returns the evidence with what the evaluated examples show of outputs and inputs."""
+        return dataclasses.replace(self, outputs=examples.outputs, inputs=examples.inputs, tensors=self.fitted_tensors)
 
     def to_json(self) -> dict[str, object]:
         """Returns the evidence as JSON values, for `from_json`."""
@@ -115,7 +123,8 @@ class TrainingEvidence:
           InputError: If a field has another type.
         """
         known = checked_fields(state, cls, "The evidence of the task")
-        return cls(tuple(map(_output, known.pop("outputs", ()))), **{name: tuple(part) for name, part in known.items()})
+        others: dict[str, Any] = {name: tuple(part) if isinstance(part, list) else part for name, part in known.items()}
+        return cls(**{**others, "outputs": tuple(map(_output, known.get("outputs", ())))})
 
 
 class Observer(KerasObserver):
@@ -134,10 +143,10 @@ class Observer(KerasObserver):
 
     def evidence(self) -> TrainingEvidence | None:
         """Returns the evidence of the last fit, or of calls of models without a fit; None without both."""
-        keys = self.estimator.keys
+        keys, weights = self.estimator.keys, self.estimator.weights
         if self._last is None:
-            names = self._calls.all_names()
-            return TrainingEvidence(tensors=names, loss_keys=keys) if names or keys else None
+            evidence = TrainingEvidence((), (), (), self._calls.all_names(), keys, weights, bool(weights))
+            return None if evidence == TrainingEvidence() else evidence
         tensors = self._calls.of(getattr(self._fitted, "inner", self._fitted)) if self._fitted is not None else []
         padded = itertools.chain(tensors, itertools.repeat(()))
         outputs = [dataclasses.replace(one, tensors=own) for one, own in zip(self._last.outputs, padded, strict=False)]
@@ -213,7 +222,20 @@ def _evidence(model: keras.Model, given: Mapping[str, Any], label_batches: int) 
             )
         )
     inputs = tuple(sorted(map(str, x))) if isinstance(x, Mapping) else ()
-    return TrainingEvidence(tuple(outputs), inputs)
+    validation_is_weighted = _has_weights(given.get("validation_data"))
+    return TrainingEvidence(tuple(outputs), inputs, (), _weights(given), validation_is_weighted)
+
+
+def _weights(given: Mapping[str, Any]) -> str:
+    if given.get("class_weight"):
+        return "class_weight"
+    return "sample weights" if given.get("sample_weight") is not None or _has_weights(given.get("x")) else ""
+
+
+def _has_weights(data: object) -> bool:
+    """Whether a dataset's elements, or a tuple of arrays, have sample weights as third part."""
+    spec = getattr(data, "element_spec", data)
+    return isinstance(spec, tuple) and len(spec) > 2
 
 
 def _losses(loss: object, names: Sequence[str], labels: int) -> list[object]:

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from ..compat.tensorflow_estimator import weight_column
 from ..estimator.interception import EstimatorCall, EstimatorObserver
 
 if TYPE_CHECKING:
@@ -52,14 +53,22 @@ class ModelCalls:
 
 
 class LossObserver(EstimatorObserver):
-    """Records the keys of an Estimator's predictions that its loss is computed from.
+    """Records what the loss of an Estimator is computed from.
 
     Attributes:
-      keys: The keys; () without an Estimator, or if none was found.
+      keys: The keys of its predictions; () without an Estimator, or if none was found.
+      weights: The column that weights the examples, as "weight column NAME"; "" without one.
     """
 
     def __init__(self) -> None:
         self.keys: tuple[str, ...] = ()
+        self.weights = ""
+
+    def train(self, call: EstimatorCall, proceed: Callable[[], tf.estimator.Estimator]) -> tf.estimator.Estimator:
+        """Finds the weight column in the head of the Estimator."""
+        column = weight_column(call.estimator)
+        self.weights = f"weight column {column}" if column else ""
+        return proceed()
 
     def call_model_fn(
         self, call: EstimatorCall, proceed: Callable[[], tf.estimator.EstimatorSpec]

@@ -21,7 +21,6 @@ from ..inputs.example_files import TF_RECORD, Batch, ExampleFile
 from .label_values import as_array, by_key
 
 if TYPE_CHECKING:
-    import numpy as np
     import tensorflow as tf
 
 Value: TypeAlias = "str | int"
@@ -82,9 +81,9 @@ def _mappings(pairs: Iterable[tuple[object, Sequence[object]]]) -> dict[str, tup
         targets = {key: _whole_targets(as_array(label)) for key, label in by_key(element[1]).items()}
         for key, numbers in targets.items():
             features = targets_of.setdefault(key, {})
-            for name, values in columns.items() if numbers is not None else ():
+            for name, values in columns.items() if numbers else ():
                 features.setdefault(name, _Targets()).add(values, numbers)
-            rows += len(numbers or ())
+            rows += len(numbers)
         if rows >= _ROWS or time.monotonic() > deadline:
             break
     return {key: tuple(_of_features(features)) for key, features in targets_of.items()}
@@ -134,7 +133,7 @@ def _columns(source: object) -> dict[str, Sequence[Value | None]] | None:
         return _columns_of_examples(source.numpy().tolist())
     if not isinstance(source, Mapping):
         return None
-    columns = {}
+    columns: dict[str, Sequence[Value | None]] = {}
     for name, values in source.items():
         if isinstance(values, tf.Tensor) and (values.dtype == tf.string or values.dtype.is_integer):
             array = values.numpy()
@@ -166,16 +165,16 @@ def _value(value: bytes | int) -> Value:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
-def _whole_targets(labels: np.ndarray) -> list[int] | None:
-    """Returns the targets of a batch, the index of the class for one-hot rows; None if they are not whole numbers."""
+def _whole_targets(values: object) -> list[int]:
+    """Returns the targets of a batch, the index of the class for one-hot rows; [] if they are not whole numbers."""
     import numpy as np
 
-    labels = np.asarray(labels)
+    labels = np.asarray(values)
     if labels.dtype.kind not in "biuf" or not labels.ndim:
-        return None
+        return []
     rows = labels.reshape(len(labels), -1)
     if rows.shape[1] > 1:
         is_one_hot = np.isin(rows, (0, 1)).all() and (rows.sum(axis=1) == 1).all()
-        return rows.argmax(axis=1).tolist() if is_one_hot else None
+        return list(map(int, rows.argmax(axis=1))) if is_one_hot else []
     numbers = rows.ravel()
-    return numbers.astype(int).tolist() if (numbers == np.round(numbers)).all() else None
+    return list(map(int, numbers)) if (numbers == np.round(numbers)).all() else []

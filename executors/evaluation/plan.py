@@ -87,6 +87,7 @@ class EvaluationPlan:
         "signature", "examples", "output", and "label", "task" and "scores" of the first output; "task of NAME" of
         another one.
       is_guess: Whether nothing shows that these outputs are what the training fitted.
+      weights: What weights the examples in the training; "" if they all count the same, as in the evaluation.
     """
 
     signature: str = ""
@@ -97,6 +98,7 @@ class EvaluationPlan:
     reasons: dict[str, str] = dataclasses.field(default_factory=dict)
     inputs: dict[str, str] = dataclasses.field(default_factory=dict)
     is_guess: bool = False
+    weights: str = ""
 
     @property
     def compares(self) -> bool:
@@ -128,7 +130,8 @@ class EvaluationPlan:
         )
         takes = f"{self.examples} features as tensors" if self.takes_tensors else f"{self.examples} examples"
         guess = f"; the output is {self.reasons.get('output')}" if self.is_guess else ""
-        return f"{what}; signature {self.signature}, {takes}{guess}"
+        weights = f"; not weighted, as the training is by its {self.weights}" if self.weights else ""
+        return f"{what}; signature {self.signature}, {takes}{weights}{guess}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -103,7 +103,8 @@ def targets_in(values: np.ndarray, plan: OutputPlan) -> np.ndarray:
             f"label {plan.label} has the value {unknown!r}, which was not among the first 10,000 rows of the training "
             "data, so that its target is unknown."
         )
-    return np.array([[targets[text]] for text in texts])
+    found: np.ndarray = np.array([[targets[text]] for text in texts])
+    return found
 
 
 def labels_in(values: np.ndarray, plan: OutputPlan) -> np.ndarray:

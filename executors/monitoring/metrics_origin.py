@@ -50,3 +50,16 @@ def mark_of(record: RunJson, axis: str) -> int | None:
     if axis == "epoch" and "epoch" in origin and origin.get("fit", 1) == origin.get("fits", 1):
         return int(origin["epoch"]) - 1
     return int(origin["step"]) if axis == "step" and "step" in origin else None
+
+
+def weights_line(record: RunJson) -> str:
+    """Returns that the metrics do not weight examples although the training does; "" if it is not so.
+
+    Args:
+      record: The content of run.json.
+    """
+    evidence = record.get("evaluation_evidence") or {}
+    weights = evidence.get("weights")
+    if not weights or evidence.get("weights_validation"):
+        return ""
+    return f"only the training has weights ({weights}); in the eval metrics, each example counts once"

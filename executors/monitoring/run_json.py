@@ -250,6 +250,7 @@ class PlanJson(TypedDict, total=False):
     reasons: dict[str, str]
     inputs: dict[str, str]
     is_guess: bool
+    weights: str
 
 
 class ErrorJson(TypedDict, total=False):

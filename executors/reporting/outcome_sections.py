@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..monitoring.metrics import Metrics
-from ..monitoring.metrics_origin import origin_line, origin_of
+from ..monitoring.metrics_origin import origin_line, origin_of, weights_line
 from ..runtime.logs.error_output import one_line
 from .document import (
     BAD,
@@ -138,4 +138,5 @@ def metrics_section(record: RunJson, metrics: Metrics) -> Section:
     rows = [(name, *(metrics[split].get(name) for split in splits)) for name in names]
     line = origin_line(record)
     note = Note(f"Metrics of {line}." if line else "", WARN if origin_of(record).get("source") == "unknown" else "")
-    return Section("metrics", "Metrics", (note, Table("Recorded metrics", ("metric", *splits), rows)))
+    weights = Note(f"Weights: {text}." if (text := weights_line(record)) else "")
+    return Section("metrics", "Metrics", (note, weights, Table("Recorded metrics", ("metric", *splits), rows)))

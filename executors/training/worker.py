@@ -157,13 +157,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
     logged = merge_metrics(staged_metrics, from_event_files(request.fn_args.model_run_dir, earlier_logs))
     seen = fits.evidence()
     if evaluated.examples:
-        fitted = seen or TrainingEvidence()
-        seen = dataclasses.replace(
-            evaluated.examples.evidence(),
-            metrics=fitted.metrics,
-            tensors=fitted.fitted_tensors,
-            loss_keys=fitted.loss_keys,
-        )
+        seen = (seen or TrainingEvidence()).with_examples(evaluated.examples.evidence())
     evaluated.save(request.fn_args.model_run_dir)
     metrics, origins = observations.metrics(returned, logged)
     result: TrainingResult = {

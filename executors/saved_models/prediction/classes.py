@@ -60,15 +60,16 @@ class PredictedClasses:
         classes: np.ndarray = scores.argmax(axis=1)
         names = [one for one in outputs.values() if one.dtype == object and one.shape == scores.shape]
         if names:
-            return names[0][np.arange(len(classes)), classes]
+            given: np.ndarray = names[0][np.arange(len(classes)), classes]
+            return given
         return self._named(classes, name)
 
     def _named(self, classes: np.ndarray, output: str) -> np.ndarray:
         names = self._names.get(output, {})
         values = [names.get(str(index), str(index)) for index in classes.tolist()]
-        if not names or not any(isinstance(name, str) for name in names.values()):
-            return np.array([int(value) for value in values], np.int64)
-        return np.array([str(value).encode() for value in values], object)
+        has_texts = any(isinstance(name, str) for name in names.values())
+        named: np.ndarray = np.array([str(value).encode() if has_texts else int(value) for value in values])
+        return named.astype(object if has_texts else np.int64)
 
 
 def _is_distribution(values: np.ndarray) -> bool:

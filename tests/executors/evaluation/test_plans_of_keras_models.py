@@ -14,6 +14,7 @@ import tensorflow as tf
 from generic_trainer.executors.evaluation.evidence import TrainingEvidence, observed
 from generic_trainer.executors.evaluation.plan import EvaluationPlan, Overrides
 from generic_trainer.executors.evaluation.planning import plan_of
+from generic_trainer.executors.monitoring.metrics_origin import weights_line
 
 tf_keras = pytest.importorskip("tf_keras")
 
@@ -238,3 +239,35 @@ def test_the_last_fit_counts(tmp_path: pathlib.Path) -> None:
     assert [name.lower() for name in evidence.metrics] == ["auc"]
     assert evidence.outputs[0].label is not None
     assert evidence.outputs[0].label.lowest is None  # nothing is read outside of a trial
+
+
+@PACKAGES
+@pytest.mark.parametrize(
+    ("weighs", "weights", "weights_validation"),
+    [
+        (lambda data: {"x": data, "class_weight": {0: 1.0, 1: 5.0}, "validation_data": data}, "class_weight", False),
+        (lambda data: {"x": data.map(lambda x, y: (x, y, 2.0 * x["x"]))}, "sample weights", False),
+        (
+            lambda data: {"x": (pairs := data.map(lambda x, y: (x, y, x["x"]))), "validation_data": pairs},
+            "sample weights",
+            True,
+        ),
+        (lambda data: {"x": data, "validation_data": data}, "", False),
+    ],
+)
+def test_the_plan_says_that_the_weights_of_the_training_are_not_used(
+    weighs: Any, weights: str, weights_validation: bool, package: Any, tmp_path: pathlib.Path
+) -> None:
+    model = built(package, 1, "sigmoid")
+    model.compile("sgd", "binary_crossentropy")
+    with observed(()) as seen:
+        model.fit(**weighs(data(LABELS["yes"])), verbose=0)
+    evidence = seen.evidence()
+    assert evidence is not None
+    evidence = TrainingEvidence.from_json(evidence.to_json())
+    assert (evidence.weights, evidence.weights_validation) == (weights, weights_validation)
+    summary = weights_line({"evaluation_evidence": evidence.to_json()})
+    is_said = bool(weights) and not weights_validation
+    assert summary.startswith(f"only the training has weights ({weights})") is is_said
+    line = plan_of(served(model, tmp_path), evidence, schema(tmp_path), None, Overrides({"": "yes"})).line()
+    assert line.endswith(f"; not weighted, as the training is by its {weights}" if weights else "raw examples")

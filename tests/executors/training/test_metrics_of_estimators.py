@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from generic_trainer import FnArgs, train
+from generic_trainer.executors.monitoring.metrics_origin import weights_line
 
 X = np.linspace(-1, 1, 32, dtype="float32")
 LABELS = 3 * X + 0.5
@@ -99,3 +100,21 @@ def test_metrics_are_those_of_the_exported_step(
     assert record["metrics_from"].get("eval") == origin
     if origin is not None:
         assert record["metrics"]["eval"]["average_loss"] == pytest.approx(loss_of_export(folder), rel=1e-4)
+
+
+@pytest.mark.legacy
+@pytest.mark.slow
+def test_a_weight_column_is_recorded(module: Callable[..., str], iris: Any, tmp_path: pathlib.Path) -> None:
+    source = MODULE.replace('optimizer="SGD"', 'weight_column="w"').replace('{"x": x}, 3', '{"x": x, "w": 1 + x}, 3')
+    fn_args = FnArgs(
+        train_files=[iris.train],
+        serving_model_dir=str(tmp_path / "model" / "Format-Serving"),
+        model_run_dir=str(tmp_path / "model_run"),
+        custom_config={"plan": "train evaluate"},
+    )
+
+    train(module(source), fn_args)
+
+    record = json.loads((tmp_path / "model_run" / "run.json").read_text())
+    assert record["evaluation_plan"]["weights"] == "weight column w"
+    assert weights_line(record) == "", "the Estimator's own metrics are weighted"
