@@ -223,7 +223,7 @@ def _evidence(model: keras.Model, given: Mapping[str, Any], label_batches: int) 
         )
     inputs = tuple(sorted(map(str, x))) if isinstance(x, Mapping) else ()
     validation_is_weighted = _has_weights(given.get("validation_data"))
-    return TrainingEvidence(tuple(outputs), inputs, (), _weights(given), validation_is_weighted)
+    return TrainingEvidence(tuple(outputs), inputs, weights=_weights(given), weights_validation=validation_is_weighted)
 
 
 def _weights(given: Mapping[str, Any]) -> str:

@@ -39,9 +39,9 @@ class ParsedFeature:
 def parsers_among(graph: Graph, nodes: Iterable[Node]) -> Iterator[tuple[Node, list[ParsedFeature]]]:
     """Yields the nodes that parse records, themselves or in a function such as a loop's body, with the features."""
     for node in nodes:
-        own = functools.partial(graph.constant, scope=node.scope)
-        bodies = [(body, _constants_of(body)) for body in graph.bodies_called_by(node)]
-        for definitions, constant in [([node.definition], own), *bodies]:
+        own: Constant = functools.partial(graph.constant, scope=node.scope)
+        bodies = [([node.definition], own), *((body, _constants_of(body)) for body in graph.bodies_called_by(node))]
+        for definitions, constant in bodies:
             for definition in definitions:
                 if definition.op in _PARSERS:
                     yield node, list(_parsed_by(definition, constant)) if definition.op in _EXAMPLE_PARSERS else []
