@@ -112,9 +112,7 @@ class EvaluatorExecutor(executor.Executor):
         evaluation = artifact_utils.get_single_instance(output_dict["evaluation"])
         [blessing] = output_dict["blessing"]
         verdict = self._verdict(_Inputs(input_dict, exec_properties), evaluation.uri)
-        problem = refusal(input_dict["model"], is_allowed=bool(exec_properties.get(ALLOW)))
-        if problem and verdict.blessed:  # else it would be the baseline of models that are served as evaluated
-            verdict = dataclasses.replace(verdict, blessed=False, reason=problem)
+        verdict = _without_batch_dependence(verdict, input_dict, exec_properties)
         _log_verdict(verdict)
         verdict.write(evaluation.uri)
         evaluation.set_string_custom_property("evaluation_plan", verdict.plan_line)
@@ -137,13 +135,14 @@ class EvaluatorExecutor(executor.Executor):
         )
         refusals, warnings = _refusals(used, folder, allow_trivial=allow_trivial)
         verdict = Verdict(not refusals, reason="; ".join(refusals), notes=(*notes, *warnings))
-        if not has_thresholds(used):  # TFX leaves such a model without a blessing
+        if not has_thresholds(used):
             why = "none applies without a baseline model" if has_thresholds(compared) else "it has none"
             reason = f"No quality threshold in the EvalConfig: {why}"
             verdict = dataclasses.replace(verdict, reason=reason, has_threshold=False)
-            _record_blessing(outputs["blessing"][0], verdict, inputs, properties)
+        verdict = _without_batch_dependence(verdict, inputs, properties)
         _log_verdict(verdict)
         verdict.write(folder)
+        _record_blessing(outputs["blessing"][0], verdict, inputs, properties)
 
     def _verdict(self, inputs: _Inputs, output: str) -> Verdict:
         plan = EvaluationPlan()
@@ -232,7 +231,8 @@ class Evaluator(component.Evaluator):
           threshold_slack: By how much the deciding metric may be worse than the baseline's (default: 0).
           allow_trivial: Whether to bless a model that is no better than a trivial one, such as the mean of the labels.
           analysis_seconds: Time limit of the error analysis (see `TrainingOptions.analysis_seconds`); 0 for none.
-          allow_batch_dependent: Bless models, too, whose answer for an example depends on the others of its batch.
+          allow_batch_dependent: Whether to bless a model whose answer for an example depends on the others of its
+            batch.
           example_splits: Splits to evaluate on (default: "eval").
           eval_config: A tfma.EvalConfig. If given, TFX's Evaluator runs with it, without a plan, except that
             AUC is computed by rank, that metrics with a threshold are compared with those of trivial models, and that
@@ -246,7 +246,6 @@ class Evaluator(component.Evaluator):
                 "slice_by": json.dumps(list(slice_by)),
                 "threshold_slack": threshold_slack,
                 "analysis_seconds": analysis_seconds,
-                ALLOW: int(allow_batch_dependent),
                 "model_run": model_run,
                 "transform_graph": transform_graph,
                 "schema": schema,
@@ -258,6 +257,7 @@ class Evaluator(component.Evaluator):
             example_splits=json_utils.dumps(list(example_splits) if example_splits else None),
             eval_config=eval_config,
             allow_trivial=int(allow_trivial),
+            allow_batch_dependent=int(allow_batch_dependent),
             evaluation=types.Channel(type=standard_artifacts.ModelEvaluation),
             blessing=types.Channel(type=standard_artifacts.ModelBlessing),
             **plan_properties,
@@ -341,6 +341,20 @@ def _refusals(config: EvalConfig, folder: str, *, allow_trivial: bool) -> tuple[
     return refusals, close
 
 
+def _without_batch_dependence(
+    verdict: Verdict, inputs: Mapping[str, list[types.Artifact]], properties: EvaluatorProperties
+) -> Verdict:
+    """Returns the verdict, not blessed if the model's answers depend on the batch.
+
+    A blessed model is the baseline of the next ones, and no evaluation holds for this one.
+    """
+    problem = refusal(inputs["model"], is_allowed=bool(properties.get(ALLOW)))
+    if not problem:
+        return verdict
+    reasons = [problem] if verdict.blessed else [verdict.reason.rstrip("."), problem]
+    return dataclasses.replace(verdict, blessed=False, reason="; ".join(reasons))
+
+
 def _failed_verdict(plan: EvaluationPlan, error: Exception) -> Verdict:
     logging.info("The evaluation failed.", exc_info=error, extra={"kept_only": True})
     return Verdict(
@@ -395,10 +409,9 @@ def _record_blessing(
         blessing.set_string_custom_property("component_id", properties["current_component_id"])
     value = constants.BLESSED_VALUE if verdict.blessed else constants.NOT_BLESSED_VALUE
     blessing.set_int_custom_property(constants.ARTIFACT_PROPERTY_BLESSED_KEY, value)
+    if file_io.exists(blessing.uri):  # TFX's Evaluator may have written another blessing
+        file_io.rmtree(blessing.uri)
     if verdict.failed:
-        # Without an output folder there is no cache hit, so the next run repeats the evaluation.
-        if file_io.exists(blessing.uri):
-            file_io.rmtree(blessing.uri)
-        return
+        return  # without an output folder there is no cache hit, so the next run repeats the evaluation
     name = constants.BLESSED_FILE_NAME if verdict.blessed else constants.NOT_BLESSED_FILE_NAME
     io_utils.write_string_file(os.path.join(blessing.uri, name), "")

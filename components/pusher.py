@@ -59,12 +59,13 @@ class PusherExecutor(executor.Executor):
         self._log_startup(input_dict, output_dict, exec_properties)
         [pushed] = output_dict["pushed_model"]
         config = json_utils.loads(exec_properties.get("custom_config") or "null") or {}
-        reason = refusal(input_dict.get("model", ()), is_allowed=bool(config.get(ALLOW)))
-        if reason or not self.CheckBlessing(input_dict):
+        if not self.CheckBlessing(input_dict):
             self._MarkNotPushed(pushed)
-            if reason:
-                logging.warning("The model is not pushed: %s", reason)
-                pushed.set_string_custom_property(NOT_PUSHED, reason)
+            return
+        if reason := refusal(input_dict.get("model", ()), is_allowed=bool(config.get(ALLOW))):
+            logging.warning("The model is not pushed: %s", reason)
+            self._MarkNotPushed(pushed)
+            pushed.set_string_custom_property(NOT_PUSHED, reason)
             return
         model, folder = self.GetModelPath(input_dict), _folder_of(exec_properties)
         existing = already_pushed(model, folder)
@@ -115,7 +116,7 @@ class Pusher(component.Pusher):
           infra_blessing: The InfraValidator's blessing.
           push_destination: The folder, in `filesystem.base_directory`.
           custom_config: Further settings.
-          allow_batch_dependent: Push models, too, whose answer for an example depends on the others of its batch.
+          allow_batch_dependent: Whether to push a model whose answer for an example depends on the others of its batch.
         """
         config = {**(custom_config or {}), ALLOW: True} if allow_batch_dependent else custom_config
         super().__init__(model, model_blessing, infra_blessing, push_destination, config)

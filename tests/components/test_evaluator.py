@@ -344,16 +344,30 @@ def test_a_guessed_output_is_evaluated_but_not_blessed(step: Step) -> None:
     assert (verdict.blessed, verdict.plan["outputs"][0]["output"]) == (True, "level")
 
 
-def test_a_model_whose_answers_depend_on_the_batch_is_no_baseline(step: Step) -> None:
+ABOVE_CHANCE = {"class_name": "AUC", "threshold": {"value_threshold": {"lower_bound": 0.5}}}
+
+
+@pytest.mark.parametrize(
+    "properties", [{"overrides": overrides(labels={"": "y"})}, {"eval_config": configured(ABOVE_CHANCE)}]
+)
+def test_a_model_whose_answers_depend_on_the_batch_is_no_baseline(properties: dict[str, str], step: Step) -> None:
     step.save(tf.sigmoid)
     step.inputs["model"][0].set_string_custom_property("batch_dependence", "found that y is 1 alone, but 2 in a batch")
-    verdict, blessing = step.run(overrides=overrides(labels={"": "y"}))
-    assert (verdict.blessed, verdict.has_threshold) == (False, True)
-    assert "found that y is 1 alone, but 2 in a batch. If the model is meant to" in verdict.reason
-    assert blessing.get_int_custom_property("blessed") == 0
-    assert (step.folder / "blessing" / "NOT_BLESSED").exists()
-    verdict, blessing = step.run(overrides=overrides(labels={"": "y"}), allow_batch_dependent=1)
-    assert (verdict.blessed, blessing.get_int_custom_property("blessed")) == (True, 1)
+    blessings = step.folder / "blessing"
+    for allowed in (0, 1):
+        verdict, blessing = step.run(**properties, allow_batch_dependent=allowed)
+        assert (verdict.blessed, blessing.get_int_custom_property("blessed")) == (bool(allowed), allowed)
+        assert [path.name for path in blessings.iterdir()] == ["BLESSED" if allowed else "NOT_BLESSED"]
+        assert ("found that y is 1 alone, but 2 in a batch. If the" in verdict.reason) == (not allowed)
+
+
+def test_all_reasons_to_keep_a_model_back_are_given(step: Step) -> None:
+    step.save(lambda x: tf.sigmoid(-x))
+    step.inputs["model"][0].set_string_custom_property("batch_dependence", "found that y is 1 alone, but 2 in a batch")
+    verdict, _ = step.run(overrides=overrides(labels={"": "y"}))
+    assert not verdict.blessed
+    assert verdict.reason.startswith("auc is ")
+    assert "; the model's check found that y is 1 alone" in verdict.reason
 
 
 def test_the_component_accepts_the_inputs_of_a_plan() -> None:

@@ -60,6 +60,10 @@ class Models(tf.Module):
         hidden = tf.cast(x, tf.bfloat16) @ tf.cast(self.wide, tf.bfloat16)
         return {"y": tf.cast(hidden @ tf.cast(self.deep, tf.bfloat16), tf.float32)}
 
+    def half_precision_in_batch(self, x: tf.Tensor) -> Outputs:
+        centered = tf.cast(x, tf.bfloat16) - 0.1 * tf.reduce_mean(tf.cast(x, tf.bfloat16), axis=0)
+        return {"y": tf.nn.softmax(tf.cast(centered, tf.float32))}
+
     def ties(self, x: tf.Tensor) -> Outputs:
         scores = x @ tf.concat([self.wide, self.wide], axis=1)
         return {"y": tf.math.top_k(scores, 20).indices}
@@ -124,6 +128,7 @@ def compare(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., BatchComp
     [
         "training_mode",
         "noise_and_training_mode",
+        "half_precision_in_batch",
         "classes_in_batch",
         "ranks",
         "softmax_in_batch",
