@@ -16,18 +16,17 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from absl import logging
-
 from ..keras.interception import KerasCall, KerasObserver, may_use_keras
 from ..runtime.files.typed_json import checked_fields, known_fields
 from ..runtime.observers import observed_by
-from .fitted_outputs import LossObserver, ModelCalls
+from .fitted_outputs import LossObserver, ModelCalls, logged_errors
 from .label_mapping import LabelMapping, label_mappings
 from .label_values import LabelFacts, by_key, label_values
 from .losses import from_logits_of, name_of
 
 if TYPE_CHECKING:
     import keras
+    import tensorflow as tf
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,6 +126,23 @@ class TrainingEvidence:
         return cls(**{**others, "outputs": tuple(map(_output, known.get("outputs", ())))})
 
 
+@dataclasses.dataclass(frozen=True)
+class _Fit:
+    """A Keras fit.
+
+    Attributes:
+      evidence: What was observed when it ended.
+      keys: The key or position of each output's label.
+      model: The user's model.
+      data: Its dataset, if it has labels; else None.
+    """
+
+    evidence: TrainingEvidence
+    keys: list[str]
+    model: keras.Model
+    data: tf.data.Dataset | None
+
+
 class Observer(KerasObserver):
     """Records evidence of Keras fits; keeps that of the last one.
 
@@ -136,25 +152,33 @@ class Observer(KerasObserver):
 
     def __init__(self, label_batches: int = 0) -> None:
         self._label_batches = label_batches
-        self._last: TrainingEvidence | None = None
-        self._fitted: keras.Model | None = None
+        self._last: _Fit | None = None
         self._calls = ModelCalls()
         self.estimator = LossObserver()
 
     def evidence(self) -> TrainingEvidence | None:
-        """Returns the evidence of the last fit, or of calls of models without a fit; None without both."""
+        """Returns the evidence of the last fit, or of calls of models without a fit; None without both.
+
+        Reads some of the data of the fit again, to follow the labels through its steps.
+        """
         keys, weights = self.estimator.keys, self.estimator.weights
         if self._last is None:
             evidence = TrainingEvidence((), (), (), self._calls.all_names(), keys, weights, bool(weights))
             return None if evidence == TrainingEvidence() else evidence
-        tensors = self._calls.of(getattr(self._fitted, "inner", self._fitted)) if self._fitted is not None else []
-        padded = itertools.chain(tensors, itertools.repeat(()))
-        outputs = [dataclasses.replace(one, tensors=own) for one, own in zip(self._last.outputs, padded, strict=False)]
-        return dataclasses.replace(self._last, outputs=tuple(outputs), loss_keys=keys)
+        tensors = itertools.chain(self._calls.of(self._last.model), itertools.repeat(()))
+        mappings: Mapping[str, tuple[LabelMapping, ...]] = {}
+        with logged_errors("how the labels are converted"):
+            mappings = label_mappings(self._last.data) if self._last.data is not None else {}
+        outputs = [
+            dataclasses.replace(output, tensors=own, label=_with_mappings(output.label, mappings.get(key, ())))
+            for output, key, own in zip(self._last.evidence.outputs, self._last.keys, tensors, strict=False)
+        ]
+        return dataclasses.replace(self._last.evidence, outputs=tuple(outputs), loss_keys=keys)
 
     def note_call(self, model: keras.Model, result: object) -> None:
         """Records what a model returns."""
-        self._calls.note(model, result)
+        with logged_errors("the outputs of a model"):
+            self._calls.note(model, result)
 
     def fit(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
         """Records the fit's loss and data after it has ended; skips nested fits."""
@@ -163,15 +187,13 @@ class Observer(KerasObserver):
         try:
             history = proceed()
         finally:
-            try:
-                self._last = _evidence(call.model, call.arguments, self._label_batches)
-                self._fitted = call.model
-            except Exception as error:  # errors of the observation must not fail the training
-                logging.warning("Could not inspect the labels of this fit: %r", error)
+            with logged_errors("the labels of this fit"):
+                self._last = _fit_of(call.model, call.arguments, self._label_batches)
         logged = getattr(history, "history", None)
         if self._last is not None and isinstance(logged, Mapping):
             names = [name for name in logged if not name.startswith("val_") and name != "loss"]
-            self._last = dataclasses.replace(self._last, metrics=tuple(names))
+            evidence = dataclasses.replace(self._last.evidence, metrics=tuple(names))
+            self._last = dataclasses.replace(self._last, evidence=evidence)
         return history
 
 
@@ -188,7 +210,7 @@ def observed(files: Sequence[str], label_batches: int = 0) -> Iterator[Observer]
         yield seen
 
 
-def _evidence(model: keras.Model, given: Mapping[str, Any], label_batches: int) -> TrainingEvidence:
+def _fit_of(model: keras.Model, given: Mapping[str, Any], label_batches: int) -> _Fit:
     data = given.get("x")
     spec = getattr(data, "element_spec", None)
     if spec is not None:
@@ -201,17 +223,13 @@ def _evidence(model: keras.Model, given: Mapping[str, Any], label_batches: int) 
     labels = {} if y is None else by_key(y)
     losses = _losses(getattr(inner, "loss", None), names, len(labels))
     values = label_values(data, y, given.get("validation_data"), label_batches) if label_batches else {}
-    mappings = label_mappings(data) if labels and spec is not None else {}
-    outputs = []
+    outputs, keys = [], []
     for position in range(max(len(labels), len(losses), 1)):
         name = names[position] if position < len(names) else ""
         key = name if name in labels else list(labels)[position] if position < len(labels) else ""
-        label = (
-            _label(labels[key], values.get(key), mappings.get(key, ()))
-            if key in labels and labels[key] is not None
-            else None
-        )
+        label = _label(labels[key], values.get(key)) if key in labels and labels[key] is not None else None
         loss = losses[position] if position < len(losses) else None
+        keys.append(key)
         outputs.append(
             OutputEvidence(
                 name,
@@ -223,7 +241,10 @@ def _evidence(model: keras.Model, given: Mapping[str, Any], label_batches: int) 
         )
     inputs = tuple(sorted(map(str, x))) if isinstance(x, Mapping) else ()
     validation_is_weighted = _has_weights(given.get("validation_data"))
-    return TrainingEvidence(tuple(outputs), inputs, weights=_weights(given), weights_validation=validation_is_weighted)
+    evidence = TrainingEvidence(
+        tuple(outputs), inputs, weights=_weights(given), weights_validation=validation_is_weighted
+    )
+    return _Fit(evidence, keys, inner, data if labels and spec is not None else None)
 
 
 def _weights(given: Mapping[str, Any]) -> str:
@@ -246,14 +267,18 @@ def _losses(loss: object, names: Sequence[str], labels: int) -> list[object]:
     return [loss] * max(labels, 1) if loss else []
 
 
-def _label(spec: object, values: LabelFacts | None, mappings: tuple[LabelMapping, ...]) -> LabelEvidence:
+def _with_mappings(label: LabelEvidence | None, mappings: tuple[LabelMapping, ...]) -> LabelEvidence | None:
+    return None if label is None else dataclasses.replace(label, mappings=mappings)
+
+
+def _label(spec: object, values: LabelFacts | None) -> LabelEvidence:
     dtype = getattr(spec, "dtype", None)
     shape = getattr(spec, "shape", None)
     sizes: tuple[int | None, ...] | None = None
     if shape is not None and getattr(shape, "rank", 0) is not None:
         sizes = tuple(None if size is None else int(size) for size in list(shape)[1:])
     name = getattr(dtype, "name", None) or (str(dtype) if dtype is not None else "")
-    return LabelEvidence(name, sizes, **(values or {}), mappings=mappings)
+    return LabelEvidence(name, sizes, **(values or {}))
 
 
 def _output(state: Mapping[str, Any]) -> OutputEvidence:

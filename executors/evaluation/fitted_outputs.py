@@ -7,9 +7,12 @@ loss is computed from.
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
+
+from absl import logging
 
 from ..compat.tensorflow_estimator import weight_column
 from ..estimator.interception import EstimatorCall, EstimatorObserver
@@ -32,7 +35,7 @@ class ModelCalls:
         """Records the result of a call; cheap if it is not symbolic."""
         import tensorflow as tf
 
-        tensors = [one for one in tf.nest.flatten(result) if getattr(one, "graph", None) is not None]
+        tensors = [one for one in tf.nest.flatten(result) if tf.is_symbolic_tensor(one)]
         if tensors:
             known = self._returned.setdefault(model, [])
             known += [set() for _ in tensors[len(known) :]]
@@ -76,12 +79,26 @@ class LossObserver(EstimatorObserver):
         """Inspects the result of `model_fn` if it has a loss."""
         spec = proceed()
         if spec.loss is not None and isinstance(spec.predictions, Mapping):
-            self.keys = tuple(_keys_of(spec.loss, spec.predictions)) or self.keys
+            with logged_errors("the outputs that the loss is computed from"):
+                self.keys = tuple(_keys_of(spec.loss, spec.predictions)) or self.keys
         return spec
 
 
-def _keys_of(loss: tf.Tensor, predictions: Mapping[str, tf.Tensor]) -> Iterator[str]:
-    roots = {key: _root(value) for key, value in predictions.items()}
+@contextlib.contextmanager
+def logged_errors(what: str) -> Iterator[None]:
+    """Logs errors of the observation in the block, which must not fail the training."""
+    try:
+        yield
+    except Exception as error:
+        logging.warning("Could not inspect %s: %r", what, error)
+
+
+def _keys_of(loss: tf.Tensor, predictions: Mapping[object, object]) -> Iterator[str]:
+    import tensorflow as tf
+
+    # The keys of a multi-head Estimator are tuples, which are no names of outputs.
+    named = {key: value for key, value in predictions.items() if isinstance(key, str) and tf.is_symbolic_tensor(value)}
+    roots = {key: _root(value) for key, value in named.items()}
     reached = _ancestors(loss, set(roots.values()))
     return (key for key, root in sorted(roots.items()) if root in reached)
 

@@ -127,8 +127,8 @@ def execute(state: dict[str, object]) -> TrainingResult:
                 bad_records.skipping(request.options.bad_records_limit, request.fn_args.model_run_dir),
                 collect_sample_input() as example,
                 collecting(lambda: _seconds_for_examples(request)) as evaluated,
+                metrics_of_record.observed(request.source.files, request.fn_args) as observations,  # imports Estimators
                 evaluation_evidence.observed(request.source.files) as fits,
-                metrics_of_record.observed(request.source.files, request.fn_args) as observations,
                 goals_applied(request.options, request.fn_args),
                 fit_progress_reported(request.source.files, _epoch_log(request.fn_args)),
                 measured_interval_applied(),
