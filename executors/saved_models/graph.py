@@ -8,7 +8,7 @@ graph.sources("StatefulPartitionedCall:0")  # {"serving_default_examples"}: plac
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -108,8 +108,11 @@ class Graph:
                 return
             tensor, scope = function.ret[named or outputs[index]], self._child(scope, definition, function)
 
-    def nodes(self, tensors: Sequence[str], scope: Scope | None = None) -> Iterator[Node]:
-        """Yields every node that tensors of a scope, by default the top-level graph, depend on, each once."""
+    def nodes(self, tensors: Sequence[str], scope: Scope | None = None, until: Collection[str] = ()) -> Iterator[Node]:
+        """Yields every node that tensors of a scope, by default the top-level graph, depend on, each once.
+
+        Does not go beyond nodes with an op in `until`.
+        """
         waiting: list[tuple[str, Scope]] = [(name, scope or self.top) for name in tensors]
         seen: set[tuple[int, str]] = set()
         while waiting:
@@ -119,7 +122,8 @@ class Graph:
                 continue
             seen.add(key)
             yield found
-            waiting += [(one, found.scope) for one in found.inputs]
+            if found.op not in until:
+                waiting += [(one, found.scope) for one in found.inputs]
 
     def sources(self, tensor: str) -> set[str]:
         """Returns the names of the placeholders that a tensor depends on."""

@@ -16,6 +16,16 @@ _EXAMPLE_PARSERS = ("ParseExampleV2", "ParseExample", "ParseSingleExample")
 # Ops that parse serialized records too, but of other kinds or with keys that are not constant inputs.
 _OTHER_PARSERS = ("ParseSequenceExampleV2", "ParseSequenceExample", "ParseSingleSequenceExample", "DecodeProtoV2")
 _PARSERS = (*_EXAMPLE_PARSERS, *_OTHER_PARSERS)
+# Ops that make records of something else: of encoded text, of compressed bytes, of a path, or of a key.
+_DECODERS = (
+    "DecodeBase64",
+    "DecodeJSONExample",
+    "DecodeCompressed",
+    "ReadFile",
+    "LookupTableFindV2",
+    "LookupTableFind",
+)
+_SHAPES = ("Shape", "ShapeN", "Size", "Rank")
 Constant = Callable[[str], "tensor_pb2.TensorProto | None"]  # returns the TensorProto of a constant input, else None
 
 
@@ -48,18 +58,19 @@ def parsers_among(graph: Graph, nodes: Iterable[Node]) -> Iterator[tuple[Node, l
 
 
 def parsed_nodes(graph: Graph, parsers: Iterable[Node]) -> dict[str, str]:
-    """Returns {node: op whose result is parsed, "" if it is parsed itself} of the nodes that parsers depend on."""
-    after: dict[str, str] = {}
+    """Returns {placeholder: op that makes records of it, "" if it has records itself} for what parsers read."""
+    records: dict[str, str] = {}
     for parser in parsers:
-        is_loop = parser.op not in _PARSERS
+        is_loop = parser.op not in _PARSERS  # its other operands depend on the records, too
         for operand in parser.inputs if is_loop else parser.inputs[:1]:
-            for source in graph.producers(operand, parser.scope):
-                if source.op == PLACEHOLDER:
-                    after[source.definition.name] = ""
-                elif not is_loop:  # the other operands of a loop depend on the records' shape, too
-                    for node in graph.nodes(source.inputs, source.scope):
-                        after.setdefault(node.definition.name, source.op)
-    return after
+            sources = list(graph.producers(operand, parser.scope))
+            if not is_loop:
+                sources += [node for one in sources for node in graph.nodes(one.inputs, one.scope, until=_SHAPES)]
+            decoder = next((node.op for node in sources if node.op in _DECODERS), "")
+            for node in sources:
+                if node.op == PLACEHOLDER:
+                    records[node.definition.name] = decoder and records.get(node.definition.name, decoder)
+    return records
 
 
 def _constants_of(body: Sequence[node_def_pb2.NodeDef]) -> Constant:

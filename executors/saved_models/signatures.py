@@ -47,7 +47,7 @@ class ServedInput:
       shape: Shape without the batch dimension, None for unknown sizes; None if the rank is unknown.
       is_batched: Whether it has a batch dimension.
       is_parsed: Whether the graph parses it as serialized records, such as tf.Examples.
-      parsed_after: The op whose result the graph parses instead, such as "DecodeBase64"; else "".
+      parsed_after: The op that makes the records that the graph parses of it, such as "DecodeBase64"; else "".
     """
 
     name: str

@@ -73,6 +73,10 @@ KINDS = {
         {"query": STRINGS}, lambda _, one: one_by_one(one), {"x": [1.5], "query": [b"good"]}, 1.5,
         f"input query: {RECORDS}",
     ),
+    "records after another op": Kind(
+        {"query": STRINGS}, lambda _, one: parsed(tf.strings.substr(one, 0, 10**6), x=X)["x"],
+        {"x": [1.5], "query": [b"good"]}, 1.5, f"input query: {RECORDS}",
+    ),
     "one example at a time": Kind(
         {"record": ([], tf.string)},
         lambda _, one: tf.io.parse_single_example(one, {"x": tf.io.FixedLenFeature([1], tf.float32)})["x"],
@@ -179,10 +183,12 @@ def test_check_predict_and_evaluation_feed_the_same(tmp_path: pathlib.Path, kind
          r"from which its graph parses records after DecodeBase64 .*available features: x, y\."),
         ({"ids": FLOATS, "ids_1": ([None], tf.int64)}, lambda _, ids, splits: ids[:1], {"ids": [1.0, 2.0]},
          r"no feature 'ids_1'.*its inputs: ids \(float32\), ids_1 \(int64\)\); available features: ids, y\. Did you"),
-        ({"key": STRINGS}, lambda model, one: one_by_one(tf.fill(tf.shape(one), tf.constant(b""))), {"x": [1.0]},
+        ({"key": STRINGS}, lambda _, one: one_by_one(tf.fill(tf.shape(one), tf.constant(b""))), {"x": [1.0]},
+         r"no feature 'key'"),
+        ({"key": STRINGS}, lambda _, one: parsed(tf.fill(tf.shape(one), tf.constant(b"")), x=X)["x"], {"x": [1.0]},
          r"no feature 'key'"),
     ],
-    ids=["ambiguous strings", "encoded records", "a ragged input", "records of its own"],
+    ids=["ambiguous strings", "encoded records", "a ragged input", "a loop's own records", "own records"],
 )  # fmt: skip
 def test_inputs_that_nothing_fits_are_an_error_with_both_lists(
     tmp_path: pathlib.Path, specs: Any, answer: Any, example: Any, named: str
