@@ -142,7 +142,7 @@ def ask(model: pathlib.Path, tmp_path: pathlib.Path) -> Callable[..., list[dict]
         rows = [json.loads(row, parse_constant=pytest.fail) for row in (tmp_path / output).read_text().splitlines()]
         signature = flags.get("signature", "serving_default")
         count = "1 prediction" if len(rows) == 1 else f"{len(rows)} predictions"
-        assert done.stdout == f"{count} of the signature {signature!r}: {tmp_path}/out.jsonl\n"
+        assert done.output.endswith(f"{count} of the signature {signature!r}: {tmp_path}/out.jsonl\n")
         return rows
 
     return run

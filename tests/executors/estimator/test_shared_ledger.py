@@ -154,6 +154,7 @@ def test_a_worker_that_is_started_again_ends_the_run(cluster: Cluster) -> None:
     first = waiting()
     first.join(ShardLedger(100, 4, 1, "rows"))
     first._mail.close()  # as when its process dies
+    assert "gone" in first._answers.get()  # it no longer receives the next message to this task
     again = cluster.part("worker")
     beside(lambda: again.join(ShardLedger(100, 4, 1, "rows")))
 
