@@ -18,10 +18,9 @@ _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 # Ops that pass on or rearrange the values of one input.
 _REARRANGING = (
     *("Identity", "Cast", "StopGradient", "PreventGradient", "CheckNumerics", "PlaceholderWithDefault"),
-    *("Reshape", "Squeeze", "ExpandDims", "EnsureShape", "Transpose", "TensorListFromTensor"),
+    *("Reshape", "Squeeze", "ExpandDims", "EnsureShape", "Transpose"),
     *("Slice", "StridedSlice", "Split", "SplitV", "Unpack", "GatherV2"),
 )
-_SELECTING = ("Select", "SelectV2")  # pass on the values of their second and third input
 _JOINING = ("ConcatV2", "Concat", "Pack", "IdentityN")
 PLACEHOLDER = "Placeholder"
 
@@ -129,9 +128,9 @@ class Graph:
         """Returns the names of the placeholders that a tensor depends on."""
         return {str(one.definition.name) for one in self.nodes([tensor]) if one.op == PLACEHOLDER}
 
-    def producers(self, tensor: str, scope: Scope | None = None) -> Iterator[Node]:
+    def producers(self, tensor: str) -> Iterator[Node]:
         """Yields the nodes that compute a tensor's values, skipping ops that only rearrange values."""
-        waiting: list[tuple[str, Scope]] = [(tensor, scope or self.top)]
+        waiting: list[tuple[str, Scope]] = [(tensor, self.top)]
         seen: set[tuple[int, str, int]] = set()
         while waiting:
             name, scope = waiting.pop()
@@ -168,8 +167,6 @@ class Graph:
             if node.op == "IdentityN":
                 return [inputs[node.output]]
             return inputs[:-1] if node.op == "ConcatV2" else inputs[1:] if node.op == "Concat" else inputs
-        if node.op in _SELECTING:
-            return inputs[1:]
         if node.op == "Sub" and self.constant(inputs[0], node.scope) is not None:
             return inputs[1:]  # 1 - p, in a tensor of [1 - p, p]
         if node.op in _REARRANGING:

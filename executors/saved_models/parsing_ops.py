@@ -61,13 +61,11 @@ def parsed_nodes(graph: Graph, parsers: Iterable[Node]) -> dict[str, str]:
     """Returns {placeholder: op that makes records of it, "" if it has records itself} for what parsers read."""
     records: dict[str, str] = {}
     for parser in parsers:
-        is_loop = parser.op not in _PARSERS  # its other operands depend on the records, too
-        for operand in parser.inputs if is_loop else parser.inputs[:1]:
-            sources = list(graph.producers(operand, parser.scope))
-            if not is_loop:
-                sources += [node for one in sources for node in graph.nodes(one.inputs, one.scope, until=_SHAPES)]
-            decoder = next((node.op for node in sources if node.op in _DECODERS), "")
-            for node in sources:
+        is_direct = parser.op in _PARSERS  # else a function does, such as that of a loop or of a dataset
+        for operand in parser.inputs[:1] if is_direct else parser.inputs:
+            path = list(graph.nodes([operand], parser.scope, until=_SHAPES))
+            decoder = next((node.op for node in path if node.op in _DECODERS), "")
+            for node in path:
                 if node.op == PLACEHOLDER:
                     records[node.definition.name] = decoder and records.get(node.definition.name, decoder)
     return records

@@ -34,6 +34,11 @@ def one_by_one(examples: Any) -> Any:
     return tf.map_fn(lambda one: tf.io.parse_single_example(one, {"x": X})["x"], examples, tf.float32)
 
 
+def in_dataset(examples: Any) -> Any:
+    data = tf.data.Dataset.from_tensors(examples).map(lambda some: tf.io.parse_example(some, {"x": X})["x"])
+    return tf.data.experimental.get_single_element(data)
+
+
 class Model(tf.Module):
     """One signature: `answer` of inputs with the given specs."""
 
@@ -76,6 +81,10 @@ KINDS = {
     "records after another op": Kind(
         {"query": STRINGS}, lambda _, one: parsed(tf.strings.substr(one, 0, 10**6), x=X)["x"],
         {"x": [1.5], "query": [b"good"]}, 1.5, f"input query: {RECORDS}",
+    ),
+    "a parsing op in a dataset": Kind(
+        {"query": STRINGS}, lambda _, one: in_dataset(one), {"x": [1.5], "query": [b"good"]}, 1.5,
+        f"input query: {RECORDS}",
     ),
     "one example at a time": Kind(
         {"record": ([], tf.string)},
