@@ -16,12 +16,11 @@ from absl import logging
 
 from ..compat.tensorflow_estimator import weight_column
 from ..estimator.interception import EstimatorCall, EstimatorObserver
+from ..saved_models.output_forms import FORMS
 
 if TYPE_CHECKING:
     import keras
     import tensorflow as tf
-
-_SAME_VALUES = ("Identity", "Cast", "Reshape", "Squeeze", "ExpandDims", "Sigmoid", "Softmax", "LogSoftmax")
 
 
 class ModelCalls:
@@ -35,7 +34,7 @@ class ModelCalls:
         """Records the result of a call; cheap if it is not symbolic."""
         import tensorflow as tf
 
-        tensors = [one for one in tf.nest.flatten(result) if tf.is_symbolic_tensor(one)]
+        tensors = [tensor for tensor in tf.nest.flatten(result) if tf.is_symbolic_tensor(tensor)]
         if tensors:
             known = self._returned.setdefault(model, [])
             known += [set() for _ in tensors[len(known) :]]
@@ -104,7 +103,7 @@ def _keys_of(loss: tf.Tensor, predictions: Mapping[object, object]) -> Iterator[
 
 
 def _root(tensor: tf.Tensor) -> str:
-    while tensor.op.type in _SAME_VALUES:
+    while tensor.op.type in FORMS:
         tensor = tensor.op.inputs[0]
     return str(tensor.name)
 

@@ -88,7 +88,7 @@ class CheckReport:
       example: Source of the example that the model was run on; "none" if it was not run.
       answer: {output: flat list of its first 10 values}; {} if no signature was run.
       asked: The signature that was run; "" if none was.
-      fed: What its inputs were fed, and why, in words; see `feeding.Feeding.line`.
+      fed: The source of each input, with the reason, in words; see `feeding.Feeding.line`.
       inputs: {feature: its first 10 values} of the example; {} if it is not a tf.Example.
       latency: `median` and `p90` in seconds of repeated calls with that example on the CPU, and their number `calls`;
         {} if no signature was run.

@@ -27,7 +27,7 @@ from .signatures import ServedInput, ServedSignature
 
 @dataclasses.dataclass(frozen=True)
 class Feeding:
-    """What the inputs of a signature are fed.
+    """The records or features that the inputs of a signature get.
 
     Attributes:
       records: Inputs that get serialized records.
@@ -42,7 +42,7 @@ class Feeding:
     are_examples: bool = True
 
     def line(self) -> str:
-        """Returns what each input gets, and why, as one line of text."""
+        """Returns the source of each input, with the reason, as one line of text."""
         why = "which its graph parses" if self.are_examples else "as they are: they are not tf.Examples"
         assumed = ", the only one with strings" if self.is_assumed else ""
         parts = [f"input {name}: serialized records, {why}" for name in self.records]
@@ -54,7 +54,7 @@ class Feeding:
 def feeding_of(
     signature: ServedSignature, features: Collection[str] | None, with_strings: Callable[[], Collection[str]]
 ) -> Feeding:
-    """Returns what the inputs of a signature are fed.
+    """Returns the records or features that the inputs of a signature get.
 
     Args:
       signature: The signature.
@@ -64,11 +64,11 @@ def feeding_of(
     Raises:
       InputError: If neither records nor a feature fit an input; lists inputs and features.
     """
-    records = tuple(one.name for one in signature.inputs if one.is_parsed)
-    others = [one for one in signature.inputs if not one.is_parsed]
+    records = tuple(served.name for served in signature.inputs if served.is_parsed)
+    others = [served for served in signature.inputs if not served.is_parsed]
     if features is None and len(signature.inputs) == 1 and _may_take_records(signature.inputs[0]):
         return Feeding((signature.inputs[0].name,), are_examples=bool(records))
-    named = {one.name: feature_for(one.name, features or ()) for one in others}
+    named = {served.name: feature_for(served.name, features or ()) for served in others}
     fed = {name: feature for name, feature in named.items() if feature is not None}
     if len(fed) == len(others):
         return Feeding(records, fed)
@@ -77,11 +77,11 @@ def feeding_of(
         strings = list(with_strings())
         if len(strings) == 1:
             return Feeding(features={only.name: strings[0]}, is_assumed=True)
-    raise InputError(_problem(signature, [one for one in others if one.name not in fed], features))
+    raise InputError(_problem(signature, [served for served in others if served.name not in fed], features))
 
 
 def feeding_of_dtypes(signature: ServedSignature, dtypes: Mapping[str, str]) -> Feeding:
-    """Returns what the inputs of a signature are fed from tf.Examples; raises as `feeding_of`.
+    """Returns the records or features that its inputs get from tf.Examples; raises as `feeding_of`.
 
     Args:
       signature: The signature.
@@ -96,7 +96,7 @@ def _may_take_records(served: ServedInput) -> bool:
 
 def _problem(signature: ServedSignature, unfed: list[ServedInput], features: Collection[str] | None) -> str:
     first = unfed[0]
-    inputs = ", ".join(f"{one.name} ({one.dtype})" for one in signature.inputs)
+    inputs = ", ".join(f"{served.name} ({served.dtype})" for served in signature.inputs)
     parses = f", from which its graph parses records after {first.parsed_after}" if first.parsed_after else ""
     there = "none, as the records are not tf.Examples"
     if features is not None:

@@ -51,7 +51,7 @@ def _problem(signature: ServedSignature, features: Dtypes) -> str:
         feeding = feeding_of_dtypes(signature, features)
     except InputError as error:
         return str(error)
-    inputs = {one.name: one for one in signature.inputs}
+    inputs = {served.name: served for served in signature.inputs}
     for name, feature in feeding.features.items():
         if not _may_fill(inputs[name].dtype, features[feature]):
             return (
@@ -65,11 +65,12 @@ def _unparsable(signature: ServedSignature, features: Dtypes) -> list[str]:
     """Returns the features that a signature parses and that are missing or of another type."""
     parsed = signature.parsed or ()
     odd = [
-        one.name
-        for one in parsed
-        if (one.required and one.name not in features) or features.get(one.name, one.dtype) != one.dtype
+        feature.name
+        for feature in parsed
+        if (feature.required and feature.name not in features)
+        or features.get(feature.name, feature.dtype) != feature.dtype
     ]
-    return odd or ([] if any(one.name in features for one in parsed) else [one.name for one in parsed])
+    return odd or ([] if any(feature.name in features for feature in parsed) else [feature.name for feature in parsed])
 
 
 def _may_fill(dtype: str, feature: str) -> bool:

@@ -17,7 +17,7 @@ _SAME_VALUES = (
     *("Identity", "Cast", "StopGradient", "PreventGradient", "CheckNumerics", "EnsureShape"),
     *("Reshape", "Squeeze", "ExpandDims"),
 )
-_LINKS = ("Sigmoid", "Softmax", "LogSoftmax")  # from logits to probabilities
+FORMS = (*_SAME_VALUES, "Sigmoid", "Softmax", "LogSoftmax")  # the last ones from logits to probabilities
 _JOINS = ("ConcatV2", "Pack")
 _CONSTANTS = ("Const", "ZerosLike", "OnesLike", "Fill")
 _SAVED_NAME = re.compile(r"__inference_(.*)_\d+")  # of a Python function in a SavedModel
@@ -38,7 +38,7 @@ def forms_in(graph: Graph, tensor: str, scope: Scope | None = None) -> tuple[tup
 
 def _operands(graph: Graph, node: Node) -> list[str]:
     """Returns the inputs of which a node is a form; [] for a node that computes something else."""
-    if node.op in (*_SAME_VALUES, *_LINKS):
+    if node.op in FORMS:
         return node.inputs[:1]
     if node.op == "IdentityN":
         return [node.inputs[node.output]]

@@ -230,7 +230,7 @@ class _SignatureRun:
       answer: {output: tensor}; {} after a problem.
       feeds: The inputs of the call, then those for other examples of the same source.
       problem: Why no example could be used, or why the model failed on a synthetic one; "" on success.
-      fed: What the inputs were fed, and why, in words.
+      fed: The source of each input, with the reason, in words; see `Feeding.line`.
       repeat: Repeats the call with the same inputs.
     """
 

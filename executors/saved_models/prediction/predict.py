@@ -107,7 +107,7 @@ def answers_of(signature: ServingSignature, batch: Batch, feeding: Feeding) -> d
     Args:
       signature: The signature.
       batch: The examples, with `records` set.
-      feeding: What the inputs of the signature are fed.
+      feeding: The records or features that its inputs get.
 
     Raises:
       InputError: If an example does not fit the signature, or the signature fails.

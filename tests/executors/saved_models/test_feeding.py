@@ -16,9 +16,12 @@ from generic_trainer.executors.evaluation.inference import ExampleReader, Planne
 from generic_trainer.executors.evaluation.plan import Overrides
 from generic_trainer.executors.evaluation.planning import plan_of
 from generic_trainer.executors.inputs.example_files import batches, find_example_files
+from generic_trainer.executors.inputs.example_kinds import RAW, TRANSFORMED
 from generic_trainer.executors.saved_models.check import CheckReport, check_saved_model
+from generic_trainer.executors.saved_models.fitting_examples import kind_for
 from generic_trainer.executors.saved_models.prediction.feed import feed_for
 from generic_trainer.executors.saved_models.prediction.signature import load_signature
+from generic_trainer.executors.saved_models.signatures import ServedInput, ServedSignature
 
 LENGTHS = tf.lookup.KeyValueTensorInitializer(["good", "bad"], [1.0, -1.0])
 PIXELS = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
@@ -208,3 +211,21 @@ def test_inputs_that_nothing_fits_are_an_error_with_both_lists(
     with pytest.raises(InputError, match=named):
         predicted(model, examples)
     assert "no feature" in plan_of(model, None, str(tmp_path / "schema.pbtxt"), None, Overrides({"": "y"})).problem
+
+
+@pytest.mark.parametrize(
+    ("transforms", "raw", "transformed", "kind"),
+    [
+        (True, {"x": "float32"}, {"x": "float32"}, RAW),
+        (True, None, {"x": "float32"}, ""),  # transformed values are not shown as raw
+        (False, {"x": "float32"}, {"x": "float32"}, TRANSFORMED),
+        (False, {"x": "string"}, {"x": "float32"}, TRANSFORMED),
+        (False, {"x": "float32"}, {"x_scaled": "float32"}, RAW),
+        (False, {"y": "float32"}, {"x_scaled": "float32"}, ""),
+    ],
+)
+def test_the_kind_of_examples_behind_transform(transforms: bool, raw: Any, transformed: Any, kind: str) -> None:
+    served = ServedInput("x", "float32", ())
+    signature = ServedSignature("serving_default", (served,), (), transforms=transforms)
+    tables = {RAW: raw, TRANSFORMED: transformed}
+    assert kind_for(signature, {name: table for name, table in tables.items() if table is not None})[0] == kind
