@@ -6,8 +6,9 @@
     use.is_refused            # whether it could not be restored, because `tf.keras` was Keras 3 already
 
 A module `__getattr__` (PEP 562) provides the missing name of `tf`, `tf.compat.v1`, `tf.compat.v2` and their nested
-forms. A finder of the import system does so for `import tensorflow.estimator` and for the package tensorflow-estimator
-itself, which cannot be imported before TensorFlow is prepared for it.
+forms: a module that is loaded with its first attribute, as in TensorFlow 2.15, so `from tensorflow import *` uses
+nothing. A finder of the import system does so for `import tensorflow.estimator` and for the package
+tensorflow-estimator itself, which cannot be imported before TensorFlow is prepared for it.
 """
 
 from __future__ import annotations
@@ -54,13 +55,14 @@ def restored_on_use() -> Iterator[EstimatorUse]:
     """
     import tensorflow as tf
 
-    # In this order: once a restorer is there, the access of `hasattr` would restore `tf.estimator`.
-    if not any(isinstance(finder, _Restorer) for finder in sys.meta_path) and not hasattr(tf, _NAME):
+    if not any(isinstance(finder, _Restorer) for finder in sys.meta_path) and _NAME not in vars(tf):
         restorer = _Restorer()
         sys.meta_path.insert(0, restorer)
         for module, _ in tensorflow_modules():
             # TensorFlow wraps its v1 modules; the wrapper calls the wrapped module's `__getattr__`.
             vars(getattr(module, "_tfmw_wrapped_module", module))["__getattr__"] = restorer.getattr_of(module)
+            if "__all__" in vars(module):  # what `import *` brings
+                module.__all__ = [*module.__all__, _NAME]
     with run_context.extended(use := EstimatorUse()):
         yield use
 
@@ -74,11 +76,12 @@ class _Restorer(importlib.abc.MetaPathFinder):
     def getattr_of(self, module: ModuleType) -> Callable[[str], object]:
         """Returns the `__getattr__` of one of TensorFlow's modules."""
 
+        lazy = _LazyEstimator(module, self)
+
         def missing(name: str) -> object:
-            problem = self._restore() if name == _NAME else ""
-            if name != _NAME or problem:
-                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}{problem}")
-            return getattr(module, name)
+            if name != _NAME:
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+            return lazy
 
         return missing
 
@@ -89,10 +92,10 @@ class _Restorer(importlib.abc.MetaPathFinder):
         del path, target
         if self._is_restoring or not (name in _MODULES or name.startswith(_PACKAGES)):
             return None
-        self._restore()  # if that is impossible, the other finders continue, and the import fails
+        self.restore()  # if that is impossible, the other finders continue, and the import fails
         return importlib.machinery.ModuleSpec(name, _Restored()) if name in sys.modules else None
 
-    def _restore(self) -> str:
+    def restore(self) -> str:
         """Restores `tf.estimator`; returns the reason if that is impossible, as the end of a message, else ""."""
         if self._is_restoring:
             return ": it is being restored"
@@ -109,6 +112,19 @@ class _Restorer(importlib.abc.MetaPathFinder):
         finally:
             self._is_restoring = False
         return ""
+
+
+class _LazyEstimator(ModuleType):
+    """Stands for `tf.estimator` until its first attribute is read, which restores it."""
+
+    def __init__(self, owner: ModuleType, restorer: _Restorer) -> None:
+        super().__init__(f"{owner.__name__}.{_NAME}")
+        self._owner, self._restorer = owner, restorer
+
+    def __getattr__(self, name: str) -> object:
+        if problem := self._restorer.restore():
+            raise AttributeError(f"module {self._owner.__name__!r} has no attribute {_NAME!r}{problem}")
+        return getattr(vars(self._owner)[_NAME], name)
 
 
 class _Restored(importlib.abc.Loader):

@@ -46,7 +46,7 @@ def restore_estimator() -> None:
     """
     import tensorflow as tf
 
-    if hasattr(tf, "estimator"):
+    if hasattr(getattr(tf, "estimator", None), "Estimator"):  # which restores it if `lazy_restoration` is prepared
         return
     _require_packages()
     _require_keras_2()

@@ -41,7 +41,8 @@ USES = {
     "the package's old name": "from tensorflow.python.estimator.canned import head",
     "import_module": "import importlib\nimportlib.import_module('tensorflow.estimator').Estimator",
     "a library": "import tensorflow_hub as hub\nhub.text_embedding_column",
-    "hasattr": "import tensorflow as tf\nassert hasattr(tf, 'estimator')",
+    "a wildcard": "from tensorflow import *\nestimator.DNNRegressor",
+    "a wildcard of v1": "from tensorflow.compat.v1 import *\nestimator.inputs.numpy_input_fn",
 }
 PROGRAM = """
 import json, runpy, sys
@@ -63,6 +64,15 @@ def test_any_use_restores_it(use: str, program: Callable[..., str], tmp_path: pa
     assert place.startswith("estimator.py" if "tensorflow_hub" in use else "model.py, line ")
     assert not is_refused
     assert keras.startswith("tf_keras")
+
+
+@pytest.mark.slow
+def test_names_that_nothing_reads_restore_nothing(program: Callable[..., str], tmp_path: pathlib.Path) -> None:
+    (tmp_path / "model.py").write_text(
+        "import tensorflow as tf\nfrom tensorflow import *\nassert estimator\nassert hasattr(tf, 'estimator')"
+    )
+    place, is_refused, _ = json.loads(program(PROGRAM, tmp_path / "model.py").splitlines()[-1])
+    assert (place, is_refused) == ("", False)
 
 
 def test_other_names_stay_missing(program: Callable[..., str]) -> None:
