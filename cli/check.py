@@ -15,7 +15,7 @@ from ..executors.errors import InputError, TrainerError
 from ..executors.evaluation.overrides import options_except_label
 from ..executors.fn_args import FnArgs
 from ..executors.inputs.csv.plain_copy import plain_data
-from ..executors.inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
+from ..executors.inputs.data_accessor import PAYLOAD_FORMATS, ExamplesFormat
 from ..executors.modules.pipeline_modules import find_modules
 from ..executors.number_range import SECONDS, STEPS
 from ..executors.preflight import stamp
@@ -29,6 +29,7 @@ from .evaluation_flags import evaluation_flags
 from .input_flags import input_flags
 from .number_type import NumberType
 from .pipeline_flags import module_flags
+from .train import payload_format
 from .training_flags import (
     custom_config_flag,
     options_from,
@@ -42,8 +43,8 @@ _NOT_REACHED_CODE = 4
 
 @click.command()
 @click.argument("module")
-@click.option("--train-files", multiple=True, metavar="GLOB", help="Training examples; may be repeated.")
-@click.option("--eval-files", multiple=True, metavar="GLOB", help="Evaluation examples; may be repeated.")
+@click.option("--train-files", multiple=True, metavar="GLOB", help="Training data, as in `train`.")
+@click.option("--eval-files", multiple=True, metavar="GLOB", help="Evaluation data, as in `train`.")
 @click.option(
     "--data", default="", metavar="PLACE", help="Raw data, as for `run`; replaces --train-files and --eval-files."
 )
@@ -141,7 +142,7 @@ def make_request(module: str, flags: dict[str, Any], scratch: str) -> CheckReque
         transform_graph_path=flags["transform_graph"],
         custom_config=config,
         examples_format=ExamplesFormat(
-            flags["payload_format"] or _payload_format(flags["train_files"]), flags["data_view"]
+            flags["payload_format"] or payload_format(flags["train_files"]), flags["data_view"]
         ),
         seed=options.seed,
     )
@@ -176,11 +177,6 @@ def make_request(module: str, flags: dict[str, Any], scratch: str) -> CheckReque
 def _convert_csv(data: str, root: str, scratch: str) -> tuple[str, list[str]]:
     """Converts CSV files as a pipeline does first, into its root if that is given, else into the scratch folder."""
     return convert_data_in_root(data, root) if root else plain_data(data, os.path.join(scratch, PLAIN_DATA))
-
-
-def _payload_format(patterns: tuple[str, ...]) -> str:
-    """Returns the payload format derived from the files' extensions, as in `train`."""
-    return PARQUET if patterns and all(pattern.endswith(".parquet") for pattern in patterns) else TF_EXAMPLE
 
 
 def _print_verdict(verdict: Verdict, verbose: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -40,8 +40,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("module")
-@click.option("--train-files", multiple=True, required=True, metavar="GLOB", help="Training examples; may be repeated.")
-@click.option("--eval-files", multiple=True, metavar="GLOB", help="Evaluation examples; may be repeated.")
+@click.option(
+    "--train-files",
+    multiple=True,
+    metavar="GLOB",
+    help="Training data, fn_args.train_files: patterns of example files, or any file or folder that the module reads; "
+    "may be repeated.",
+)
+@click.option("--eval-files", multiple=True, metavar="GLOB", help="Evaluation data, as --train-files.")
 @click.option("--output", required=True, metavar="DIR", help="Output directory of model/ and model_run/.")
 @click.option(
     "--train-steps", type=NumberType(STEPS), help="Training steps, fn_args.train_steps (default: set by the module)."
@@ -136,11 +142,15 @@ def _print_outcome(record: RunJson, fn_args: FnArgs, as_json: bool) -> None:
 
 def _examples_format(payload: str | None, data_view: str | None, patterns: tuple[str, ...]) -> ExamplesFormat:
     if payload is None:
-        parquet = all(pattern.endswith(".parquet") for pattern in patterns)
-        payload = PARQUET if parquet else TF_EXAMPLE
+        payload = payload_format(patterns)
     if data_view and not file_io.isdir(data_view):
         raise InputError(f"--data-view {data_view}: there is no such folder.")
     return ExamplesFormat(payload, data_view)
+
+
+def payload_format(patterns: Sequence[str]) -> str:
+    """Returns the payload format that the extensions of the training files stand for."""
+    return PARQUET if patterns and all(pattern.endswith(".parquet") for pattern in patterns) else TF_EXAMPLE
 
 
 def on_start(model_run_dir: str, paths: Iterable[str] = ()) -> Callable[[], None]:

@@ -113,7 +113,7 @@ def run(
             raise
         except subprocess.TimeoutExpired:
             raise ProcessTimeoutError(
-                f"The {name} process did not end within timeout={timeout:g} s and was stopped. No model was published."
+                f"The {name} process did not end within timeout={timeout:g} s and was stopped. It published no model."
             ) from None
         try:
             with open(files[1], encoding="utf-8") as file:
@@ -265,13 +265,13 @@ def _missing_result_message(name: str, status: int) -> str:
         folder = tempfile.gettempdir()
         return (
             f"The {name} process could not write its result below {folder}. {storage_errors.free_space(folder)} Free "
-            "disk space there, or set TMPDIR to another folder, and run it again. No model was published."
+            "disk space there, or set TMPDIR to another folder, and run it again. It published no model."
         )
     if status == 0:
         return (
             f"The {name} process ended with status 0 before it had finished, and without an exception: the module, or "
             "a library that it calls, ended it with os._exit(0) or C's exit(0). Return from the module's function "
-            "instead. No model was published."
+            "instead. It published no model."
         )
     if status >= 0:
         where = f" (complete log: {path})" if (path := inherited_environment().get(LOG_FILE)) else ""
@@ -284,4 +284,4 @@ def _missing_result_message(name: str, status: int) -> str:
     hint = _HINTS.get(number, "")
     if hint == _NATIVE_HINT and (known := abort_cause()):
         hint = f" {known}"
-    return f"The {name} process was ended by {cause} before it had finished.{hint} No model was published."
+    return f"The {name} process was ended by {cause} before it had finished.{hint} It published no model."

@@ -23,19 +23,22 @@ def origin_line(record: RunJson) -> str:
 
     epoch 3 of 10, whose weights were published
 
+    Without a checked model, the weights were not published.
+
     Args:
       record: The content of run.json.
     """
     origin = origin_of(record)
+    weights, which = ("published", ", whose weights were published") if record.get("check") else ("final", "")
     if {"epoch", "epochs"} <= origin.keys():
         fit = f" of fit {origin.get('fit', 1)} of {origin['fits']}" if origin.get("fits", 1) > 1 else ""
-        return f"epoch {origin['epoch']} of {origin['epochs']}{fit}, whose weights were published"
+        return f"epoch {origin['epoch']} of {origin['epochs']}{fit}{which}"
     if "step" in origin:
-        return f"step {origin['step']:,}, whose weights were published"
+        return f"step {origin['step']:,}{which}"
     return {
-        "evaluated again": "the published weights, evaluated after the training",
-        "evaluate": "the published weights, evaluated by the module",
-        "unknown": "unknown weights; no evaluation used the published ones",
+        "evaluated again": f"the {weights} weights, evaluated after the training",
+        "evaluate": f"the {weights} weights, evaluated by the module",
+        "unknown": f"unknown weights; no evaluation used the {weights} ones",
     }.get(origin.get("source", ""), "")
 
 

@@ -197,7 +197,7 @@ class Attempt:
             item,
             WARNING,
             f"{limit}: {done}. The check cannot shorten this training; the phases after it were not tried.",
-            remedy="Limit the loop to fn_args.train_steps, which a check reduces, or increase --limit.",
+            remedy="Increase --limit; a loop of your own can end at fn_args.train_steps, which a check reduces.",
             details=progress,
         )
 

@@ -46,12 +46,17 @@ def file_verdicts(request: CheckRequest) -> Iterator[Verdict]:
 def _examples(patterns: list[str]) -> str:
     files = []
     for pattern in patterns:
-        found = [path for path in file_io.glob(pattern) if not file_io.isdir(path)]
+        found = [file for path in file_io.glob(pattern) for file in _files_of(path)]
         if not found:
             raise InputError(f"no file matches {pattern!r}.{_suggestion(pattern)} Check the path or the split name.")
         files += found
     size = sum(map(file_io.size_of, files))
     return f"{len(files)} file{'s' * (len(files) != 1)}, {size_text(size)}: {', '.join(patterns)}"
+
+
+def _files_of(path: str) -> list[str]:
+    """Returns a path of a file itself, or all files below a folder."""
+    return [posixpath.join(path, name) for name in file_io.files_below(path)] if file_io.isdir(path) else [path]
 
 
 def _suggestion(pattern: str) -> str:

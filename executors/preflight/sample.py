@@ -1,11 +1,13 @@
 """Samples real examples of a split into files of the same format, for a shortened training.
 
 The copies keep file format, compression, file name extension and a CSV's header row, as modules may depend on them.
-Data of up to 4 MiB are copied completely. Of larger data, the first records of up to four files are copied, and
-symbolic links repeat the copies, so that there are enough records for large batches.
+Files stay files, a folder stays a folder, and anything else is a pattern. Data of up to 4 MiB are copied completely. Of
+larger data, the first records of up to four files are copied, and symbolic links repeat the copies behind a folder or a
+pattern, so that there are enough records for large batches.
 
-    sample = take(["data/train/*"], folder, columns_wanted=False)
-    sample.pattern, sample.records, sample.facts
+    if holds_records(["data/train/*"]):
+        sample = take(["data/train/*"], folder, columns_wanted=False)
+        sample.patterns, sample.records
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from ..errors import InputError
 from ..inputs.bad_records import policy
 from ..inputs.gzipped_files import is_gzipped, opened
 from ..inputs.readers.reader_params import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
-from ..inputs.readers.record_files import check_text, kind_of
+from ..inputs.readers.record_files import check_text, is_other_format, kind_of
 from ..inputs.recordio import records as recordio
 from ..inputs.tfrecord.framing import frames, handle_damage
 from ..runtime.files import file_io
@@ -40,7 +42,7 @@ class Sample:
     """A sample of a split's records.
 
     Attributes:
-      pattern: Pattern of the copied files.
+      patterns: The copied files, in the form of the patterns that name the data.
       kind: One of reader_params.READER_TYPES.
       records: The first records: bytes of TFRecords, rows of Parquet as dicts; [] for other kinds.
       count: Number of records in the copies, without links.
@@ -51,7 +53,7 @@ class Sample:
       misnamed: A TFRecord file whose ".gz" extension contradicts its compression, or "".
     """
 
-    pattern: str
+    patterns: list[str]
     kind: str
     records: list[Any]
     count: int
@@ -67,6 +69,16 @@ class Sample:
         if self.whole or not self.bytes_read:
             return self.count
         return int(self.count * self.bytes_total / self.bytes_read)
+
+
+def holds_records(patterns: Sequence[str]) -> bool:
+    """Returns whether the matching files may hold records, one after the other.
+
+    Folders with folders do not (images by class), nor do binary files of another format (.npz, .png).
+    """
+    if any(file_io.isdir(os.path.join(pattern, name)) for pattern in patterns for name in _names_in(pattern)):
+        return False
+    return not any(is_other_format(path) for pattern in patterns for path in _files(pattern))
 
 
 def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> Sample:
@@ -87,21 +99,27 @@ def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> 
     total = sum(map(file_io.size_of, files))
     whole = total <= _WHOLE_BYTES or kind == RECORD_IO
     chosen = files if whole else _evenly_spaced(files)
+    are_files = all(file_io.exists(pattern) and not file_io.isdir(pattern) for pattern in patterns)
+    limit = _TARGET_RECORDS // len(chosen) if are_files else _RECORDS
     os.makedirs(folder, exist_ok=True)
     records: list[Any] = []
     count = read = 0
     for number, path in enumerate(chosen):
         target = os.path.join(folder, f"{number:04d}-{os.path.basename(path)}")
-        taken = _COPIES[kind](path, target, None if whole else _RECORDS)
+        taken = _COPIES[kind](path, target, None if whole else limit)
         count += taken.count - (kind == CSV)  # the header
         records += taken.first
         read += file_io.size_of(path) if whole else os.path.getsize(target)
     if not count:
         raise InputError(f"{', '.join(patterns)}: the files contain no records.")
-    if not whole:
-        _link_copies(folder, count)
+    if are_files:
+        copies = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    else:
+        copies = [folder if all(map(file_io.isdir, patterns)) else os.path.join(folder, "*")]
+        if not whole:
+            _link_copies(folder, count)
     misnamed = next((path for path in files if kind == TF_RECORD and is_gzipped(path) != path.endswith(".gz")), "")
-    return Sample(os.path.join(folder, "*"), kind, records, count, read, total, len(files), whole, misnamed)
+    return Sample(copies, kind, records, count, read, total, len(files), whole, misnamed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,9 +129,12 @@ class _Copied:
 
 
 def _files(pattern: str) -> list[str]:
-    if file_io.isdir(pattern):
-        return [os.path.join(pattern, name) for name in file_io.listdir(pattern)]
-    return [path for path in file_io.glob(pattern) if not file_io.isdir(path)]
+    paths = [os.path.join(pattern, name) for name in _names_in(pattern)] or file_io.glob(pattern)
+    return [path for path in paths if not file_io.isdir(path)]
+
+
+def _names_in(folder: str) -> list[str]:
+    return file_io.listdir(folder) if file_io.isdir(folder) else []
 
 
 def _evenly_spaced(files: Sequence[str]) -> list[str]:
@@ -171,7 +192,7 @@ def _copy_parquet(path: str, target: str, limit: int | None) -> _Copied:
     try:
         with ArrowFile(path, "rb") as file:
             parquet = pq.ParquetFile(file)
-            batches = list(itertools.islice(parquet.iter_batches(_RECORDS), None if limit is None else 1))
+            batches = list(itertools.islice(parquet.iter_batches(limit or _RECORDS), None if limit is None else 1))
             pq.write_table(pa.Table.from_batches(batches, parquet.schema_arrow), target)
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{path}: the Parquet file is damaged or truncated: {error}") from error

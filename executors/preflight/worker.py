@@ -39,7 +39,7 @@ from .events import EventWriter
 from .module_checks import CheckedModule
 from .places import place_at, string_constants
 from .request import CheckRequest
-from .sample import RAW_EXAMPLES, Sample, take
+from .sample import RAW_EXAMPLES, Sample, holds_records, take
 from .verdicts import FAILED, PASSED, SKIPPED, WARNING, Place, Verdict
 from .watch import Watch
 
@@ -223,9 +223,13 @@ class _Examination:
         columns_wanted = bool((fn_args.custom_config or {}).get("data_reader_params"))
         samples = {}
         for split in ("train", "eval"):
-            if patterns := getattr(fn_args, f"{split}_files"):
+            if (patterns := getattr(fn_args, f"{split}_files")) and holds_records(patterns):
                 samples[split] = take(patterns, self._examples_folder(split), columns_wanted)
-                setattr(fn_args, f"{split}_files", [samples[split].pattern])
+                setattr(fn_args, f"{split}_files", samples[split].patterns)
+        if not samples:
+            shown = join_names([*fn_args.train_files, *fn_args.eval_files])
+            self._events.verdict(Verdict("examples", PASSED, f"{shown}: no records; the module reads them itself"))
+            return
         if "train" in samples:
             counted = fn_args.num_examples["train"] if self._state["raw"] else samples["train"].estimated_records
             self._records = counted

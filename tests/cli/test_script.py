@@ -128,6 +128,7 @@ def test_a_script_without_a_model_fails_unless_that_is_asked_for(script: Any, tm
     done = script(KERAS, "--no-model")
     assert done.returncode == 0, done.stderr
     assert "Model:        none: the script wrote none" in done.stdout
+    assert "published" not in done.stdout
     assert not models(tmp_path / "out")
     assert json.loads((tmp_path / "out" / "model_run" / "run.json").read_text())["status"] == "succeeded"
 

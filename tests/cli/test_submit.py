@@ -265,7 +265,7 @@ def test_commands_that_would_fail_in_the_job_are_rejected(
     [
         (("--to", "kubernetes", *TRAIN), "'kubernetes' is not one of 'kuberay', 'kubeflow-trainer', 'vertex'"),
         ((*KUBERAY, *ON_RAY, "--wokers", "2"), "No such option: --wokers|No such option '--wokers'"),
-        ((*KUBERAY, "train", "m", "--engine", "ray"), "Missing option '--train-files'"),
+        ((*KUBERAY, "train", "m", "--engine", "ray"), "Missing option '--output'"),
         ((*KUBERAY, *ON_RAY, "--max-failures", "many"), "'many': give an integer"),
     ],
 )

@@ -209,6 +209,24 @@ def test_wrong_usage_ends_with_2_and_one_line(
     assert not (tmp_path / "out" / "model" / "Format-Serving").exists()
 
 
+def test_no_data_are_needed_by_a_module_that_reads_none(
+    command: Command, module: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
+    path = module("""
+        import helpers
+        def run_fn(fn_args):
+            assert (fn_args.train_files, fn_args.eval_files) == ([], [])
+            helpers.save(fn_args)
+            fn_args.train_files[0]
+    """, helpers=TINY)  # fmt: skip
+    done = command("train", path, "--output", tmp_path / "out")
+    assert done.returncode == 1
+    assert "The run has no training data: --train-files was not given." in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("generic-trainer: failed: IndexError: list index out of range")
+    pathlib.Path(path).write_text(pathlib.Path(path).read_text().replace("fn_args.train_files[0]", ""))
+    assert command("train", path, "--output", tmp_path / "out").returncode == 0
+
+
 def test_a_missing_module_ends_with_2(train: Command, tiny_module: str) -> None:
     done = train(tiny_module.replace("tiny", "tinny"))
     assert done.returncode == 2

@@ -361,7 +361,7 @@ def test_a_full_temporary_folder_is_reported(training: Training) -> None:
     training.faults.fail("write", "*/result.json.part", errno.ENOSPC)
     folder = tempfile.gettempdir()
     done = training.fails_then_succeeds(1, f"could not write its result below {folder}. ", "or set TMPDIR")
-    assert "No model was published." in done.message
+    assert "It published no model." in done.message
 
 
 @pytest.fixture

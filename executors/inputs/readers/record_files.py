@@ -29,6 +29,7 @@ from .reader_params import (
 )
 
 _BYTES_CHECKED = 1024  # bytes
+_OTHER = "other"
 
 
 def find_record_files(origins: Sequence[str]) -> list[str]:
@@ -102,14 +103,25 @@ def check_text(path: str) -> None:
       InputError: If the bytes are those of a binary format or of UTF-16, or a gzipped file is damaged.
     """
     head = unzipped_head(path, _BYTES_CHECKED)
-    form = "TFRecords" if begins_record(head) else format_of(head)
-    if not form and b"\0" in head:
-        form = f"binary, or text in UTF-16, with a zero at byte {head.index(0)}"
-    if form:
+    if form := "TFRecords" if begins_record(head) else _binary_format(head):
         raise InputError(
             f"{path} is not text: it is {form}, and begins with {head[:12].hex(' ')}. Convert it to UTF-8, gzipped or "
             "not."
         )
+
+
+def is_other_format(path: str) -> bool:
+    """Returns whether a file is binary, and of none of the formats that can be read, by its name and its beginning."""
+    if _is_empty(path) or _kind_of_file(path, columns_wanted=False, default=_OTHER) != _OTHER:
+        return False
+    return bool(_binary_format(unzipped_head(path, _BYTES_CHECKED)))
+
+
+def _binary_format(head: bytes) -> str:
+    """Returns the name of a file's binary format by its first bytes; "" for text."""
+    if (form := format_of(head)) or b"\0" not in head:
+        return form
+    return f"binary, or text in UTF-16, with a zero at byte {head.index(0)}"
 
 
 def _files_of(origin: str) -> list[str]:

@@ -40,8 +40,8 @@ _OPERATION = re.compile(r"\{\{function_node \S+\}\} ?| \[Op:\w+\].*")
 # Messages of Keras, TensorFlow and tf.estimator for None instead of a tensor, none of which names the function.
 NONE_PATTERN = r"None values not supported|convert a value \(None\)|Missing loss\."
 NONE_REMEDY = (
-    "A function returned None instead of a tensor: a loss, a metric, a model or a map function may lack its return "
-    "statement."
+    "None stands where a tensor is needed: the result of a function without `return`, an argument that nothing set, or "
+    "`get` of a missing name."
 )
 
 

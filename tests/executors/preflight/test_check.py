@@ -175,7 +175,10 @@ def test_a_custom_loop_without_reports_gets_a_warning(iris: Any, module: Callabl
     report = check(CheckRequest(module(HAND_MADE.format(body=body)), FnArgs(train_files=[iris.train], eval_files=[])))
     assert report.passed
     assert report.get("training").status == WARNING
-    assert report.get("training").remedy == "In a custom loop, call report_progress(step) after each step."
+    assert (
+        report.get("training").remedy
+        == "A custom loop reports its steps with report_progress(step); without a loop, there is nothing to do."
+    )
 
 
 KERAS = """
@@ -295,6 +298,85 @@ def test_parquet_stays_parquet(tmp_path: pathlib.Path) -> None:
     (tmp_path / "broken.parquet").write_bytes(b"PAR1" + b"0" * 100)
     with pytest.raises(InputError, match=r"broken\.parquet: the Parquet file is damaged"):
         sample.take([str(tmp_path / "broken.parquet")], str(tmp_path / "other"))
+
+
+def test_a_sample_has_the_form_of_the_data(tmp_path: pathlib.Path) -> None:
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / "data" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "data" / name).write_text("id,text\n" + "1,x\n" * 2_000_000)
+    data = str(tmp_path / "data")
+    files = sample.take([f"{data}/b.csv", f"{data}/a.csv"], str(tmp_path / "files"))
+    assert [os.path.basename(path) for path in files.patterns] == ["0000-b.csv", "0001-a.csv"]
+    assert all(pathlib.Path(path).read_text().count("\n") == 4096 for path in files.patterns)
+    assert sample.take([data], str(tmp_path / "folder")).patterns == [str(tmp_path / "folder")]
+    assert sample.take([f"{data}/*"], str(tmp_path / "pattern")).patterns == [str(tmp_path / "pattern" / "*")]
+
+
+@pytest.mark.parametrize(
+    ("names", "content", "expected"),
+    [
+        (["cat/1.png", "dog/1.png"], b"\x89PNG\r\n", False),
+        (["1.png"], b"\x89PNG\r\n\x1a\n", False),
+        (["data.npz"], b"PK\x03\x04\0\0", False),
+        (["weights.bin"], b"\0\0\0\0", False),
+        (["part-0"], b"a,b\n1,2\n", True),
+        (["part-0.tfrecord"], b"\0\0", True),  # damaged, which its reader says
+        (["part-0.parquet"], b"PAR1", True),
+    ],
+)
+def test_what_may_hold_records(names: list[str], content: bytes, expected: bool, tmp_path: pathlib.Path) -> None:
+    for name in names:
+        (tmp_path / "data" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data" / name).write_bytes(content)
+    assert sample.holds_records([str(tmp_path / "data")]) is expected
+    assert sample.holds_records([str(tmp_path / "data" / "*")]) is (expected or "/" in names[0])
+
+
+IMAGES = """
+import keras
+
+
+def run_fn(fn_args):
+    train, test = (
+        keras.utils.image_dataset_from_directory(folder, image_size=(8, 8), batch_size=4)
+        for (folder,) in (fn_args.train_files, fn_args.eval_files)
+    )
+    model = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(2)])
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.fit(train, validation_data=test)
+    model.export(fn_args.serving_model_dir)
+"""
+TABLE = """
+import keras
+import numpy as np
+
+
+def run_fn(fn_args):
+    with open(fn_args.train_files[0], encoding="utf-8") as file:
+        table = np.loadtxt(file, delimiter=",", skiprows=1)
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    model.fit(table[:, :1], table[:, 1], validation_split=0.5)
+    model.export(fn_args.serving_model_dir)
+"""
+
+
+@pytest.mark.parametrize("kind", ["images by class", "a file"])
+def test_a_module_that_reads_other_data_itself_gets_them_in_their_form(kind: str, tmp_path: pathlib.Path) -> None:
+    import keras
+    import numpy as np
+
+    for split in ("train", "eval"):
+        for name in ("cat", "dog"):
+            (tmp_path / split / name).mkdir(parents=True)
+            keras.utils.save_img(tmp_path / split / name / "1.png", np.zeros((8, 8, 3)))
+    (tmp_path / "table.csv").write_text("x,y\n1,2\n2,4\n3,6\n4,8\n")
+    (tmp_path / "m.py").write_text(IMAGES if kind == "images by class" else TABLE)
+    data = [tmp_path / "train", tmp_path / "eval"] if kind == "images by class" else [tmp_path / "table.csv"]
+    train, test = map(str, data * (2 // len(data)))
+    report = check(CheckRequest(str(tmp_path / "m.py"), FnArgs(train_files=[train], eval_files=[test])))
+    require_all(report)
+    assert (report.get("examples").text.endswith("the module reads them itself")) is (kind == "images by class")
 
 
 def test_truncated_gzipped_text(tmp_path: pathlib.Path) -> None:

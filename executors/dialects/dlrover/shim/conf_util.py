@@ -135,8 +135,9 @@ class ConfigurationManagerMeta(type):
             mcs._default_priority -= 1
         if hasattr(clz, "build"):
             clz.build()
-        if clz.__name__ in mcs._all_conf_by_name:
-            default_logger.info("The conf class %s replaces one with the same name.", clz.__name__)
+        earlier = mcs._all_conf_by_name.get(clz.__name__)
+        if earlier is not None and earlier.__module__ != clz.__module__:  # a conf is imported more than once
+            default_logger.info("The conf class %s replaces that of %s.", clz.__name__, earlier.__module__)
         mcs._all_conf_by_name[clz.__name__] = clz
 
     @classmethod
