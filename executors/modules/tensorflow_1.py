@@ -16,6 +16,12 @@ _MESSAGES = (
     re.compile(r"cannot import name '(?P<name>\w+)' from '(?P<module>tensorflow[\w.]*)'"),
     re.compile(r"No module named '(?P<module>tensorflow)\.(?P<name>\w+)"),
 )
+# https://deeprec.readthedocs.io: embedding variables, their options and optimizers, and staged input.
+_OF_DEEPREC = re.compile(
+    r"(^|\.)(get_(multihash_|dynamic_dimension_)?(embedding_)?variable|EmbeddingVariable(Option|Config)|InitializerOption"
+    r"|StorageOption|GlobalStepEvict|L2WeightEvict|CounterFilter|CBFFilter|SmartStageOptions|staged"
+    r"|categorical_column_with_embedding|Ada(m|grad)(Async|Decay\w*)Optimizer|AdamW\w*Optimizer)$"
+)
 _OF_DATASETS = re.compile(r"'\w*Dataset\w*' object has no attribute '(\w+)'")
 # The internal names of public namespaces: `tensorflow._api.v2.train` is `tf.train`, `tf_keras.api._v2.keras.losses` is
 # `tf.losses`.
@@ -46,7 +52,11 @@ def _hint(namespace: str, name: str) -> str:
             "dict for tf.contrib.training.HParams."
         )
     if not _is_tensorflow_1(path):
-        return ""
+        return (
+            f"tf.{path} is a name of DeepRec, a fork of TensorFlow 1.15. TensorFlow has no replacement for it."
+            if _OF_DEEPREC.search(path)
+            else ""
+        )
     return f"tf.{path} is a name of TensorFlow 1. Use tf.compat.v1.{path}, or import tensorflow.compat.v1 as tf."
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from ..errors import did_you_mean
+from ..modules import import_shims
 from ..runtime.logs.exceptions import NONE_PATTERN, NONE_REMEDY, one_line_message
 
 _LAST_ERROR = re.compile(r"^[ \t]*(?:\w+\.)*(\w*(?:Error|Exception)): (.+)", re.MULTILINE | re.DOTALL)
@@ -93,6 +94,8 @@ def remedy_for(
       config: Keys of custom_config.
       line: Text of the user's line that raised it.
     """
+    if of_shim := import_shims.hint(error):
+        return of_shim
     if isinstance(error, ModuleNotFoundError):
         name = error.name or ""
         return (

@@ -39,9 +39,10 @@ from ..keras.early_stopping import goals_applied
 from ..keras.fit_progress import fit_progress_reported
 from ..keras.repaired_backups import backups_repaired
 from ..keras.step_count import EpochLog
-from ..modules import tensorflow_1
+from ..modules import import_shims, tensorflow_1
 from ..modules.keras_version import KerasChoice, version_in_use
 from ..modules.seeds import seed_all
+from ..modules.source import imports_in
 from ..monitoring import profiling
 from ..monitoring.metrics import from_event_files, merge_metrics, sizes_of_event_files
 from ..runtime.files import file_io, storage_errors
@@ -53,12 +54,13 @@ from . import metrics_of_record
 from .module_logs import metrics_in_staging
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ..monitoring.metrics import Metrics
     from ..saved_models.sample_input import SampleInput
     from .metrics_of_record import Origins
 
+_WRITE_SAVED_MODELS = {"tensorflow", "keras", "tf_keras"}
 _MAX_QUOTED = 1000  # maximum length of a quoted TensorFlow error, in characters
 
 
@@ -113,6 +115,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
             name, evidence = dialects.choose(module, request.function, request.options, installed_dialects)
             run_fn = installed_dialects[name].run_fn(module, request.function, request.options)
             logging.info("Dialect %s: %s.", name, evidence)
+            _announce_check(run_fn, request)
             if request.options.deterministic:
                 _enable_determinism(request.fn_args)
             if request.fn_args.seed is not None:
@@ -177,6 +180,18 @@ def execute(state: dict[str, object]) -> TrainingResult:
     return result
 
 
+def _announce_check(run_fn: Callable[..., object], request: TrainingRequest) -> None:
+    """Logs that a model must be a SavedModel if the user's own `run_fn` is in files that import no TensorFlow."""
+    code, files = getattr(run_fn, "__code__", None), request.source.files
+    imported = {name.partition(".")[0] for file in files for _, name in imports_in(file)}
+    is_own = code is not None and code.co_filename in files
+    if is_own and "parses" not in request.options.skip_checks and not imported & _WRITE_SAVED_MODELS:
+        logging.info(
+            "The module imports neither TensorFlow nor Keras. If its model is no SavedModel, such as one of "
+            "scikit-learn, use --skip-check parses (skip_checks in Python); else the run will end with exit code 3."
+        )
+
+
 def _seconds_for_examples(request: TrainingRequest) -> float:
     """Returns the time limit for evaluating examples here; 0 if the eval split is in TFRecord files.
 
@@ -209,7 +224,7 @@ def add_hints(error: Exception, request: TrainingRequest) -> None:
     if isinstance(error, TrainerError):
         return
     exceptions.add_note(error, f"Raised by the training module {request.source.path}")
-    own = request.keras.hint(error), tensorflow_1.hint(error), exceptions.none_hint(error)
+    own = request.keras.hint(error), tensorflow_1.hint(error), import_shims.hint(error), exceptions.none_hint(error)
     no_data = "" if request.fn_args.train_files else "The run has no training data: --train-files was not given."
     for hint in (*own, no_data, storage_errors.hint(error, request.fn_args.serving_model_dir)):
         if hint:

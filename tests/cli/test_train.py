@@ -227,6 +227,29 @@ def test_no_data_are_needed_by_a_module_that_reads_none(
     assert command("train", path, "--output", tmp_path / "out").returncode == 0
 
 
+def test_a_model_of_another_library_is_announced_before_the_training(
+    command: Command, module: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
+    path = module("""
+        import os, pickle, sys
+        from sklearn.linear_model import LinearRegression
+        def run_fn(fn_args):
+            print("TRAINS", file=sys.stderr)
+            os.makedirs(fn_args.serving_model_dir)
+            with open(os.path.join(fn_args.serving_model_dir, "model.pkl"), "wb") as file:
+                pickle.dump(LinearRegression().fit([[1], [2]], [1, 2]), file)
+    """)  # fmt: skip
+    done = command("train", path, "--output", tmp_path / "out")
+    assert done.returncode == 3
+    before, _, after = done.stderr.partition("TRAINS")
+    assert "If its model is no SavedModel, such as one of scikit-learn, use --skip-check parses" in before
+    assert "contains no SavedModel, only model.pkl" in after
+    done = command("train", path, "--output", tmp_path / "out", "--skip-check", "parses")
+    assert done.returncode == 0
+    assert "neither TensorFlow nor Keras" not in done.stderr
+    assert (tmp_path / "out" / "model" / "Format-Serving" / "model.pkl").exists()
+
+
 def test_a_missing_module_ends_with_2(train: Command, tiny_module: str) -> None:
     done = train(tiny_module.replace("tiny", "tinny"))
     assert done.returncode == 2

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from generic_trainer.executors.dialects.elasticdl.shim import constants, names
-from generic_trainer.executors.modules.import_shims import publish_shims
+from generic_trainer.executors.modules.import_shims import hint, publish_shims
 
 LIBRARY = "discontinued_library"
 
@@ -44,3 +44,16 @@ def test_a_source_tree_is_replaced_but_no_installed_package_and_no_other_package
 
     dotted = f"{LIBRARY}.{module.removesuffix('.py').replace('/', '.')}"
     assert (importlib.import_module(dotted).Mode is constants.Mode) == replaced
+
+
+@pytest.mark.parametrize("statement", ["import {}.python.master", "from {}.python.constants import Master"])
+def test_a_part_that_is_not_provided_is_told_apart_from_a_missing_package(statement: str) -> None:
+    publish_shims([(f"{LIBRARY}.python.constants", "constants")], beside=names.__name__)
+    with pytest.raises(ImportError) as caught:
+        exec(statement.format(LIBRARY))  # noqa: S102
+    assert hint(caught.value).startswith(
+        f"{LIBRARY} is not installed. Generic Trainer provides what training code takes"
+    )
+    with pytest.raises(ImportError) as caught:
+        exec(statement.format("another_library"))  # noqa: S102
+    assert hint(caught.value) == ""

@@ -20,6 +20,10 @@ NAMES = {
     "__import__('tensorflow.contrib.slim')": "the package tf-slim for tf.contrib.slim",
     "__import__('tensorflow.gfile')": "tf.compat.v1.gfile",
     "exec('from tensorflow.train import AdamOptimizer')": "tf.compat.v1.train.AdamOptimizer",
+    "tf.get_embedding_variable": "tf.get_embedding_variable is a name of DeepRec",
+    "tf.compat.v1.EmbeddingVariableOption": "tf.EmbeddingVariableOption is a name of DeepRec",
+    "tf.feature_column.categorical_column_with_embedding": "is a name of DeepRec",
+    "exec('from tensorflow.train import AdamAsyncOptimizer')": "tf.train.AdamAsyncOptimizer is a name of DeepRec",
 }
 
 

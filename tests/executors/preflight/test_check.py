@@ -175,10 +175,7 @@ def test_a_custom_loop_without_reports_gets_a_warning(iris: Any, module: Callabl
     report = check(CheckRequest(module(HAND_MADE.format(body=body)), FnArgs(train_files=[iris.train], eval_files=[])))
     assert report.passed
     assert report.get("training").status == WARNING
-    assert (
-        report.get("training").remedy
-        == "A custom loop reports its steps with report_progress(step); without a loop, there is nothing to do."
-    )
+    assert report.get("training").remedy.startswith("A custom loop reports its steps with report_progress(step).")
 
 
 KERAS = """
