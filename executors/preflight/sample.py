@@ -17,7 +17,7 @@ import gzip
 import itertools
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import InputError
@@ -51,6 +51,7 @@ class Sample:
       files: Number of all files.
       whole: Whether the sample contains all records.
       misnamed: A TFRecord file whose ".gz" extension contradicts its compression, or "".
+      originals: The original of each copied file; the given patterns for their folder.
     """
 
     patterns: list[str]
@@ -62,6 +63,7 @@ class Sample:
     files: int
     whole: bool
     misnamed: str = ""
+    originals: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def estimated_records(self) -> int:
@@ -104,9 +106,11 @@ def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> 
     os.makedirs(folder, exist_ok=True)
     records: list[Any] = []
     count = read = 0
+    originals = dict.fromkeys((folder, os.path.join(folder, "*")), ", ".join(patterns))
     for number, path in enumerate(chosen):
         target = os.path.join(folder, f"{number:04d}-{os.path.basename(path)}")
         taken = _COPIES[kind](path, target, None if whole else limit)
+        originals[target] = path
         count += taken.count - (kind == CSV)  # the header
         records += taken.first
         read += file_io.size_of(path) if whole else os.path.getsize(target)
@@ -119,7 +123,7 @@ def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> 
         if not whole:
             _link_copies(folder, count)
     misnamed = next((path for path in files if kind == TF_RECORD and is_gzipped(path) != path.endswith(".gz")), "")
-    return Sample(copies, kind, records, count, read, total, len(files), whole, misnamed)
+    return Sample(copies, kind, records, count, read, total, len(files), whole, misnamed, originals)
 
 
 @dataclasses.dataclass(frozen=True)

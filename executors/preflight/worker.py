@@ -105,6 +105,7 @@ class _Examination:
         self._events = events
         self._fn_args = request.fn_args
         self._hints: list[str] = list(state["hints"])
+        self._originals: dict[str, str] = {}  # of the files that the module gets, which are copies
         self._features: dict[str, dict[str, FeatureSummary]] = {}  # by RAW and TRANSFORMED
         self._records = 0
         self._raw_eval_files: list[str] = []
@@ -226,6 +227,7 @@ class _Examination:
             if (patterns := getattr(fn_args, f"{split}_files")) and holds_records(patterns):
                 samples[split] = take(patterns, self._examples_folder(split), columns_wanted)
                 setattr(fn_args, f"{split}_files", samples[split].patterns)
+                self._originals.update(samples[split].originals)
         if not samples:
             shown = join_names([*fn_args.train_files, *fn_args.eval_files])
             self._events.verdict(Verdict("examples", PASSED, f"{shown}: no records; the module reads them itself"))
@@ -403,7 +405,14 @@ class _Examination:
         if verdict.status != FAILED:
             return verdict
         hints = [*self._hints, *filter(None, self._hints_for(verdict)), *filter(None, [verdict.remedy])]
-        return Verdict(**{**vars(verdict), "remedy": " ".join(f"{hint.rstrip('.')}." for hint in hints)})
+        remedy = " ".join(f"{hint.rstrip('.')}." for hint in hints)
+        return dataclasses.replace(verdict, text=self._with_original_paths(verdict.text), remedy=remedy)
+
+    def _with_original_paths(self, text: str) -> str:
+        """Replaces the paths of the sample's copies by those that the user gave."""
+        for copied, original in sorted(self._originals.items(), reverse=True):  # a file before its folder
+            text = text.replace(copied, original)
+        return text
 
     def _hints_for(self, verdict: Verdict) -> list[str]:
         """Returns advice if a failure, or a chained exception in its traceback, suggests other versions."""

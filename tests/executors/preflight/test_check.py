@@ -376,6 +376,17 @@ def test_a_module_that_reads_other_data_itself_gets_them_in_their_form(kind: str
     assert (report.get("examples").text.endswith("the module reads them itself")) is (kind == "images by class")
 
 
+@pytest.mark.parametrize("form", ["table.csv", "*.csv", ""])
+def test_an_error_names_the_data_as_they_were_given(form: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "table.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "m.py").write_text("def run_fn(fn_args): raise OSError(f'cannot read {fn_args.train_files[0]}')")
+    given = os.path.join(tmp_path, "data", form)
+    report = check(CheckRequest(str(tmp_path / "m.py"), FnArgs(train_files=[given], eval_files=[])))
+    assert report.first_failure is not None
+    assert report.first_failure.text == f"OSError: cannot read {given}"
+
+
 def test_truncated_gzipped_text(tmp_path: pathlib.Path) -> None:
     (tmp_path / "data.txt.gz").write_bytes(gzip.compress(os.urandom(1000).hex().encode())[:-20])
     with pytest.raises(InputError, match=r"data\.txt\.gz is a truncated or damaged gzip file"):
