@@ -85,7 +85,7 @@ def make_plan(
         return EvaluationPlan(
             signature.name,
             takes,
-            not signature.takes_examples,
+            not feeding.records,
             _outputs(choice.pairs, features, overrides, trained_on, inputs, reasons),
             reasons=reasons,
             inputs=dict(feeding.features),
@@ -127,7 +127,8 @@ def _examples_for(signature: ServedSignature, features: ExampleFeatures, trained
     If neither kind fits, returns "" and the problem.
     """
     if not features.raw and not features.transformed:
-        return RAW, "the features of the examples are unknown", Feeding()
+        records = tuple(served.name for served in signature.inputs if served.is_parsed)
+        return RAW, "the features of the examples are unknown", Feeding(records)
     tables = {RAW: features.raw}
     if features.transformed is not None:
         tables[TRANSFORMED] = features.transformed

@@ -130,11 +130,13 @@ class PlannedModel:
     @property
     def parsed_features(self) -> Set[str] | None:
         """The features that the signature parses or takes as tensors; None if unknown."""
-        served = self._signature.served
-        if served.takes_examples and not served.parsed:
+        fed = self.plan.inputs
+        inputs = self._signature.served.inputs
+        parsings = [one.parsing for one in inputs if one.parsing and one.is_parsed and one.name not in fed]
+        if not all(parsing.features for parsing in parsings):
             return None
-        parsed = {feature.name for feature in served.parsed or ()}
-        return parsed | {self.plan.inputs.get(one.name, one.name) for one in served.inputs if not one.is_parsed}
+        parsed = {feature.name for parsing in parsings for feature in parsing.features}
+        return parsed | {fed.get(one.name, one.name) for one in inputs if not one.is_parsed or one.name in fed}
 
     def answers(self, features: Features, reader: ExampleReader) -> dict[str, np.ndarray]:
         """Runs the signature on a batch; returns {output: array}.
@@ -155,11 +157,9 @@ class PlannedModel:
     def _feeding_of(self, batch: Batch) -> Feeding:
         """Returns what the plan feeds the signature; a plan without the examples' features is completed by a batch."""
         if self._feeding is None:
-            inputs = self._signature.served.inputs
-            records = tuple(one.name for one in inputs if one.is_parsed)
-            named = {one.name: self.plan.inputs.get(one.name, "") for one in inputs if not one.is_parsed}
-            known = all(named.values())
-            self._feeding = Feeding(records, named) if known else feeding_of_batch(self._signature, batch, dict)
+            fed = self.plan.inputs
+            records = tuple(one.name for one in self._signature.served.inputs if one.name not in fed)
+            self._feeding = Feeding(records, fed) if fed else feeding_of_batch(self._signature, batch, dict)
         return self._feeding
 
     def unchecked_scores(self, features: Features, reader: ExampleReader) -> dict[str, np.ndarray]:

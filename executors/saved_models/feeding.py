@@ -2,7 +2,8 @@
 
 The model check, `predict`, the evaluation and the error analysis all use this decision:
 
-1. An input that the signature's graph parses gets the serialized records.
+1. An input that the signature's graph parses gets the serialized records, unless only the feature of its name can be
+   what the graph parses.
 2. Any other input gets the feature of its name.
 3. If no feature has its name, a signature's only input gets the records as they are if they are not tf.Examples; if it
    takes strings, it gets the only feature with strings.
@@ -64,8 +65,8 @@ def feeding_of(
     Raises:
       InputError: If neither records nor a feature fit an input; lists inputs and features.
     """
-    records = tuple(served.name for served in signature.inputs if served.is_parsed)
-    others = [served for served in signature.inputs if not served.is_parsed]
+    others = [served for served in signature.inputs if not _takes_records(served, features or (), with_strings)]
+    records = tuple(served.name for served in signature.inputs if served not in others)
     if features is None and len(signature.inputs) == 1 and _may_take_records(signature.inputs[0]):
         return Feeding((signature.inputs[0].name,), are_examples=bool(records))
     named = {served.name: feature_for(served.name, features or ()) for served in others}
@@ -88,6 +89,13 @@ def feeding_of_dtypes(signature: ServedSignature, dtypes: Mapping[str, str]) -> 
       dtypes: {feature: "int64", "float32" or "string"}.
     """
     return feeding_of(signature, dtypes, lambda: [name for name, dtype in dtypes.items() if dtype == "string"])
+
+
+def _takes_records(served: ServedInput, features: Collection[str], with_strings: Callable[[], Collection[str]]) -> bool:
+    """Whether an input gets the records; a feature may also have what the graph parses, such as an inner record."""
+    if served.parsing is None or not served.is_parsed:
+        return False
+    return served.name not in features or served.parsing.fits(features) or served.name not in with_strings()
 
 
 def _may_take_records(served: ServedInput) -> bool:

@@ -6,11 +6,12 @@ kind_for(signature, {RAW: {"age": "int64"}, TRANSFORMED: {"age": "float32"}})
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..errors import InputError
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from .feeding import feeding_of_dtypes
+from .parsing_ops import ParsedFeature
 from .signatures import ServedSignature
 
 Dtypes = Mapping[str, str]  # {feature: "int64", "float32" or "string"}
@@ -44,14 +45,15 @@ def kind_for(signature: ServedSignature, tables: Mapping[str, Dtypes], trained_o
 
 def _problem(signature: ServedSignature, features: Dtypes) -> str:
     """Returns why examples with these features do not fit a signature; "" if they do."""
-    if missing := _unparsable(signature, features):
-        names = ", ".join(missing[:5])
-        return f"signature {signature.name} parses features that the examples do not have: {names}"
     try:
         feeding = feeding_of_dtypes(signature, features)
     except InputError as error:
         return str(error)
     inputs = {served.name: served for served in signature.inputs}
+    parsings = [parsing for name in feeding.records if (parsing := inputs[name].parsing)]
+    if missing := _unparsable([feature for parsing in parsings for feature in parsing.features], features):
+        names = ", ".join(missing[:5])
+        return f"signature {signature.name} parses features that the examples do not have: {names}"
     for name, feature in feeding.features.items():
         if not _may_fill(inputs[name].dtype, features[feature]):
             return (
@@ -61,9 +63,8 @@ def _problem(signature: ServedSignature, features: Dtypes) -> str:
     return ""
 
 
-def _unparsable(signature: ServedSignature, features: Dtypes) -> list[str]:
-    """Returns the features that a signature parses and that are missing or of another type."""
-    parsed = signature.parsed or ()
+def _unparsable(parsed: Sequence[ParsedFeature], features: Dtypes) -> list[str]:
+    """Returns the parsed features that are missing or of another type."""
     odd = [
         feature.name
         for feature in parsed

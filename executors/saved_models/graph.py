@@ -8,13 +8,14 @@ graph.sources("StatefulPartitionedCall:0")  # {"serving_default_examples"}: plac
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tensorflow.core.framework import function_pb2, graph_pb2, node_def_pb2, tensor_pb2
+    from tensorflow.core.framework import function_pb2, graph_pb2, node_def_pb2, op_def_pb2, tensor_pb2
 
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+_BRANCHING = ("If", "StatelessIf", "Case", "StatelessCase")  # the first input selects the branch
 # Ops that pass on or rearrange the values of one input.
 _REARRANGING = (
     *("Identity", "Cast", "StopGradient", "PreventGradient", "CheckNumerics", "PlaceholderWithDefault"),
@@ -34,14 +35,14 @@ class Scope:
       function: The function's definition; None for the top-level graph.
       parent: The calling scope; None for the top-level graph.
       arguments: {argument of the function: tensor in the calling scope}.
-      children: Scopes of function calls in this one, by the calling node's name.
+      children: Scopes of function calls in this one, by the names of the calling node and of the function.
     """
 
     nodes: Mapping[str, node_def_pb2.NodeDef]
     function: function_pb2.FunctionDef | None = None
     parent: Scope | None = None
     arguments: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    children: dict[str, Scope] = dataclasses.field(default_factory=dict)
+    children: dict[tuple[str, str], Scope] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,10 +75,12 @@ class Graph:
 
     Args:
       graph_def: The graph with its function library.
+      ops: Definitions of its ops, for `may_have_strings`.
     """
 
-    def __init__(self, graph_def: graph_pb2.GraphDef) -> None:
+    def __init__(self, graph_def: graph_pb2.GraphDef, ops: Iterable[op_def_pb2.OpDef] = ()) -> None:
         self._library = {function.signature.name: function for function in graph_def.library.function}
+        self._ops = {op.name: op for op in ops}
         self.top = Scope({node.name: node for node in graph_def.node})
 
     def node(self, tensor: str, scope: Scope | None = None) -> Node | None:
@@ -107,10 +110,12 @@ class Graph:
                 return
             tensor, scope = function.ret[named or outputs[index]], self._child(scope, definition, function)
 
-    def nodes(self, tensors: Sequence[str], scope: Scope | None = None, until: Collection[str] = ()) -> Iterator[Node]:
+    def nodes(
+        self, tensors: Sequence[str], scope: Scope | None = None, until: Callable[[Node], bool] = lambda node: False
+    ) -> Iterator[Node]:
         """Yields every node that tensors of a scope, by default the top-level graph, depend on, each once.
 
-        Does not go beyond nodes with an op in `until`.
+        Does not go beyond nodes for which `until` is true.
         """
         waiting: list[tuple[str, Scope]] = [(name, scope or self.top) for name in tensors]
         seen: set[tuple[int, str]] = set()
@@ -121,7 +126,7 @@ class Graph:
                 continue
             seen.add(key)
             yield found
-            if found.op not in until:
+            if not until(found):
                 waiting += [(one, found.scope) for one in found.inputs]
 
     def sources(self, tensor: str) -> set[str]:
@@ -150,16 +155,28 @@ class Graph:
             node = self.node(node.inputs[0], node.scope)
         return node.definition.attr["value"].tensor if node is not None and node.op == "Const" else None
 
-    def bodies_called_by(self, node: Node) -> Iterator[Sequence[node_def_pb2.NodeDef]]:
+    def nodes_in_bodies(self, node: Node) -> Iterator[Node]:
         """Yields the nodes of each function in a node's attributes, such as a branch of an If, recursively."""
-        waiting, seen = [node.definition], set()
-        while waiting:
-            for attribute in waiting.pop().attr.values():
-                for function in (attribute.func, *attribute.list.func):
-                    if function.name in self._library and function.name not in seen:
-                        seen.add(function.name)
-                        yield self._library[function.name].node_def
-                        waiting += self._library[function.name].node_def
+        attributes = [*node.definition.attr.values()]
+        functions = [function.name for one in attributes for function in (one.func, *one.list.func)]
+        for function in filter(None, map(self._library.get, functions)):
+            scope = self._child(node.scope, node.definition, function)
+            for definition in scope.nodes.values():
+                yield (inner := Node(scope, definition, 0))
+                yield from self.nodes_in_bodies(inner)
+
+    def may_have_strings(self, node: Node) -> bool:
+        """Whether a node may have strings: as its output, or in a list, dataset or other container."""
+        from tensorflow.core.framework import types_pb2
+
+        if node.op not in self._ops or node.op.startswith("TensorArray"):  # its `flow` of floats orders the accesses
+            return True
+        op, types = self._ops[node.op], set()
+        attributes = {**{default.name: default.default_value for default in op.attr}, **node.definition.attr}
+        for output in op.output_arg:
+            listed = attributes[output.type_list_attr].list.type if output.type_list_attr else ()
+            types |= {*listed} or {output.type or attributes[output.type_attr].type}
+        return not types.isdisjoint({types_pb2.DT_STRING, types_pb2.DT_VARIANT, types_pb2.DT_RESOURCE})
 
     def _passed_on(self, node: Node) -> list[str] | None:
         inputs = node.inputs
@@ -179,10 +196,22 @@ class Graph:
         return self._library.get(definition.op)
 
     def _child(self, scope: Scope, definition: node_def_pb2.NodeDef, function: function_pb2.FunctionDef) -> Scope:
-        if definition.name not in scope.children:
+        key = (definition.name, function.signature.name)
+        if key not in scope.children:
             nodes = {node.name: node for node in function.node_def}
-            names = [one.name for one in function.signature.input_arg]
-            inputs = [name for name in definition.input if not name.startswith("^")]
-            arguments = dict(zip(names, inputs, strict=False))
-            scope.children[definition.name] = Scope(nodes, function, scope, arguments)
-        return scope.children[definition.name]
+            names = [argument.name for argument in function.signature.input_arg]
+            arguments = dict(zip(names, _arguments(definition, len(names)), strict=False))
+            scope.children[key] = Scope(nodes, function, scope, arguments)
+        return scope.children[key]
+
+
+def _arguments(definition: node_def_pb2.NodeDef, count: int) -> list[str]:
+    """Returns the tensors that a node passes to the `count` arguments of its function."""
+    inputs = [name for name in definition.input if not name.startswith("^")]
+    if "Targuments" not in definition.attr:
+        return inputs[definition.op in _BRANCHING :]
+    # An op of a dataset passes its state, the dataset's elements, and tensors from outside of the function.
+    dataset, *others = inputs
+    state, captured = (len(definition.attr[name].list.type) for name in ("Tstate", "Targuments"))
+    elements = [dataset] * (count - state - captured)
+    return [*others[:state], *elements, *others[state : state + captured]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from .graph import PLACEHOLDER, Graph, Node
@@ -16,6 +16,7 @@ _EXAMPLE_PARSERS = ("ParseExampleV2", "ParseExample", "ParseSingleExample")
 # Ops that parse serialized records too, but of other kinds or with keys that are not constant inputs.
 _OTHER_PARSERS = ("ParseSequenceExampleV2", "ParseSequenceExample", "ParseSingleSequenceExample", "DecodeProtoV2")
 _PARSERS = (*_EXAMPLE_PARSERS, *_OTHER_PARSERS)
+_RECORD_MESSAGES = ("tensorflow.Example", "tensorflow.SequenceExample", "tensorflow.serving.ExampleListWithContext")
 # Ops that make records of something else: of encoded text, of compressed bytes, of a path, or of a key.
 _DECODERS = (
     "DecodeBase64",
@@ -25,7 +26,6 @@ _DECODERS = (
     "LookupTableFindV2",
     "LookupTableFind",
 )
-_SHAPES = ("Shape", "ShapeN", "Size", "Rank")
 Constant = Callable[[str], "tensor_pb2.TensorProto | None"]  # returns the TensorProto of a constant input, else None
 
 
@@ -46,34 +46,64 @@ class ParsedFeature:
     required: bool = True
 
 
-def parsers_among(graph: Graph, nodes: Iterable[Node]) -> Iterator[tuple[Node, list[ParsedFeature]]]:
-    """Yields the nodes that parse records, themselves or in a function such as a loop's body, with the features."""
-    for node in nodes:
-        own: Constant = functools.partial(graph.constant, scope=node.scope)
-        bodies = [([node.definition], own), *((body, _constants_of(body)) for body in graph.bodies_called_by(node))]
-        for definitions, constant in bodies:
-            for definition in definitions:
-                if definition.op in _PARSERS:
-                    yield node, list(_parsed_by(definition, constant)) if definition.op in _EXAMPLE_PARSERS else []
+@dataclasses.dataclass(frozen=True)
+class Parsing:
+    """What a graph parses of an input.
+
+    Attributes:
+      features: The features that it parses of tf.Examples, as far as known.
+      of_messages: Whether it parses other messages than examples.
+      after: The op that makes the records that it parses, such as "DecodeBase64"; "" if the input has them itself.
+    """
+
+    features: tuple[ParsedFeature, ...] = ()
+    of_messages: bool = False
+    after: str = ""
+
+    def fits(self, features: Collection[str]) -> bool:
+        """Whether tf.Examples with these features may be what it parses."""
+        if not self.features:
+            return not self.of_messages
+        names = {feature.name for feature in self.features}
+        required = {feature.name for feature in self.features if feature.required}
+        return required <= {*features} and not names.isdisjoint(features)
 
 
-def parsed_nodes(graph: Graph, parsers: Iterable[Node]) -> dict[str, str]:
-    """Returns {placeholder: op that makes records of it, "" if it has records itself} for what parsers read."""
-    records: dict[str, str] = {}
-    for parser in parsers:
-        is_direct = parser.op in _PARSERS  # else a function does, such as that of a loop or of a dataset
-        for operand in parser.inputs[:1] if is_direct else parser.inputs:
-            path = list(graph.nodes([operand], parser.scope, until=_SHAPES))
-            decoder = next((node.op for node in path if node.op in _DECODERS), "")
-            for node in path:
-                if node.op == PLACEHOLDER:
-                    records[node.definition.name] = decoder and records.get(node.definition.name, decoder)
-    return records
+def parsings_of(graph: Graph, nodes: Iterable[Node]) -> dict[str, Parsing]:
+    """Returns {placeholder: what is parsed of it}, by the nodes themselves or in functions such as a loop's body."""
+    parsings: dict[str, Parsing] = {}
+    for parser in _parsers_among(graph, nodes):
+        path = list(graph.nodes(parser.inputs[:1], parser.scope, until=lambda node: _ends_path(graph, node)))
+        after = next((node.op for node in path if node.op in _DECODERS), "")
+        own = _parsing(graph, parser, after)
+        for node in path:
+            if node.op == PLACEHOLDER:
+                name = node.definition.name
+                parsings[name] = _joined(parsings[name], own) if name in parsings else own
+    return parsings
 
 
-def _constants_of(body: Sequence[node_def_pb2.NodeDef]) -> Constant:
-    constants = {node.name: node.attr["value"].tensor for node in body if node.op == "Const"}
-    return lambda name: constants.get(name.partition(":")[0])
+def _parsers_among(graph: Graph, nodes: Iterable[Node]) -> Iterator[Node]:
+    for outer in nodes:
+        yield from (node for node in (outer, *graph.nodes_in_bodies(outer)) if node.op in _PARSERS)
+
+
+def _ends_path(graph: Graph, node: Node) -> bool:
+    """Whether a parser's records are made of nothing beyond a node: of a parsed feature, of numbers such as a shape."""
+    return node.op in _PARSERS or not graph.may_have_strings(node)
+
+
+def _parsing(graph: Graph, parser: Node, after: str) -> Parsing:
+    if parser.op in _EXAMPLE_PARSERS:
+        constant: Constant = functools.partial(graph.constant, scope=parser.scope)
+        return Parsing(tuple(_parsed_by(parser.definition, constant)), after=after)
+    message = parser.definition.attr["message_type"].s.decode()
+    return Parsing(of_messages=bool(message) and message not in _RECORD_MESSAGES, after=after)
+
+
+def _joined(first: Parsing, second: Parsing) -> Parsing:
+    features = {feature.name: feature for feature in (*first.features, *second.features)}
+    return Parsing(tuple(features.values()), first.of_messages and second.of_messages, first.after and second.after)
 
 
 def _parsed_by(node: node_def_pb2.NodeDef, constant: Constant) -> Iterator[ParsedFeature]:

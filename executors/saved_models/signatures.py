@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from ..compat.tensorflow import parse_saved_model
 from .graph import Graph, Node
 from .output_forms import forms_in
-from .parsing_ops import ParsedFeature, parsed_nodes, parsers_among
+from .parsing_ops import ParsedFeature, Parsing, parsings_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,16 +46,24 @@ class ServedInput:
       dtype: TensorFlow's name of its type.
       shape: Shape without the batch dimension, None for unknown sizes; None if the rank is unknown.
       is_batched: Whether it has a batch dimension.
-      is_parsed: Whether the graph parses it as serialized records, such as tf.Examples.
-      parsed_after: The op that makes the records that the graph parses of it, such as "DecodeBase64"; else "".
+      parsing: What the graph parses of it; None if it does not parse it.
     """
 
     name: str
     dtype: str
     shape: Shape | None
     is_batched: bool = True
-    is_parsed: bool = False
-    parsed_after: str = ""
+    parsing: Parsing | None = None
+
+    @property
+    def is_parsed(self) -> bool:
+        """Whether the graph parses it as serialized records, such as tf.Examples."""
+        return self.parsing is not None and not self.parsing.after
+
+    @property
+    def parsed_after(self) -> str:
+        """The op that makes the records that the graph parses of it, such as "DecodeBase64"; else ""."""
+        return self.parsing.after if self.parsing else ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +107,7 @@ class ServedSignature:
       name: Its name.
       inputs: Its inputs, sorted by key.
       outputs: Its outputs, sorted by key.
-      parsed: Features that it parses from tf.Examples; None if its graph has no parsing op.
+      parsed: Features that it parses from tf.Examples; None if its graph parses no input.
       transforms: Whether its graph contains the Transform graph; None if that was not checked.
     """
 
@@ -139,7 +147,7 @@ def signatures_of(model: str, transform_graph: str | None = None) -> tuple[Serve
       OSError, ValueError: If one of the two cannot be read.
     """
     meta_graph = meta_graph_of(model)
-    graph, transform = Graph(meta_graph.graph_def), _transform_ops(transform_graph)
+    graph, transform = _graph_of(meta_graph), _transform_ops(transform_graph)
     return tuple(
         _signature(graph, name, definition, transform)
         for name, definition in sorted(meta_graph.signature_def.items())
@@ -152,7 +160,11 @@ def signature_in(
 ) -> ServedSignature:
     """Reads one signature of a MetaGraphDef; `transform_graph` and errors as for `signatures_of`."""
     definition = {**meta_graph.signature_def}[name]
-    return _signature(Graph(meta_graph.graph_def), name, definition, _transform_ops(transform_graph))
+    return _signature(_graph_of(meta_graph), name, definition, _transform_ops(transform_graph))
+
+
+def _graph_of(meta_graph: meta_graph_pb2.MetaGraphDef) -> Graph:
+    return Graph(meta_graph.graph_def, meta_graph.meta_info_def.stripped_op_list.op)
 
 
 def _transform_ops(folder: str | None) -> set[tuple[str, str]] | None:
@@ -170,16 +182,15 @@ def _signature(
         forms = forms_in(graph, tensor) if info.name else ((), "")
         outputs.append(ServedOutput(key, *_described(info), next(iter(ops)) if len(ops) == 1 else "", *forms))
     nodes = list(graph.nodes(tensors))
-    parsers = list(parsers_among(graph, nodes))
-    parsed = {feature.name: feature for _, features in parsers for feature in features}
-    read = parsed_nodes(graph, [node for node, _ in parsers])
+    parsings = parsings_of(graph, nodes)
     inputs = []
     for key, info in sorted(definition.inputs.items()):
         rank = None if info.tensor_shape.unknown_rank else len(info.tensor_shape.dim)
-        after = read.get(info.name.partition(":")[0]) if dtype_of(info) == "string" else None
-        inputs.append(ServedInput(key, *_described(info), rank != 0, after == "", after or ""))
+        parsing = parsings.get(info.name.partition(":")[0]) if dtype_of(info) == "string" else None
+        inputs.append(ServedInput(key, *_described(info), rank != 0, parsing))
     transforms = None if transform is None else _contains(nodes, transform)
-    features = tuple(parsed.values()) if parsers else None
+    parsed = {feature.name: feature for parsing in parsings.values() for feature in parsing.features}
+    features = tuple(parsed.values()) if parsings else None
     return ServedSignature(name, tuple(inputs), tuple(outputs), features, transforms)
 
 

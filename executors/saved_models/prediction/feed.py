@@ -46,16 +46,14 @@ def feed_for(signature: ServingSignature, files: Sequence[ExampleFile]) -> Feed:
         feature, or contradicts the decision.
     """
     texts = [file for file in files if file.kind != TF_RECORD]
-    if all(served.is_parsed for served in signature.served.inputs):
-        types = signature.parsed if signature.parsed else inferred_types(texts)
-        return _feed(signature, Feeding(tuple(signature.inputs)), types)
     first = next((batch for file in files for batch in batches(file, _FIRST_ROWS)), None)
     if first is None:
         return lambda batch: {}
     feeding = feeding_of_batch(signature, first, lambda: inferred_types(texts))
     if feeding.is_assumed:
         logging.warning("The signature %r: %s.", signature.name, feeding.line())
-    return _feed(signature, feeding, signature.parsed or {})
+    types = signature.parsed or (inferred_types(texts) if feeding.records else {})
+    return _feed(signature, feeding, types)
 
 
 def feed_of_records(signature: ServingSignature, feeding: Feeding) -> Feed:

@@ -208,6 +208,8 @@ def _missing(signature: ServingSignature, batch: Batch) -> tuple[list[str], set[
             known = set(tf.train.Example.FromString(batch.records[0]).features.feature)
         except DecodeError:  # a record of another kind
             return [], set()
+    if not known.isdisjoint(served.name for served in signature.served.inputs if served.is_parsed):
+        return [], set()  # the feature itself has what is parsed
     return sorted(signature.required - known), known
 
 

@@ -42,6 +42,29 @@ def in_dataset(examples: Any) -> Any:
     return tf.data.experimental.get_single_element(data)
 
 
+def in_loop(model: Any, examples: Any, query: Any) -> Any:
+    def answer(pair: Any) -> Any:
+        return tf.io.parse_single_example(pair[0], {"x": X})["x"] + model.table.lookup(pair[1])
+
+    return tf.map_fn(answer, (examples, query), fn_output_signature=tf.float32)
+
+
+def in_branch(model: Any, examples: Any, query: Any) -> Any:
+    return tf.cond(
+        tf.size(query) > 0, lambda: parsed(examples, x=X)["x"] + model.table.lookup(query), lambda: tf.zeros([0])
+    )
+
+
+def selected(model: Any, examples: Any, query: Any) -> Any:
+    order = tf.argsort(model.table.lookup(query))
+    return parsed(tf.gather(examples, order), x=X)["x"]
+
+
+def total(message: Any) -> Any:
+    _, [values] = tf.io.decode_proto(message, "tensorflow.FloatList", ["value"], [tf.float32])
+    return tf.reduce_sum(values, axis=1)
+
+
 class Model(tf.Module):
     """One signature: `answer` of inputs with the given specs."""
 
@@ -71,6 +94,11 @@ class Kind:
 STRINGS, FLOATS = ([None], tf.string), ([None], tf.float32)
 RECORDS = "serialized records, which its graph parses"
 TEXT = {"query": [b"good"], "label": [1]}
+BOTH = f"input examples: {RECORDS}; input query: feature query"
+TWO = {"examples": STRINGS, "query": STRINGS}
+INNER = tf.train.Example(features=tf.train.Features(feature={"v": tf.train.Feature(float_list={"value": [3.0]})}))
+INNER = INNER.SerializeToString()
+V = tf.io.FixedLenFeature([], tf.float32)
 
 KINDS = {
     "serialized examples": Kind(
@@ -117,6 +145,23 @@ KINDS = {
     "a dict of features": Kind(
         {"a": FLOATS, "b_c": FLOATS}, lambda _, a, b: a - b, {"a": [3.0], "b-c": [1.0]}, 2.0,
         "input a: feature a; input b_c: feature b-c",
+    ),
+    "records in a loop with another text": Kind(TWO, in_loop, {"x": [1.5], "query": [b"good"]}, 2.5, BOTH),
+    "records in a branch with another text": Kind(TWO, in_branch, {"x": [1.5], "query": [b"good"]}, 2.5, BOTH),
+    "records in the order of another text": Kind(TWO, selected, {"x": [1.5], "query": [b"good"]}, 1.5, BOTH),
+    "examples within examples": Kind(
+        {"examples": STRINGS},
+        lambda _, one: parsed(parsed(one, inner=tf.io.FixedLenFeature([], tf.string))["inner"], v=V)["v"],
+        {"inner": [INNER]}, 3.0, f"input examples: {RECORDS}",
+    ),
+    "a feature with examples": Kind(
+        {"inner": STRINGS}, lambda _, one: parsed(one, v=V)["v"], {"inner": [INNER], "label": [1]}, 3.0,
+        "input inner: feature inner",
+    ),
+    "a feature with messages": Kind(
+        {"floats": STRINGS}, lambda _, one: total(one),
+        {"floats": [tf.train.FloatList(value=[1.0, 2.0]).SerializeToString()], "name": [b"a"]}, 3.0,
+        "input floats: feature floats",
     ),
     "a vector": Kind(
         {"x": ([None, 3], tf.float32)}, lambda _, x: tf.reduce_sum(x, axis=1), {"x": [1.0, 2.0, 3.0]}, 6.0,
