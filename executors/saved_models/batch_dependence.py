@@ -3,17 +3,19 @@
 It should not: such a model predicts something else in each batch, so that no evaluation holds for its serving. The
 usual cause is an export in training mode, in which BatchNormalization normalizes by the batch.
 
-    feeds = [{"x": tf.constant([[1.0]])}, {"x": tf.constant([[3.0]])}]
-    compare_in_batch(function, feeds, function(**feeds[0]), "the first eval example").outcome    # "passed"
+    feeds = {"the first eval example": {"x": tf.constant([[1.0]])}, "eval example 2": {"x": tf.constant([[3.0]])}}
+    compare_in_batch(function, feeds, function(x=tf.constant([[1.0]]))).outcome    # "passed"
 
-Most models need two calls with the batch. Only if their answers differ, repeated calls show whether that is due to
-rounding, to randomness or to the batch; see `repeated_answers.py`.
+Each example is compared, as some answers depend only on the examples before it. Most models need a call with each
+example and two with the batch. Only if their answers differ, repeated calls show whether that is due to rounding, to
+randomness or to the batch; see `repeated_answers.py`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import time
 from collections.abc import Mapping, Sequence
@@ -32,8 +34,9 @@ if TYPE_CHECKING:
     Function: TypeAlias = tf.types.experimental.ConcreteFunction
     Feed: TypeAlias = Mapping[str, Tensor]
 
+_FIRST_CALLS = 3  # of each kind; further ones only if these differ
 # Limits of the repeated calls; the first one reached ends them. The values bound the memory.
-_CALLS, _SECONDS, _VALUES = 128, 3.0, 1 << 23
+_CALLS, _SECONDS, _VALUES = 512, 3.0, 1 << 23
 _SHOWN = 10
 _HALF = (tf.bfloat16.as_datatype_enum, tf.float16.as_datatype_enum)
 
@@ -68,59 +71,135 @@ class BatchComparison:
     dependence: BatchDependence | None = None
 
 
-def compare_in_batch(
-    function: Function, feeds: Sequence[Feed], alone: Mapping[str, Tensor], source: str
-) -> BatchComparison:
-    """Compares a signature's answer for the first example alone with that in a batch of all examples.
+def compare_in_batch(function: Function, feeds: Mapping[str, Feed], alone: Mapping[str, Tensor]) -> BatchComparison:
+    """Compares a signature's answer for each example alone with that in a batch of all examples.
 
     Args:
       function: The signature.
-      feeds: Inputs for one example each, at least one. Those with other shapes than the first one are left out.
+      feeds: {description: inputs} of one example each, at least one. Those with other shapes than the first one are
+        left out.
       alone: The answer for the first one.
-      source: Description of the first example.
     """
     specs = function.structured_input_signature[1]
     names = [name for name, spec in specs.items() if spec.shape.rank is None or spec.shape[:1].as_list() == [None]]
     if not names:
         return BatchComparison("skipped: the signature takes a fixed number of examples")
-    first, *others = feeds
-    others = [feed for feed in others if all(feed[name].shape[1:] == first[name].shape[1:] for name in names)]
-    if all(np.array_equal(plain_array(feed[name]), plain_array(first[name])) for feed in others for name in names):
+    first = next(iter(feeds.values()))
+    feeds = {
+        source: feed
+        for source, feed in feeds.items()
+        if all(feed[name].shape[1:] == first[name].shape[1:] for name in names)
+    }
+    if all(
+        np.array_equal(plain_array(feed[name]), plain_array(first[name])) for feed in feeds.values() for name in names
+    ):
         return BatchComparison("skipped: there are no two different examples for a batch")
-    size = 1 + len(others)
     try:
-        in_batches = (_joined(examples, names) for examples in ([first] * size, [first, *others]))
-        return _compared(function, (first, *in_batches), alone, size, source)
+        return _compared(_Batch(function, feeds, names), _arrays(alone))
     except Exception as error:  # a traced function raises whatever is in it, and more examples need more memory
         problem = f"{type(error).__name__}: {one_line_message(error)}"
-        return BatchComparison(f"is inconclusive: the signature fails on {size} examples together: {problem}")
+        return BatchComparison(f"is inconclusive: the signature fails on {len(feeds)} examples together: {problem}")
 
 
-def _joined(feeds: Sequence[Feed], names: Sequence[str]) -> Feed:
-    return {**feeds[0], **{name: tf.concat([feed[name] for feed in feeds], axis=0) for name in names}}
+@dataclasses.dataclass(frozen=True)
+class _Batch:
+    """The examples, and calls with them.
+
+    Attributes:
+      function: The signature.
+      feeds: {description: inputs} of one example each.
+      names: The inputs with a value for each example.
+    """
+
+    function: Function
+    feeds: Mapping[str, Feed]
+    names: Sequence[str]
+
+    def answer(self, feeds: Sequence[Feed]) -> dict[str, np.ndarray]:
+        joined = {name: tf.concat([feed[name] for feed in feeds], axis=0) for name in self.names}
+        return _arrays(self.function(**{**feeds[0], **joined}))
+
+    def repeated(self, index: int, counts: Mapping[str, int], end: float) -> dict[str, RepeatedAnswers]:
+        """Returns the answers of repeated calls for an example, with `counts` values of each output."""
+        feeds = [*self.feeds.values()]
+        size, feed = len(feeds), feeds[index]
+        examples, places = ([feed], [feed] * size, feeds), (0, index, index)
+        calls: list[list[dict[str, np.ndarray]]] = [[] for _ in examples]
+        for number in range(1, _CALLS + 1):
+            for answers, batch, place in zip(calls, examples, places, strict=True):  # in turns: a state may change
+                answers.append(_rows_at(place, self.answer(batch), counts))
+            values = sum(rows.size for answers in calls for answer in answers for rows in answer.values())
+            if number == _FIRST_CALLS and not any(repeats.is_random for repeats in self._stacked(calls).values()):
+                break
+            if number >= _FIRST_CALLS and (values > _VALUES or time.perf_counter() > end):
+                break
+        return self._stacked(calls)
+
+    def _stacked(self, calls: Sequence[Sequence[Mapping[str, np.ndarray]]]) -> dict[str, RepeatedAnswers]:
+        return {
+            name: RepeatedAnswers.of([[answer[name] for answer in answers] for answers in calls], is_half=self.is_half)
+            for name in calls[0][0]
+        }
+
+    @functools.cached_property
+    def is_half(self) -> bool:
+        """Whether the model computes with floats of 16 bits."""
+        graph = self.function.graph.as_graph_def()
+        nodes = itertools.chain(graph.node, *(body.node_def for body in graph.library.function))
+        return any(attribute.type in _HALF for node in nodes for attribute in node.attr.values())
 
 
-def _compared(
-    function: Function, feeds: Sequence[Feed], alone: Mapping[str, Tensor], size: int, source: str
-) -> BatchComparison:
-    first, together, again = _arrays(alone), _arrays(function(**feeds[-1])), _arrays(function(**feeds[-1]))
-    counts = {name: len(rows) for name, rows in first.items() if len(rows) and len(together[name]) == size * len(rows)}
+def _compared(batch: _Batch, first: Mapping[str, np.ndarray]) -> BatchComparison:
+    feeds, end = [*batch.feeds.values()], time.perf_counter() + _SECONDS
+    together, again = batch.answer(feeds), batch.answer(feeds)
+    alone = [first]
+    alone += (batch.answer([feed]) for feed in feeds[1:] if time.perf_counter() < end)
+    counts = {
+        name: len(rows)
+        for name, rows in first.items()
+        if len(together[name]) == len(feeds) * len(rows) > 0 and {len(answer[name]) for answer in alone} == {len(rows)}
+    }
     if not counts:
         return BatchComparison("skipped: no output has values for each example")
-    same = all(is_equal(first[name], together[name][:count]) for name, count in counts.items())
-    if same and all(is_equal(together[name], again[name]) for name in counts):
+    in_batch = [_rows_at(index, together, counts) for index in range(len(alone))]
+    differing = [
+        index
+        for index, (own, rows) in enumerate(zip(alone, in_batch, strict=True))
+        if not all(is_equal(own[name], rows[name]) for name in counts)
+    ]
+    if not differing and all(is_equal(together[name], again[name]) for name in counts):
         return BatchComparison("passed")
-    calls = _repeated(function, feeds, counts)
-    for name, answers in calls.items():
-        if len(positions := answers.dependent_values()):
-            return _dependent(name, answers, positions, size, source)
-    for name, answers in calls.items():
-        if answers.is_random:
-            return BatchComparison(
-                f"is inconclusive: the model is random or keeps a state: {name} for {source} differs between equal "
-                "calls. If this is not intended, as for dropout, export the model with training=False"
-            )
+    return _explained(batch, differing or [0], counts, end)
+
+
+def _explained(batch: _Batch, differing: Sequence[int], counts: Mapping[str, int], end: float) -> BatchComparison:
+    """Returns why answers alone and together differ, or equal calls."""
+    sources, size = [*batch.feeds], len(batch.feeds)
+    by_size: dict[str, list[tuple[str, RepeatedAnswers]]] = {name: [] for name in counts}
+    for index in differing:
+        calls = batch.repeated(index, counts, end)
+        for name, answers in calls.items():
+            if len(positions := answers.dependent_values()):
+                return _dependent(name, answers, positions, size, sources[index])
+            if len(answers.size_dependent_values()):
+                by_size[name].append((sources[index], answers))
+        for name, answers in calls.items():
+            if answers.is_random:
+                return BatchComparison(
+                    f"is inconclusive: the model is random or keeps a state: {name} for {sources[index]} differs "
+                    "between equal calls. If this is not intended, as for dropout, export the model with training=False"
+                )
+        if time.perf_counter() > end:
+            break
+    for name, examples in by_size.items():
+        if len(examples) > size / 2:  # near ties of scores, which rounding decides, are rare
+            source, answers = examples[0]
+            return _dependent(name, answers, answers.size_dependent_values(), size, source)
     return BatchComparison("passed")
+
+
+def _rows_at(index: int, answer: Mapping[str, np.ndarray], counts: Mapping[str, int]) -> dict[str, np.ndarray]:
+    return {name: answer[name][index * count : (index + 1) * count] for name, count in counts.items()}
 
 
 def _arrays(answer: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
@@ -130,29 +209,6 @@ def _arrays(answer: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
         with contextlib.suppress(UnreadableTensorError):
             arrays[name] = plain_array(value.to_tensor() if isinstance(value, tf.RaggedTensor) else value)
     return {name: array for name, array in arrays.items() if array.ndim}
-
-
-def _repeated(function: Function, feeds: Sequence[Feed], counts: Mapping[str, int]) -> dict[str, RepeatedAnswers]:
-    calls: list[list[dict[str, np.ndarray]]] = [[] for _ in feeds]
-    end = time.perf_counter() + _SECONDS
-    for number in itertools.count():
-        values = sum(rows.size for answers in calls for answer in answers for rows in answer.values())
-        if number >= 2 and (number == _CALLS or values > _VALUES or time.perf_counter() > end):
-            break
-        for answers, feed in zip(calls, feeds, strict=True):  # in turns: a state may change from call to call
-            arrays = _arrays(function(**feed))
-            answers.append({name: arrays[name][:count] for name, count in counts.items()})
-    is_half = _computes_in_half_precision(function)
-    return {
-        name: RepeatedAnswers.of([[answer[name] for answer in answers] for answers in calls], is_half=is_half)
-        for name in counts
-    }
-
-
-def _computes_in_half_precision(function: Function) -> bool:
-    graph = function.graph.as_graph_def()
-    nodes = itertools.chain(graph.node, *(body.node_def for body in graph.library.function))
-    return any(attribute.type in _HALF for node in nodes for attribute in node.attr.values())
 
 
 def _dependent(name: str, answers: RepeatedAnswers, positions: np.ndarray, size: int, source: str) -> BatchComparison:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from tensorflow.core.protobuf import meta_graph_pb2
 
+    from .batch_dependence import Feed
     from .check import ProbeReport, ProbeRequest, SignatureTensors
     from .sample_input import Value
     from .signatures import LoadedModel, ServedSignature
@@ -94,7 +96,7 @@ def execute(request: ProbeRequest) -> ProbeReport:
         checks["finite"] = outcome
     report["answer"] = {name: excerpt(run.answer[name]) for name in sorted(run.answer)}  # TensorFlow's order is random
     if BATCHES not in skip:
-        comparison = compare_in_batch(model.signatures[name], run.feeds, run.answer, run.example.source)
+        comparison = compare_in_batch(model.signatures[name], run.feeds, run.answer)
         checks[BATCHES], report["batch_dependence"] = comparison.outcome, comparison.dependence
     report["inputs"] = {name: excerpt(values) for name, values in sorted(run.example.features.items())}
     return {**report, "asked": name, "fed": run.fed, "latency": _latency(run.repeat)}
@@ -228,7 +230,7 @@ class _SignatureRun:
     Attributes:
       example: The example, or the last one that was tried.
       answer: {output: tensor}; {} after a problem.
-      feeds: The inputs of the call, then those for other examples of the same source.
+      feeds: {source: inputs} of the call, then those for other examples.
       problem: Why no example could be used, or why the model failed on a synthetic one; "" on success.
       fed: The source of each input, with the reason, in words; see `Feeding.line`.
       repeat: Repeats the call with the same inputs.
@@ -236,7 +238,7 @@ class _SignatureRun:
 
     example: Example
     answer: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
-    feeds: Sequence[Mapping[str, tf.Tensor]] = ()
+    feeds: Mapping[str, Feed] = dataclasses.field(default_factory=dict)
     problem: str = ""
     fed: str = ""
     repeat: Callable[[], object] = dict
@@ -253,19 +255,18 @@ def _run_signature(
     specs = function.structured_input_signature[1]
     problem = "there is no example to run it on"
     for example in _examples(request, signature):
-        inputs = _inputs(specs, signature, example)
-        if isinstance(inputs, str):
-            problem = inputs
+        try:
+            feeding = _feeding(signature, example)
+            tensors = _tensors(specs, feeding, example)
+        except InputError as error:
+            problem = str(error)
             continue
-        tensors, feeding = inputs
         if feeding.is_assumed:
             example = dataclasses.replace(example, source=f"{example.source}; {feeding.line()}", is_certain=False)
         try:
             call = functools.partial(function, **tensors)
-            others = [
-                fed[0] for other in example.others if not isinstance(fed := _inputs(specs, signature, other), str)
-            ]
-            return _SignatureRun(example, call(), [tensors, *others], fed=feeding.line(), repeat=call)
+            feeds = {example.source: tensors, **_other_feeds(specs, feeding, example)}
+            return _SignatureRun(example, call(), feeds, fed=feeding.line(), repeat=call)
         except _NO_MEMORY:
             raise
         except Exception as error:  # a traced function raises whatever is in it
@@ -299,10 +300,10 @@ def _examples(request: ProbeRequest, signature: ServedSignature) -> Iterator[Exa
     yield from _real_examples(request, signature)
     if sample := request["example"]:
         first, *others = (
-            Example(sample["source"], b"", features, is_certain=False, is_real=False)
-            for features in features_of(sample)
+            Example(f"example {number} from {sample['source']} on", b"", features, is_certain=False, is_real=False)
+            for number, features in enumerate(features_of(sample), 1)
         )
-        yield dataclasses.replace(first, others=tuple(others))
+        yield dataclasses.replace(first, source=sample["source"], others=tuple(others))
     synthetic = probe_examples.from_schema(request["schema_path"], request["transform_graph_path"])
     if synthetic is not None:
         yield synthetic
@@ -310,46 +311,52 @@ def _examples(request: ProbeRequest, signature: ServedSignature) -> Iterator[Exa
 
 
 def _real_examples(request: ProbeRequest, signature: ServedSignature) -> Iterator[Example]:
-    """Yields the first eval example, if there is a Transform graph in the form that the signature takes."""
+    """Yields the first eval examples, if there is a Transform graph in the form that the signature takes."""
     payload = request["examples_format"]["payload"]
-    real = probe_examples.first_example(request["eval_files"], payload)
+    real = probe_examples.first_examples(request["eval_files"], payload)
     if not request["transform_graph_path"]:
-        if real is not None:
-            yield real
+        yield from real
         return
-    raw = probe_examples.first_example(request["raw_eval_files"], payload)
-    examples = {kind: one for kind, one in ((RAW, raw), (TRANSFORMED, real)) if one is not None}
-    kind, _ = kind_for(signature, {kind: one.dtypes for kind, one in examples.items()})
-    if kind:
+    raw = probe_examples.first_examples(request["raw_eval_files"], payload)
+    examples = {kind: some for kind, some in ((RAW, raw), (TRANSFORMED, real)) if some}
+    kind, _ = kind_for(signature, {kind: some[0].dtypes for kind, some in examples.items()})
+    for example in examples.get(kind, ()):
         # Examples of the other kind may fit too, if all features that the signature parses are optional.
-        source = examples[kind].source.replace("eval example", f"{kind} eval example")
-        yield dataclasses.replace(examples[kind], source=source, is_certain=False)
+        source = example.source.replace("eval example", f"{kind} eval example")
+        yield dataclasses.replace(example, source=source, is_certain=False)
 
 
-def _inputs(
-    specs: Mapping[str, tf.TensorSpec], signature: ServedSignature, example: Example
-) -> tuple[dict[str, tf.Tensor], Feeding] | str:
-    """Returns the input tensors for a signature and what they are, or the reason why the example does not fit."""
+def _tensors(specs: Mapping[str, tf.TensorSpec], feeding: Feeding, example: Example) -> dict[str, tf.Tensor]:
+    """Returns the input tensors for a signature; raises InputError if the example does not fit."""
     for name, spec in specs.items():
         if not isinstance(spec, tf.TensorSpec) or spec.dtype in (tf.variant, tf.resource):
-            return f"there is no example of the input {name!r}, which is a {type(spec).__name__} of {spec.dtype.name}"
-    try:
-        feeding = _feeding(signature, example)
-        tensors = {name: _records(example.serialized, specs[name]) for name in feeding.records}
-        for name, feature in feeding.features.items():
-            values = example.features.get(feature, [b"" if specs[name].dtype == tf.string else 0])
-            tensors[name] = _fitted(values, specs[name]) if example.is_real else _reshaped(values, specs[name])
-    except InputError as error:
-        return str(error)
-    except (TypeError, ValueError) as error:
-        return f"feature {feature!r} does not match the signature's {specs[name]}: {error}"
-    return tensors, feeding
+            kind = f"a {type(spec).__name__} of {spec.dtype.name}"
+            raise InputError(f"there is no example of the input {name!r}, which is {kind}")
+    tensors = {name: _records(example.serialized, specs[name]) for name in feeding.records}
+    for name, feature in feeding.features.items():
+        try:
+            if example.is_real:
+                tensors[name] = _fitted(example.features.get(feature, ()), specs[name])
+            else:
+                zero: list[Value] = [b"" if specs[name].dtype == tf.string else 0]
+                tensors[name] = _reshaped(example.features.get(feature, zero), specs[name])
+        except (TypeError, ValueError) as error:
+            raise InputError(f"feature {feature!r} does not match the signature's {specs[name]}: {error}") from error
+    return tensors
+
+
+def _other_feeds(specs: Mapping[str, tf.TensorSpec], feeding: Feeding, example: Example) -> dict[str, Feed]:
+    feeds = {}
+    for other in example.others:
+        with contextlib.suppress(InputError):
+            feeds[other.source] = _tensors(specs, feeding, other)
+    return feeds
 
 
 def _feeding(signature: ServedSignature, example: Example) -> Feeding:
     """Returns what the signature is fed; a sample input has values for the inputs, and zeros fit all but records."""
     if example.serialized:
-        features = example.features or None
+        features = {name for one in (example, *example.others) for name in one.features} or None
         return feeding_of(
             signature, features, lambda: [name for name, dtype in example.dtypes.items() if dtype == "string"]
         )

@@ -45,27 +45,36 @@ class Example:
 
     @property
     def dtypes(self) -> dict[str, str]:
-        """{feature: "int64", "float32" or "string"}, without features that have no value."""
-        return {name: _dtype_of(values[0]) for name, values in self.features.items() if values}
+        """{feature: "int64", "float32" or "string"} of it and of `others`, without features that have no value."""
+        examples = (*self.others, self)
+        return {name: _dtype_of(values[0]) for one in examples for name, values in one.features.items() if values}
 
 
-def first_example(patterns: Sequence[str], payload_format: str) -> Example | None:
-    """Returns the first readable record of the files that match, with the next ones as its `others`, or None."""
-    examples = tuple(itertools.islice(_examples(patterns, payload_format), SAMPLED_EXAMPLES))
-    return dataclasses.replace(examples[0], others=examples[1:]) if examples else None
+def first_examples(patterns: Sequence[str], payload_format: str) -> list[Example]:
+    """Returns the first readable records of the files that match, each with the rest as its `others`."""
+    examples = list(itertools.islice(_examples(patterns, payload_format), SAMPLED_EXAMPLES))
+    return [
+        dataclasses.replace(example, others=(*examples[index + 1 :], *examples[:index]))
+        for index, example in enumerate(examples)
+    ]
 
 
 def _examples(patterns: Sequence[str], payload_format: str) -> Iterator[Example]:
+    number = itertools.count(1)
     for path in sorted(path for pattern in patterns for path in tf.io.gfile.glob(pattern)):
         if tf.io.gfile.isdir(path):
             continue
-        source = f"the first eval example ({path})"
         if payload_format == PARQUET:
             for example in _parquet_rows(path):
-                yield Example(source, example.SerializeToString(), _features(example))
+                yield Example(_source(next(number), path), example.SerializeToString(), _features(example))
             continue
         for record in _records(path):
-            yield Example(source, record, _features_in(record) if payload_format == TF_EXAMPLE else {})
+            features = _features_in(record) if payload_format == TF_EXAMPLE else {}
+            yield Example(_source(next(number), path), record, features)
+
+
+def _source(number: int, path: str) -> str:
+    return f"{'the first eval example' if number == 1 else f'eval example {number}'} ({path})"
 
 
 def from_schema(schema_path: str | None, transform_graph_path: str | None) -> Example | None:

@@ -19,7 +19,7 @@ import numpy as np
 
 _TOLERANCE = 1e-3  # relative, in float32: kernels differ by about 1e-6 between batch sizes, and errors add up in layers
 _HALF_TOLERANCE = 0.02  # 2.5 units of bfloat16: batches of one size are rounded alike, but for more padding
-_SIZE_TOLERANCE = 0.5  # rounding in float32 never changes an answer that much
+_SIZE_TOLERANCE = 0.01  # rounding in float32 does not change most answers that much
 _OF_SCALE = 0.1  # share of the tolerance that holds relative to the largest value: small ones are often differences
 _FALSE_ALARMS = 1e-6  # probability that an output that is only random seems to depend on the batch
 _RANDOM_VALUES = 1000  # compared of a random output
@@ -67,10 +67,13 @@ class RepeatedAnswers:
         """Returns the positions of the values that depend on the other examples."""
         if self.is_random:
             return np.flatnonzero(_differently_distributed(self.copies, self.together))
-        differing = _differing(self.copies[0], self.together[0], self._tolerance)
-        if self.alone.dtype.kind == "f" and not self.is_half:  # else rounding may decide, such as between equal scores
-            differing = differing | _differing(self.alone[0], self.together[0], _SIZE_TOLERANCE)
-        return np.flatnonzero(differing)
+        return np.flatnonzero(_differing(self.copies[0], self.together[0], self._tolerance))
+
+    def size_dependent_values(self) -> np.ndarray:
+        """Returns the positions of the values that differ alone; rounding may decide, such as between equal scores."""
+        if self.is_random or self.is_half or self.alone.dtype.kind != "f":
+            return np.array([], int)
+        return np.flatnonzero(_differing(self.alone[0], self.together[0], _SIZE_TOLERANCE))
 
     def typical(self, rows: np.ndarray) -> np.ndarray:
         """Returns the values of `alone`, `copies` or `together`: means of a random output, if it has numbers."""

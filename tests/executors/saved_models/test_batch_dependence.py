@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -80,6 +81,30 @@ class Models(tf.Module):
     def share_of_batch(self, x: tf.Tensor) -> Outputs:
         return {"y": x / tf.cast(tf.shape(x)[0], tf.float32)}
 
+    def added_size(self, x: tf.Tensor) -> Outputs:
+        return {"y": tf.nn.sigmoid(x + 0.05 * tf.cast(tf.shape(x)[0], tf.float32))}
+
+    def noise_by_place(self, x: tf.Tensor) -> Outputs:
+        return {"y": x + tf.random.stateless_normal(tf.shape(x), [1, 2])}
+
+    def noise_by_example(self, x: tf.Tensor) -> Outputs:
+        seeds = tf.bitcast(x[:, :2], tf.int32)
+        return {
+            "y": tf.map_fn(lambda seed: tf.random.stateless_normal([3], seed), seeds, fn_output_signature=tf.float32)
+        }
+
+    def cumulative(self, x: tf.Tensor) -> Outputs:
+        return {"y": tf.cumsum(x)}
+
+    def first_of_equal(self, x: tf.Tensor) -> Outputs:
+        return {"y": tf.unique(tf.cast(x[:, 0] > 0, tf.int32)).idx}
+
+    def similarities(self, x: tf.Tensor) -> Outputs:
+        return {"y": x @ tf.transpose(x)}
+
+    def share_of_largest(self, x: tf.Tensor) -> Outputs:
+        return {"y": x / tf.reduce_max(tf.abs(x))}
+
     def one_of_two(self, x: tf.Tensor) -> Outputs:
         return {"a": tf.random.normal(tf.shape(x)), "y": x - tf.reduce_mean(x, axis=0)}
 
@@ -116,9 +141,9 @@ def compare(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., BatchComp
 
     def run(name: str, rows: Sequence[Any] | None = None) -> BatchComparison:
         rows = rows if rows is not None else WORDS if name in texts else ROWS
-        feeds = [{"x": tf.constant([row])} for row in rows]
+        feeds = {f"row {number}": {"x": tf.constant([row])} for number, row in enumerate(rows, 1)}
         function = loaded.signatures[name]
-        return compare_in_batch(function, feeds, function(**feeds[0]), "a row")
+        return compare_in_batch(function, feeds, function(x=tf.constant(rows[:1])))
 
     return run
 
@@ -133,6 +158,7 @@ def compare(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., BatchComp
         "ranks",
         "softmax_in_batch",
         "share_of_batch",
+        "added_size",
         "one_of_two",
         "mean_with_padding",
     ],
@@ -146,6 +172,12 @@ def test_an_answer_that_depends_on_the_batch_is_found(name: str, compare: Callab
     assert ("on average" in comparison.outcome) == name.startswith("noise")
 
 
+@pytest.mark.parametrize("name", ["cumulative", "first_of_equal", "similarities", "share_of_largest", "noise_by_place"])
+def test_a_first_example_that_is_an_exception_hides_nothing(name: str, compare: Callable[..., BatchComparison]) -> None:
+    outcome = compare(name, np.concatenate([10 * np.abs(ROWS[:1]), ROWS[1:]])).outcome
+    assert re.match(r"found that the answer for row [2-8] depends on the other examples of its batch: y is \[", outcome)
+
+
 def test_both_answers_are_recorded(compare: Callable[..., BatchComparison]) -> None:
     dependence = compare("one_of_two").dependence
     assert dependence is not None
@@ -153,7 +185,9 @@ def test_both_answers_are_recorded(compare: Callable[..., BatchComparison]) -> N
     assert dependence["together"] == pytest.approx((ROWS[0] - ROWS.mean(axis=0)).tolist(), abs=1e-6)
 
 
-@pytest.mark.parametrize("name", ["inference_mode", "half_precision", "ties", "padded", "beside_others"])
+@pytest.mark.parametrize(
+    "name", ["inference_mode", "half_precision", "ties", "padded", "noise_by_example", "beside_others"]
+)
 def test_rounding_ties_padding_and_values_of_the_whole_batch_pass(
     name: str, compare: Callable[..., BatchComparison]
 ) -> None:
@@ -165,7 +199,7 @@ def test_a_random_model_is_not_taken_for_one_that_depends_on_the_batch(
     name: str, compare: Callable[..., BatchComparison]
 ) -> None:
     comparison = compare(name)
-    assert comparison.outcome.startswith("is inconclusive: the model is random or keeps a state: y for a row differs")
+    assert comparison.outcome.startswith("is inconclusive: the model is random or keeps a state: y for row 1 differs")
     assert comparison.dependence is None
 
 

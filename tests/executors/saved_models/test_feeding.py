@@ -184,14 +184,14 @@ def save(folder: pathlib.Path, kind: Kind) -> str:
 def write_examples(folder: pathlib.Path, example: Mapping[str, list[Any]]) -> str:
     """Writes the example three times, and its schema with a label `y`."""
     fields = {bytes: ("bytes_list", tf.train.BytesList), int: ("int64_list", tf.train.Int64List)}
-    features, schema = {}, ""
+    features, schema = tf.train.Features(), ""
     for name, values in {**example, "y": [0.5]}.items():
         field, message = fields.get(type(values[0]), ("float_list", tf.train.FloatList))
-        features[name] = tf.train.Feature(**{field: message(value=values)})
+        features.feature[name].CopyFrom(tf.train.Feature(**{field: message(value=values)}))
         schema += (
             f'feature {{ name: "{name}" type: {SCHEMA[type(values[0])]} shape {{ dim {{ size: {len(values)} }} }} }}\n'
         )
-    record = tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+    record = tf.train.Example(features=features).SerializeToString()
     with tf.io.TFRecordWriter(str(folder / "eval")) as writer:
         for _ in range(3):
             writer.write(record)
@@ -201,6 +201,16 @@ def write_examples(folder: pathlib.Path, example: Mapping[str, list[Any]]) -> st
 
 def checked(model: str, examples: str) -> CheckReport:
     return check_saved_model(model, [examples])
+
+
+def write_without(feature: str, examples: str) -> None:
+    """Removes a feature of the first example."""
+    first, *others = (record.numpy() for record in tf.data.TFRecordDataset(examples))
+    example = tf.train.Example.FromString(first)
+    del example.features.feature[feature]
+    with tf.io.TFRecordWriter(examples) as writer:
+        for record in (example.SerializeToString(), *others):
+            writer.write(record)
 
 
 def predicted(model: str, examples: str) -> float:
@@ -229,6 +239,19 @@ def test_check_predict_and_evaluation_feed_the_same(tmp_path: pathlib.Path, kind
     assert ("the only one with strings" in report.example) == ("the only one" in kind.fed)  # the assumption is named
     assert predicted(model, examples) == kind.expected
     assert evaluated(model, examples, tmp_path) == kind.expected
+
+
+@pytest.mark.parametrize(("missing", "fed"), [("query", "input query: feature query"), ("other", "")])
+def test_the_first_examples_together_decide(tmp_path: pathlib.Path, missing: str, fed: str) -> None:
+    """A single example may lack a feature: then another text must not be taken for it, or for the only one."""
+    kind = KINDS["raw strings in a table" if fed else "a string under another name"]
+    model, examples = save(tmp_path, kind), write_examples(tmp_path, {**TEXT, "other": [b"bad"]})
+    write_without(missing, examples)
+    report = checked(model, examples)
+    assert report.example.startswith("eval example 2 (" if fed else "an input of zeros")
+    assert fed in report.fed
+    with pytest.raises(InputError, match=r"row 1: (feature 'query' is missing|no feature 'text')"):
+        predicted(model, examples)
 
 
 @pytest.mark.parametrize(
