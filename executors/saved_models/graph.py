@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tensorflow.core.framework import function_pb2, graph_pb2, node_def_pb2, op_def_pb2, tensor_pb2
 
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+_DATASETS = ("TensorDataset", "TensorSliceDataset")
+_SAME_ELEMENTS = ("BatchDatasetV2", "OptionsDataset", "PrefetchDataset", "RepeatDataset", "TakeDataset")
 _BRANCHING = ("If", "StatelessIf", "Case", "StatelessCase")  # the first input selects the branch
 # Ops that pass on or rearrange the values of one input.
 _REARRANGING = (
@@ -200,18 +202,25 @@ class Graph:
         if key not in scope.children:
             nodes = {node.name: node for node in function.node_def}
             names = [argument.name for argument in function.signature.input_arg]
-            arguments = dict(zip(names, _arguments(definition, len(names)), strict=False))
+            arguments = dict(zip(names, self._passed(scope, definition, len(names)), strict=False))
             scope.children[key] = Scope(nodes, function, scope, arguments)
         return scope.children[key]
 
+    def _passed(self, scope: Scope, definition: node_def_pb2.NodeDef, count: int) -> list[str]:
+        """Returns the tensors that a node passes to the `count` arguments of its function."""
+        inputs = [name for name in definition.input if not name.startswith("^")]
+        if "Targuments" not in definition.attr:
+            return inputs[definition.op in _BRANCHING :]
+        # An op of a dataset passes its state, the dataset's elements, and tensors from outside of the function.
+        dataset, *others = inputs
+        state, captured = (len(definition.attr[name].list.type) for name in ("Tstate", "Targuments"))
+        elements = self._elements(dataset, scope, count - state - captured)
+        return [*others[:state], *elements, *others[state : state + captured]]
 
-def _arguments(definition: node_def_pb2.NodeDef, count: int) -> list[str]:
-    """Returns the tensors that a node passes to the `count` arguments of its function."""
-    inputs = [name for name in definition.input if not name.startswith("^")]
-    if "Targuments" not in definition.attr:
-        return inputs[definition.op in _BRANCHING :]
-    # An op of a dataset passes its state, the dataset's elements, and tensors from outside of the function.
-    dataset, *others = inputs
-    state, captured = (len(definition.attr[name].list.type) for name in ("Tstate", "Targuments"))
-    elements = [dataset] * (count - state - captured)
-    return [*others[:state], *elements, *others[state : state + captured]]
+    def _elements(self, dataset: str, scope: Scope, count: int) -> list[str]:
+        """Returns the tensor that each part of a dataset's elements is from; the dataset itself if that is unknown."""
+        node = self.node(dataset, scope)
+        while node is not None and node.op in _SAME_ELEMENTS:
+            node = self.node(node.inputs[0], node.scope)
+        is_known = node is not None and node.scope is scope and node.op in _DATASETS and len(node.inputs) == count
+        return node.inputs if node is not None and is_known else [dataset] * count

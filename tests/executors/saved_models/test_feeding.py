@@ -49,6 +49,13 @@ def in_loop(model: Any, examples: Any, query: Any) -> Any:
     return tf.map_fn(answer, (examples, query), fn_output_signature=tf.float32)
 
 
+def in_pairs(model: Any, examples: Any, query: Any) -> Any:
+    data = tf.data.Dataset.from_tensor_slices((examples, query)).batch(8)
+    return tf.data.experimental.get_single_element(
+        data.map(lambda records, texts: parsed(records, x=X)["x"] + model.table.lookup(texts))
+    )
+
+
 def in_branch(model: Any, examples: Any, query: Any) -> Any:
     return tf.cond(
         tf.size(query) > 0, lambda: parsed(examples, x=X)["x"] + model.table.lookup(query), lambda: tf.zeros([0])
@@ -147,6 +154,7 @@ KINDS = {
         "input a: feature a; input b_c: feature b-c",
     ),
     "records in a loop with another text": Kind(TWO, in_loop, {"x": [1.5], "query": [b"good"]}, 2.5, BOTH),
+    "records in a dataset with another text": Kind(TWO, in_pairs, {"x": [1.5], "query": [b"good"]}, 2.5, BOTH),
     "records in a branch with another text": Kind(TWO, in_branch, {"x": [1.5], "query": [b"good"]}, 2.5, BOTH),
     "records in the order of another text": Kind(TWO, selected, {"x": [1.5], "query": [b"good"]}, 1.5, BOTH),
     "examples within examples": Kind(
