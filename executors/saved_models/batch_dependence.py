@@ -169,12 +169,12 @@ def _compared(batch: _Batch, first: Mapping[str, np.ndarray]) -> BatchComparison
     ]
     if not differing and all(is_equal(together[name], again[name]) for name in counts):
         return BatchComparison("passed")
-    return _explained(batch, differing or [0], counts, end)
+    return _explained(batch, differing or [0], counts)
 
 
-def _explained(batch: _Batch, differing: Sequence[int], counts: Mapping[str, int], end: float) -> BatchComparison:
-    """Returns why answers alone and together differ, or equal calls."""
-    sources, size = [*batch.feeds], len(batch.feeds)
+def _explained(batch: _Batch, differing: Sequence[int], counts: Mapping[str, int]) -> BatchComparison:
+    """Returns why answers of examples alone and together differ, or those of equal calls."""
+    sources, size, end = [*batch.feeds], len(batch.feeds), time.perf_counter() + _SECONDS
     by_size: dict[str, list[tuple[str, RepeatedAnswers]]] = {name: [] for name in counts}
     for index in differing:
         calls = batch.repeated(index, counts, end)
@@ -183,12 +183,8 @@ def _explained(batch: _Batch, differing: Sequence[int], counts: Mapping[str, int
                 return _dependent(name, answers, positions, size, sources[index])
             if len(answers.size_dependent_values()):
                 by_size[name].append((sources[index], answers))
-        for name, answers in calls.items():
-            if answers.is_random:
-                return BatchComparison(
-                    f"is inconclusive: the model is random or keeps a state: {name} for {sources[index]} differs "
-                    "between equal calls. If this is not intended, as for dropout, export the model with training=False"
-                )
+        if random := next((name for name, answers in calls.items() if answers.is_random), ""):
+            return _random(random, sources[index])
         if time.perf_counter() > end:
             break
     for name, examples in by_size.items():
@@ -196,6 +192,13 @@ def _explained(batch: _Batch, differing: Sequence[int], counts: Mapping[str, int
             source, answers = examples[0]
             return _dependent(name, answers, answers.size_dependent_values(), size, source)
     return BatchComparison("passed")
+
+
+def _random(name: str, source: str) -> BatchComparison:
+    return BatchComparison(
+        f"is inconclusive: the model is random or keeps a state: {name} for {source} differs between equal calls. If "
+        "this is not intended, as for dropout, export the model with training=False"
+    )
 
 
 def _rows_at(index: int, answer: Mapping[str, np.ndarray], counts: Mapping[str, int]) -> dict[str, np.ndarray]:
