@@ -25,8 +25,10 @@ def kind_for(signature: ServedSignature, tables: Mapping[str, Dtypes], trained_o
       tables: {RAW or TRANSFORMED: features of these examples}; RAW alone if there is no Transform graph.
       trained_on: The kind that the model was trained on; "" if unknown.
     """
-    problems = {kind: _problem(signature, table) for kind, table in tables.items()}
-    fitting = [kind for kind, problem in problems.items() if not problem]
+    for casts in (False, True):  # floats without a fraction become integers, but other examples may have integers
+        problems = {kind: _problem(signature, table, casts) for kind, table in tables.items()}
+        if fitting := [kind for kind, problem in problems.items() if not problem]:
+            break
     if list(tables) == [RAW]:
         return (RAW, "there is no Transform graph") if fitting else ("", problems[RAW])
     if RAW in fitting and signature.transforms:
@@ -43,8 +45,8 @@ def kind_for(signature: ServedSignature, tables: Mapping[str, Dtypes], trained_o
     return "", "; ".join(f"{kind} examples: {problem}" for kind, problem in problems.items())
 
 
-def _problem(signature: ServedSignature, features: Dtypes) -> str:
-    """Returns why examples with these features do not fit a signature; "" if they do."""
+def _problem(signature: ServedSignature, features: Dtypes, casts: bool) -> str:
+    """Returns why examples with these features do not fit a signature; "" if they do, or do if `casts` to integers."""
     try:
         feeding = feeding_of_dtypes(signature, features)
     except InputError as error:
@@ -55,7 +57,7 @@ def _problem(signature: ServedSignature, features: Dtypes) -> str:
         names = ", ".join(missing[:5])
         return f"signature {signature.name} parses features that the examples do not have: {names}"
     for name, feature in feeding.features.items():
-        if not _may_fill(inputs[name].dtype, features[feature]):
+        if not _may_fill(inputs[name].dtype, features[feature], casts):
             return (
                 f"signature {signature.name} takes tensors that the examples do not have: {name} "
                 f"({inputs[name].dtype}); the feature {feature!r} has {features[feature]} values"
@@ -74,7 +76,7 @@ def _unparsable(parsed: Sequence[ParsedFeature], features: Dtypes) -> list[str]:
     return odd or ([] if any(feature.name in features for feature in parsed) else [feature.name for feature in parsed])
 
 
-def _may_fill(dtype: str, feature: str) -> bool:
+def _may_fill(dtype: str, feature: str, casts: bool) -> bool:
     if dtype == "variant" or (feature == "string") != (dtype == "string"):
         return False
-    return not (feature == "float32" and dtype.startswith(("int", "uint", "bool")))
+    return casts or not (feature == "float32" and dtype.startswith(("int", "uint", "bool")))

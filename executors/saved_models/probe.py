@@ -346,7 +346,7 @@ def _tensors(specs: Mapping[str, tf.TensorSpec], feeding: Feeding, example: Exam
 
 
 def _other_feeds(specs: Mapping[str, tf.TensorSpec], feeding: Feeding, example: Example) -> dict[str, Feed]:
-    feeds = {}
+    feeds: dict[str, Feed] = {}
     for other in example.others:
         with contextlib.suppress(InputError):
             feeds[other.source] = _tensors(specs, feeding, other)

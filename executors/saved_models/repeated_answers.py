@@ -67,7 +67,8 @@ class RepeatedAnswers:
         """Returns the positions of the values that depend on the other examples."""
         if self.is_random:
             return np.flatnonzero(_differently_distributed(self.copies, self.together))
-        return np.flatnonzero(_differing(self.copies[0], self.together[0], self._tolerance))
+        differing = _differing(self.copies[0], self.together[0], self._tolerance)
+        return np.flatnonzero(differing)
 
     def size_dependent_values(self) -> np.ndarray:
         """Returns the positions of the values that differ alone; rounding may decide, such as between equal scores."""

@@ -171,6 +171,10 @@ KINDS = {
         {"floats": [tf.train.FloatList(value=[1.0, 2.0]).SerializeToString()], "name": [b"a"]}, 3.0,
         "input floats: feature floats",
     ),
+    "floats that are whole numbers": Kind(
+        {"age": ([None], tf.int64)}, lambda _, age: tf.cast(age, tf.float32) * 2, {"age": [39.0]}, 78.0,
+        "input age: feature age",
+    ),
     "a vector": Kind(
         {"x": ([None, 3], tf.float32)}, lambda _, x: tf.reduce_sum(x, axis=1), {"x": [1.0, 2.0, 3.0]}, 6.0,
         "input x: feature x",
