@@ -73,7 +73,7 @@ class RepeatedAnswers:
     def size_dependent_values(self) -> np.ndarray:
         """Returns the positions of the values that differ alone; rounding may decide, such as between equal scores."""
         if self.is_random or self.is_half or self.alone.dtype.kind != "f":
-            return np.array([], int)
+            return np.flatnonzero(())
         return np.flatnonzero(_differing(self.alone[0], self.together[0], _SIZE_TOLERANCE))
 
     def typical(self, rows: np.ndarray) -> np.ndarray:
