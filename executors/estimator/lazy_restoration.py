@@ -61,8 +61,8 @@ def restored_on_use() -> Iterator[EstimatorUse]:
         for module, _ in tensorflow_modules():
             # TensorFlow wraps its v1 modules; the wrapper calls the wrapped module's `__getattr__`.
             vars(getattr(module, "_tfmw_wrapped_module", module))["__getattr__"] = restorer.getattr_of(module)
-            if "__all__" in vars(module):  # what `import *` brings
-                module.__all__ = [*module.__all__, _NAME]
+            if names := vars(module).get("__all__"):  # what `import *` brings
+                vars(module)["__all__"] = [*names, _NAME]
     with run_context.extended(use := EstimatorUse()):
         yield use
 
