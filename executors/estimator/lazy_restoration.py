@@ -62,7 +62,7 @@ def restored_on_use() -> Iterator[EstimatorUse]:
             # TensorFlow wraps its v1 modules; the wrapper calls the wrapped module's `__getattr__`.
             vars(getattr(module, "_tfmw_wrapped_module", module))["__getattr__"] = restorer.getattr_of(module)
             if names := vars(module).get("__all__"):  # what `import *` brings
-                vars(module)["__all__"] = [*names, _NAME]
+                module.__all__ = [*names, _NAME]  # type: ignore[attr-defined]
     with run_context.extended(use := EstimatorUse()):
         yield use
 
