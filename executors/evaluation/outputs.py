@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
 from ..inputs.message_text import join_names
@@ -26,6 +26,8 @@ _KEYS = (
     "output_0",
     "logits",
 )
+_FITTED, _SEVERAL_FITTED = "the fitted model computes it", "the fitted model computes them"
+_ALIKE = "a layer of the fitted model, or a model of its architecture, computes it"
 Pair: TypeAlias = "tuple[ServedOutput, OutputEvidence | None]"
 
 
@@ -79,9 +81,14 @@ def _single(
     for name in (*overrides.labels.values(), trained.key, trained.name):
         if name in by_name:
             return by_name[name], "it has the name of the label or of the model's output"
-    fitted = set(evidence.fitted_tensors)
+    by_model = [(_FITTED, evidence.fitted_tensors), (_ALIKE, trained.alike)]
+    fitted = next(((why, forms) for why, names in by_model if (forms := _among(scores, names))), (_FITTED, []))
+    others = _among(scores, evidence.others)
+    if fitted[1] and len({one.root for one in (*fitted[1], *others)}) > 1:
+        return None, ""
     for reason, forms in (
-        ("the fitted model computes it", [one for one in scores if fitted & {*one.tensors}]),
+        fitted,
+        (_FITTED, others),
         (
             "the loss is computed from it",
             _with_forms([one for one in scores if one.name in evidence.loss_keys], scores),
@@ -97,16 +104,16 @@ def _several(scores: Sequence[ServedOutput], trained: Sequence[OutputEvidence], 
     pairs: list[Pair] = []
     for output in trained:
         named = [one for one in scores if one.name in _names(output)]
-        forms = named or [one for one in scores if {*output.tensors} & {*one.tensors}]
+        forms = named or _among(scores, output.tensors) or _among(scores, output.alike)
         if len({one.root for one in forms}) == 1 or named:
             pairs.append((min(forms, key=_rank), output))
     if len(pairs) == len(trained):
-        return OutputChoice(tuple(_main_first(pairs, overrides)), "the fitted model computes them")
+        return OutputChoice(tuple(_main_first(pairs, overrides)), _SEVERAL_FITTED)
     if len(scores) == len(trained) and all(map(_is_numbered, scores)):
         numbered: list[Pair] = list(zip(sorted(scores, key=_number), trained, strict=True))
         return OutputChoice(tuple(_main_first(numbered, overrides)), "they are numbered in the model's order")
     if pairs:
-        return OutputChoice(tuple(_main_first(pairs, overrides)), "the fitted model computes them")
+        return OutputChoice(tuple(_main_first(pairs, overrides)), _SEVERAL_FITTED)
     return _guess(scores, None)
 
 
@@ -115,6 +122,11 @@ def _guess(scores: Sequence[ServedOutput], trained: OutputEvidence | None) -> Ou
     names = join_names([one.name for one in scores])
     reason = f"a guess: nothing shows which of the outputs {names} the training fitted; set --eval-output"
     return OutputChoice(((best, trained),), reason, is_guess=True)
+
+
+def _among(scores: Sequence[ServedOutput], names: Collection[str]) -> list[ServedOutput]:
+    """Returns the outputs that are forms of one of some tensors."""
+    return [output for output in scores if not {*output.tensors}.isdisjoint(names)]
 
 
 def _with_forms(chosen: Sequence[ServedOutput], scores: Sequence[ServedOutput]) -> list[ServedOutput]:
