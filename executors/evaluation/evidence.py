@@ -314,4 +314,5 @@ def _output(state: Mapping[str, Any]) -> OutputEvidence:
 
 def _mapping(state: Mapping[str, Any]) -> LabelMapping:
     pairs = tuple((value, target) for value, target in state.get("pairs", ()))
-    return LabelMapping(**{**known_fields(LabelMapping, state), "pairs": pairs})
+    scale = tuple((value, target) for value, target in state.get("scale", ()))
+    return LabelMapping(**{**known_fields(LabelMapping, state), "pairs": pairs, "scale": scale})

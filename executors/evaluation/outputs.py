@@ -72,6 +72,11 @@ def choose_outputs(signature: ServedSignature, evidence: TrainingEvidence | None
     return _guess(scores, _only(trained))
 
 
+def is_fitted(served: ServedOutput, trained: OutputEvidence) -> bool:
+    """Whether an output of the signature is a form of what the fitted model returns for its output."""
+    return bool(_among([served], {*trained.tensors, *trained.alike}))
+
+
 def _single(
     scores: Sequence[ServedOutput], evidence: TrainingEvidence, overrides: Overrides
 ) -> tuple[ServedOutput | None, str]:

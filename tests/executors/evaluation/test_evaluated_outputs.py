@@ -13,9 +13,11 @@ import pytest
 import tensorflow as tf
 
 from generic_trainer import FnArgs, train
+from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.evaluation.evidence import TrainingEvidence, observed
 from generic_trainer.executors.evaluation.plan import EvaluationPlan, Overrides
 from generic_trainer.executors.evaluation.planning import plan_of
+from generic_trainer.executors.evaluation.scores import in_units_of_labels
 
 tf_keras = pytest.importorskip("tf_keras")
 
@@ -156,6 +158,39 @@ def test_another_model_is_exported(package: Any, exported: Callable[..., Any], t
 
     made = plan(tmp_path, answer, run)
     assert ([one.output for one in made.outputs], made.is_guess) == (["level"], False)
+
+
+@pytest.mark.parametrize(
+    ("convert", "back", "bias"),
+    [
+        (lambda y: tf.math.log1p(y), lambda z: tf.math.expm1(z), 3.0),
+        (lambda y: (y - 100.0) / 70.0, lambda z: z * 70.0 + 100.0, 0.0),
+        (lambda y: -y, lambda z: -z, -50.0),
+    ],
+    ids=["logarithm", "standard deviations", "negative"],
+)
+def test_a_label_in_other_units_is_compared_with_the_output_in_its_own(
+    convert: Callable[[Any], Any], back: Callable[[Any], Any], bias: float, tmp_path: pathlib.Path
+) -> None:
+    rows = tf.data.Dataset.from_tensor_slices({"x": np.tile(X, (4, 1)), "y": np.linspace(0.1, 300, 64)[:, None]})
+    model = dense(keras)
+
+    def run() -> Any:
+        model.fit(rows.batch(8).map(lambda row: (row["x"], convert(row["y"]))), verbose=0)
+        model.set_weights([np.array([[1.0]]), np.array([bias])])
+        return model
+
+    def answer(x: Any) -> Any:
+        z = model(x)
+        return {"a_score": z, "amount": back(z), "ceiling": back(z) + 20.0}
+
+    made = plan(tmp_path, answer, run)
+    fitted = model(X).numpy()
+    answers = {name: np.asarray(values) for name, values in answer(tf.constant(X)).items()}
+    [output] = in_units_of_labels(EvaluationPlan.from_json(made.to_json()), answers).outputs
+    assert (made.outputs[0].output, output.output, output.label) == ("a_score", "amount", "y")
+    with pytest.raises(InputError, match=r"the training converts label y to other units, such as .* output a_score"):
+        in_units_of_labels(made, {"a_score": fitted})
 
 
 @PACKAGES
