@@ -9,7 +9,8 @@ from typing import TypeAlias
 from ..inputs.message_text import join_names
 from ..saved_models.signatures import ServedOutput, ServedSignature
 from .evidence import OutputEvidence, TrainingEvidence
-from .plan import SET_BY_OPTION, Overrides
+from .losses import TASK_OF_LOSS
+from .plan import BINARY, MULTICLASS, SET_BY_OPTION, Overrides
 
 # If a signature has several forms of one output, metrics are computed from the first name in this list.
 _KEYS = (
@@ -28,6 +29,9 @@ _KEYS = (
 )
 _FITTED, _SEVERAL_FITTED = "the fitted model computes it", "the fitted model computes them"
 _ALIKE = "a layer of the fitted model, or a model of its architecture, computes it"
+# Ops after which a score is no longer that of a class: confidence is the maximum of p and 1 - p, a margin an absolute
+# value.
+_SUMMARIES = ("Abs", "Max", "Maximum", "Mean", "Min", "Minimum", "Neg", "Prod", "Square", "Sum")
 Pair: TypeAlias = "tuple[ServedOutput, OutputEvidence | None]"
 
 
@@ -98,11 +102,19 @@ def _single(
             "the loss is computed from it",
             _with_forms([one for one in scores if one.name in evidence.loss_keys], scores),
         ),
-        ("it is the only score" if len(scores) == 1 else "the others are forms of it", scores),
+        (
+            "it is the only score" if len(scores) == 1 else "the others are forms of it",
+            [] if _is_summary(scores[0], trained) else scores,
+        ),
     ):
         if len({one.root for one in forms}) == 1:
             return min(forms, key=_rank), reason
     return None, ""
+
+
+def _is_summary(served: ServedOutput, trained: OutputEvidence) -> bool:
+    """Whether an output is computed from scores of classes, but is not the score of one."""
+    return bool(trained.tensors) and TASK_OF_LOSS.get(trained.loss) in (BINARY, MULTICLASS) and served.op in _SUMMARIES
 
 
 def _several(scores: Sequence[ServedOutput], trained: Sequence[OutputEvidence], overrides: Overrides) -> OutputChoice:
@@ -125,7 +137,8 @@ def _several(scores: Sequence[ServedOutput], trained: Sequence[OutputEvidence], 
 def _guess(scores: Sequence[ServedOutput], trained: OutputEvidence | None) -> OutputChoice:
     best = min(scores, key=_rank)
     names = join_names([one.name for one in scores])
-    reason = f"a guess: nothing shows which of the outputs {names} the training fitted; set --eval-output"
+    what = f"which of the outputs {names} the training fitted" if len(scores) > 1 else "that it is a score of a class"
+    reason = f"a guess: nothing shows {what}; set --eval-output"
     return OutputChoice(((best, trained),), reason, is_guess=True)
 
 

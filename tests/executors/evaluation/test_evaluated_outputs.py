@@ -193,6 +193,25 @@ def test_a_label_in_other_units_is_compared_with_the_output_in_its_own(
         in_units_of_labels(made, {"a_score": fitted})
 
 
+@pytest.mark.parametrize(
+    ("answer", "is_guess"),
+    [(lambda p: tf.maximum(p, 1 - p), True), (lambda p: tf.abs(p - 0.5), True), (lambda p: tf.sigmoid(3 * p), False)],
+    ids=["confidence", "margin", "calibrated"],
+)
+def test_the_only_output_is_not_the_score_of_a_class(
+    answer: Callable[[Any], Any], is_guess: bool, tmp_path: pathlib.Path
+) -> None:
+    model = dense(keras)
+
+    def run() -> Any:
+        model.compile("sgd", keras.losses.BinaryCrossentropy(from_logits=True))
+        model.fit(X, (X > 0).astype(int), verbose=0)
+        return model
+
+    made = plan(tmp_path, lambda x: {"value": answer(tf.sigmoid(model(x)))}, run)
+    assert made.is_guess == is_guess
+
+
 @PACKAGES
 def test_two_fitted_models_are_exported(package: Any, tmp_path: pathlib.Path) -> None:
     main, reference = dense(package), dense(package)
