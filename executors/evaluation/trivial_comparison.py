@@ -18,7 +18,7 @@ from tensorflow_model_analysis.metrics.metric_specs import metric_instance
 from tensorflow_model_analysis.proto import config_pb2
 
 from .blessing import OVER_TRIVIAL
-from .corrected_config import MERGED, is_of_library
+from .corrected_config import MERGED
 from .over_trivial import OverTrivial
 from .ranked_metrics import RankedAUCPrecisionRecall
 from .trivial_models import TRIVIAL_MODELS, TrivialModel
@@ -105,9 +105,7 @@ def comparison_of(metric: config_pb2.MetricConfig, *, allow_trivial: bool) -> co
     options = instance.get_config()
     is_pr = str(options.get("curve")).upper() == "PR"
     name = RankedAUCPrecisionRecall.__name__ if is_pr else metric.class_name.removeprefix(MERGED)
-    if not is_of_library(metric) or name not in TRIVIAL_MODELS:
-        return None
-    if any(options.get(option) not in (None, off) for option, off in _OFF.items()):
+    if name not in TRIVIAL_MODELS or any(options.get(option) not in (None, off) for option, off in _OFF.items()):
         return None
     config: dict[str, object] = {"metric": name, "name": f"{instance.name}{OVER_TRIVIAL}"}
     if isinstance(options.get("threshold"), float):

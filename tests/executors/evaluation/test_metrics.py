@@ -94,15 +94,6 @@ def test_a_configuration_of_the_user(tmp_path: pathlib.Path) -> None:
             read_eval_config(str(tmp_path / "eval.json"))
 
 
-def test_a_metric_class_of_a_users_module_is_not_replaced() -> None:
-    metrics = [
-        config_pb2.MetricConfig(class_name="AUC", module=module)
-        for module in ("", "tensorflow_model_analysis.metrics", "keras.metrics", "our.metrics")
-    ]
-    config = corrected(config_pb2.EvalConfig(metrics_specs=[config_pb2.MetricsSpec(metrics=metrics)]))
-    assert [metric.class_name for metric in config.metrics_specs[0].metrics] == [*["RankedAUC"] * 3, "AUC"]
-
-
 @pytest.mark.parametrize(("options", "compares"), [("", True), ('{"class_id": 0}', False), ('{"top_k": 2}', False)])
 def test_only_a_metric_of_whole_predictions_has_a_trivial_value(options: str, compares: bool) -> None:
     metric = config_pb2.MetricConfig(class_name="AUC", config=options)
