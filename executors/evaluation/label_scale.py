@@ -61,7 +61,7 @@ def outputs_in_units(scale: Scale, fitted: np.ndarray, answers: Mapping[str, np.
       answers: {output: its values for the same examples}.
     """
     values, targets = np.array(scale).T
-    above = np.searchsorted(targets, fitted.ravel())
+    above = np.asarray(np.searchsorted(targets, fitted.ravel()))
     is_known = (above > 0) & (above < len(targets))
     ends = np.sort([values[above[is_known] - 1], values[above[is_known]]], axis=0)
     low, high = ends + _EQUAL * abs(ends) * [[-1.0], [1.0]]

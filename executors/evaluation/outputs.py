@@ -104,7 +104,7 @@ def _single(
         ),
         (
             "it is the only score" if len(scores) == 1 else "the others are forms of it",
-            [] if _is_summary(scores[0], trained) else scores,
+            [] if _is_summary(scores[0], trained) else list(scores),
         ),
     ):
         if len({one.root for one in forms}) == 1:
