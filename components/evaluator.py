@@ -176,9 +176,8 @@ class EvaluatorExecutor(executor.Executor):
             result.errors.write(output)
         refusals, warnings = _refusals(result.config, output, allow_trivial=inputs.allow_trivial)
         if result.plan.is_guess and has_threshold(result.plan):
-            refusals.insert(
-                0, f"the evaluated output {result.plan.outputs[0].output} is {result.plan.reasons['output']}"
-            )
+            # Its metrics, and so the other refusals, may be those of an output that nobody fitted.
+            refusals = [f"the evaluated output {result.plan.outputs[0].output} is {result.plan.reasons['output']}"]
         notes = (*notes, *result.notes, *warnings)
         if not refusals and not has_threshold(result.plan):
             return dataclasses.replace(_verdict_without_threshold(result.plan), notes=notes)
@@ -301,7 +300,8 @@ class _Inputs:
             return None, ()
         try:
             model = base_model_path(uri)
-            is_same = not plan.label_values and is_compatible(plan, model)
+            own_targets = plan.label_values or any(output.label_scale for output in plan.outputs)
+            is_same = not own_targets and is_compatible(plan, model)
             baseline_plan = plan if is_same else self._plan_for(model, record_of(model))
         except Exception as error:
             return None, (f"The baseline model {uri} was excluded from the comparison: {one_line_message(error)}",)

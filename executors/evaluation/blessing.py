@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tensorflow_model_analysis.proto.config_pb2 import SlicingSpec
     from tensorflow_model_analysis.proto.validation_result_pb2 import MetricsValidationForSlice, ValidationFailure
 
     from .trivial_comparison import Comparison
@@ -32,6 +33,7 @@ def missed_thresholds(folder: str, comparisons: Mapping[str, Comparison]) -> lis
         for failure in one.failures
         for text in _texts(failure, _slice(one), comparisons)
     ]
+    texts += [f"no example is in the slice {_spec(spec)}, which has a threshold" for spec in result.missing_slices]
     return texts or ["TFMA's validation failed"]
 
 
@@ -40,6 +42,11 @@ def _slice(validation: MetricsValidationForSlice) -> str:
     keys = [(key.column, getattr(key, key.WhichOneof("kind"))) for key in validation.slice_key.single_slice_keys]
     values = [f"{name}={value.decode() if isinstance(value, bytes) else value}" for name, value in keys]
     return f" for {', '.join(values)}" if values else ""
+
+
+def _spec(spec: SlicingSpec) -> str:
+    """Returns a text such as "hour=3, day"."""
+    return ", ".join([*(f"{name}={value}" for name, value in spec.feature_values.items()), *spec.feature_keys])
 
 
 def _texts(failure: ValidationFailure, sliced: str, comparisons: Mapping[str, Comparison]) -> Iterator[str]:

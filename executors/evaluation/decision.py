@@ -11,7 +11,7 @@ from ..saved_models.signatures import ServedSignature
 from .evidence import LabelEvidence, OutputEvidence, TrainingEvidence
 from .features import ExampleFeatures, Feature
 from .labels import Choice, candidates_of, choose, converted_label, label_problem
-from .outputs import Pair, choose_outputs
+from .outputs import Pair, choose_outputs, is_fitted
 from .plan import (
     MULTICLASS,
     MULTILABEL,
@@ -155,7 +155,8 @@ def _outputs(
         named = _label_named(served.name, trained, number == 0, features, overrides)
         choice = choose(candidates_of(named, features, inputs), y, trained_on) if named else converted_label(y, inputs)
         feature = choice.candidate.feature if choice.candidate else None
-        labels = mapped_label_facts(y, choice.mapping) if choice.mapping else label_facts(y, feature)
+        targets = choice.mapping.pairs if choice.mapping else ()
+        labels = mapped_label_facts(y, targets) if targets else label_facts(y, feature)
         task, why_task = task_of(trained, served, labels)
         if overrides.task != "auto" and (number == 0 or not overrides.labels.get("")):
             task, why_task = overrides.task, SET_BY_OPTION
@@ -173,7 +174,8 @@ def _outputs(
                 _classes(task, served.width, y, feature),
                 scores,
                 trained.loss if trained else "",
-                choice.mapping.pairs if choice.mapping else (),
+                targets,
+                choice.mapping.scale if choice.mapping and trained and is_fitted(served, trained) else (),
             )
         )
     chosen = tuple([one for one in planned if one.label] or planned[:1])

@@ -69,6 +69,7 @@ class OutputEvidence:
       from_logits: The loss's `from_logits`; None if it has none.
       label: Its label; None if `fit` gets no labels.
       tensors: Names of the tensors that the model returns for it, where functions are traced; see `fitted_outputs`.
+      alike: The same, and those of its last layer elsewhere, and of models of the same architecture.
     """
 
     name: str = ""
@@ -77,6 +78,7 @@ class OutputEvidence:
     from_logits: bool | None = None
     label: LabelEvidence | None = None
     tensors: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +90,7 @@ class TrainingEvidence:
       inputs: Names of the input features; () if inputs are not a dict.
       metrics: Names of the logged metrics, without the loss and validation metrics.
       tensors: Without a Keras fit, names of the tensors that Keras models return.
+      others: Names of the tensors that other fitted Keras models return.
       loss_keys: Keys of an Estimator's predictions that its loss is computed from.
       weights: What weights the examples in the training, such as "class_weight"; "" if they all count the same.
       weights_validation: Whether the metrics of the training's own validation are weighted, too.
@@ -97,6 +100,7 @@ class TrainingEvidence:
     inputs: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     tensors: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
     loss_keys: tuple[str, ...] = ()
     weights: str = ""
     weights_validation: bool = False
@@ -133,12 +137,14 @@ class _Fit:
     Attributes:
       evidence: What was observed when it ended.
       keys: The key or position of each output's label.
+      trained: Whether each output has a loss, or none of them has.
       model: The user's model.
       data: Its dataset, if it has labels; else None.
     """
 
     evidence: TrainingEvidence
     keys: list[str]
+    trained: list[bool]
     model: keras.Model
     data: tf.data.Dataset | None
 
@@ -163,22 +169,29 @@ class Observer(KerasObserver):
         """
         keys, weights = self.estimator.keys, self.estimator.weights
         if self._last is None:
-            evidence = TrainingEvidence((), (), (), self._calls.all_names(), keys, weights, bool(weights))
+            evidence = TrainingEvidence(
+                tensors=self._calls.all_names(), loss_keys=keys, weights=weights, weights_validation=bool(weights)
+            )
             return None if evidence == TrainingEvidence() else evidence
-        tensors = itertools.chain(self._calls.of(self._last.model), itertools.repeat(()))
         mappings: Mapping[str, tuple[LabelMapping, ...]] = {}
         with logged_errors("how the labels are converted"):
             mappings = label_mappings(self._last.data) if self._last.data is not None else {}
-        outputs = [
-            dataclasses.replace(output, tensors=own, label=_with_mappings(output.label, mappings.get(key, ())))
-            for output, key, own in zip(self._last.evidence.outputs, self._last.keys, tensors, strict=False)
+        fitted = self._last.evidence.outputs
+        tensors = self._calls.of(self._last.model, [(output.key, output.name) for output in fitted])
+        every = [
+            dataclasses.replace(
+                output, tensors=names.own, alike=names.alike, label=_with_mappings(output.label, mappings.get(key, ()))
+            )
+            for output, key, names in zip(fitted, self._last.keys, tensors, strict=True)
         ]
-        return dataclasses.replace(self._last.evidence, outputs=tuple(outputs), loss_keys=keys)
+        outputs = tuple(itertools.compress(every, self._last.trained))
+        others = self._calls.of_others(self._last.model)
+        return dataclasses.replace(self._last.evidence, outputs=outputs, others=others, loss_keys=keys)
 
-    def note_call(self, model: keras.Model, result: object) -> None:
-        """Records what a model returns."""
+    def note_call(self, layer: keras.layers.Layer, result: object) -> None:
+        """Records what a layer or model returns."""
         with logged_errors("the outputs of a model"):
-            self._calls.note(model, result)
+            self._calls.note(layer, result)
 
     def fit(self, call: KerasCall, proceed: Callable[[], keras.callbacks.History]) -> keras.callbacks.History:
         """Records the fit's loss and data after it has ended; skips nested fits."""
@@ -189,6 +202,7 @@ class Observer(KerasObserver):
         finally:
             with logged_errors("the labels of this fit"):
                 self._last = _fit_of(call.model, call.arguments, self._label_batches)
+                self._calls.note_fit(self._last.model)
         logged = getattr(history, "history", None)
         if self._last is not None and isinstance(logged, Mapping):
             names = [name for name in logged if not name.startswith("val_") and name != "loss"]
@@ -244,7 +258,14 @@ def _fit_of(model: keras.Model, given: Mapping[str, Any], label_batches: int) ->
     evidence = TrainingEvidence(
         tuple(outputs), inputs, weights=_weights(given), weights_validation=validation_is_weighted
     )
-    return _Fit(evidence, keys, inner, data if labels and spec is not None else None)
+    trained = [number >= len(losses) or losses[number] is not None for number in range(len(outputs))]
+    return _Fit(
+        evidence,
+        keys,
+        trained if any(trained) else [True] * len(outputs),
+        inner,
+        data if labels and spec is not None else None,
+    )
 
 
 def _weights(given: Mapping[str, Any]) -> str:
@@ -287,10 +308,11 @@ def _output(state: Mapping[str, Any]) -> OutputEvidence:
         lists = {name: tuple(part) for name, part in label.items() if isinstance(part, list)}
         mappings = tuple(_mapping(part) for part in label.get("mappings", ()))
         label = LabelEvidence(**known_fields(LabelEvidence, {**label, **lists, "mappings": mappings}))
-    tensors = tuple(state.get("tensors", ()))
-    return OutputEvidence(**{**known_fields(OutputEvidence, state), "label": label, "tensors": tensors})
+    lists = {name: tuple(state.get(name, ())) for name in ("tensors", "alike")}
+    return OutputEvidence(**{**known_fields(OutputEvidence, state), **lists, "label": label})
 
 
 def _mapping(state: Mapping[str, Any]) -> LabelMapping:
     pairs = tuple((value, target) for value, target in state.get("pairs", ()))
-    return LabelMapping(**{**known_fields(LabelMapping, state), "pairs": pairs})
+    scale = tuple((value, target) for value, target in state.get("scale", ()))
+    return LabelMapping(**{**known_fields(LabelMapping, state), "pairs": pairs, "scale": scale})

@@ -8,8 +8,11 @@ loss is computed from.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
+import re
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from absl import logging
@@ -17,41 +20,110 @@ from absl import logging
 from ..compat.tensorflow_estimator import weight_column
 from ..estimator.interception import EstimatorCall, EstimatorObserver
 from ..saved_models.output_forms import FORMS
+from .label_values import by_key
 
 if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')  # in JSON
+_NAME = re.compile(rf'"name": ({_TEXT.pattern})')
+
+
+@dataclasses.dataclass(eq=False)
+class _Returned:
+    """What the calls of a layer or model returned.
+
+    Attributes:
+      names: {key or position of an output: names of its tensors}, named as in `saved_models.output_forms`.
+      architecture: See `_architecture`; "" for a layer.
+      is_fitted: Whether it was fitted.
+    """
+
+    names: dict[str, set[str]] = dataclasses.field(default_factory=dict)
+    architecture: str = ""
+    is_fitted: bool = False
+
+    @property
+    def all_names(self) -> set[str]:
+        return set().union(*self.names.values())
+
 
 class ModelCalls:
-    """The symbolic tensors that Keras models returned, named as in `saved_models.output_forms`."""
+    """The symbolic tensors that Keras models and layers returned."""
 
     def __init__(self) -> None:
-        # {model: [names of each output]}; a model that is gone is not exported.
-        self._returned: weakref.WeakKeyDictionary[keras.Model, list[set[str]]] = weakref.WeakKeyDictionary()
+        self._of_layer: weakref.WeakKeyDictionary[keras.layers.Layer, _Returned] = weakref.WeakKeyDictionary()
+        self._returned: list[_Returned] = []  # also of layers that are gone, but were exported before
 
-    def note(self, model: keras.Model, result: object) -> None:
+    def note(self, layer: keras.layers.Layer, result: object) -> None:
         """Records the result of a call; cheap if it is not symbolic."""
         import tensorflow as tf
 
-        tensors = [tensor for tensor in tf.nest.flatten(result) if tf.is_symbolic_tensor(tensor)]
-        if tensors:
-            known = self._returned.setdefault(model, [])
-            known += [set() for _ in tensors[len(known) :]]
-            for names, tensor in zip(known, tensors, strict=False):
-                names.add(f"{getattr(tensor.graph, 'name', '')}:{tensor.name}")
+        if tf.executing_eagerly():
+            return
+        tensors = {key: value for key, value in by_key(result).items() if tf.is_symbolic_tensor(value)}
+        if not tensors:
+            return
+        returned = self._record(layer)
+        if hasattr(layer, "fit") and not returned.architecture:
+            returned.architecture = _architecture(layer)
+        for key, tensor in tensors.items():
+            returned.names.setdefault(key, set()).update(map(_name, (tensor, _root(tensor))))
 
-    def of(self, model: keras.Model) -> list[tuple[str, ...]]:
-        """Returns the names for each output of a model, with those of inner models whose output is the same tensor."""
-        return [tuple(sorted(self._with_same(names))) for names in self._returned.get(model, ())]
+    def note_fit(self, model: keras.Model) -> None:
+        """Records that a model was fitted."""
+        self._record(model).is_fitted = True
+
+    def of(self, model: keras.Model, outputs: Sequence[tuple[str, ...]]) -> list[FittedTensors]:
+        """Returns the tensors of each output of a model.
+
+        Args:
+          model: The model.
+          outputs: The names and keys by which each is known, in the model's order.
+        """
+        own = self._record(model)
+        keys = [next((key for key in known if key in own.names), "") for known in outputs]
+        if not all(keys):
+            keys = sorted(own.names) if len(own.names) == len(outputs) else [""] * len(outputs)
+        return [self._tensors(own, key) for key in keys]
+
+    def of_others(self, model: keras.Model) -> tuple[str, ...]:
+        """Returns the names of the outputs of the other fitted models."""
+        own = self._record(model)
+        others = [other.all_names for other in self._returned if other.is_fitted and other is not own]
+        return tuple(sorted(set().union(*others)))
 
     def all_names(self) -> tuple[str, ...]:
         """Returns the names of the outputs of all models."""
-        return tuple(sorted(name for outputs in self._returned.values() for names in outputs for name in names))
+        models = [returned.all_names for returned in self._returned if returned.architecture]
+        return tuple(sorted(set().union(*models)))
 
-    def _with_same(self, names: set[str]) -> set[str]:
-        every = [other for outputs in self._returned.values() for other in outputs]
-        return names.union(*(other for other in every if other & names))
+    def _record(self, layer: keras.layers.Layer) -> _Returned:
+        if layer not in self._of_layer:
+            self._of_layer[layer] = _Returned()
+            self._returned.append(self._of_layer[layer])
+        return self._of_layer[layer]
+
+    def _tensors(self, own: _Returned, key: str) -> FittedTensors:
+        names = own.names.get(key, set())
+        models = [returned for returned in self._returned if returned.architecture]
+        equal = [model.names.get(key, set()) for model in models if model.architecture == own.architecture]
+        own_names, alike = _with_same(names, models), _with_same(names.union(*equal), self._returned)
+        return FittedTensors(tuple(sorted(own_names)), tuple(sorted(alike)))
+
+
+@dataclasses.dataclass(frozen=True)
+class FittedTensors:
+    """Names of the tensors of an output of a fitted model.
+
+    Attributes:
+      own: Those that the model returns, or an inner model whose output is the same tensor.
+      alike: The same, and those that its last layer returns elsewhere, or a model of the same architecture.
+    """
+
+    own: tuple[str, ...]
+    alike: tuple[str, ...]
 
 
 class LossObserver(EstimatorObserver):
@@ -92,20 +164,39 @@ def logged_errors(what: str) -> Iterator[None]:
         logging.warning("Could not inspect %s: %r", what, error)
 
 
+def _with_same(names: set[str], returned: Iterable[_Returned]) -> set[str]:
+    return names.union(*(other for each in returned for other in each.names.values() if other & names))
+
+
+def _architecture(model: keras.Model) -> str:
+    """Returns a text of class, weights and configuration, without names, which differ between equal models."""
+    try:
+        config = json.dumps(model.get_config(), sort_keys=True, default=repr)
+    except NotImplementedError:  # of a subclass that Keras cannot configure
+        config = ""
+    numbers = {name: str(number) for number, name in enumerate(dict.fromkeys(_NAME.findall(config)))}
+    shapes = [tuple(weight.shape) for weight in model.weights]
+    return f"{type(model)} {shapes} {_TEXT.sub(lambda text: numbers.get(text[0], text[0]), config)}"
+
+
+def _name(tensor: tf.Tensor) -> str:
+    return f"{getattr(tensor.graph, 'name', '')}:{tensor.name}"
+
+
 def _keys_of(loss: tf.Tensor, predictions: Mapping[object, object]) -> Iterator[str]:
     import tensorflow as tf
 
     # The keys of a multi-head Estimator are tuples, which are no names of outputs.
     named = {key: value for key, value in predictions.items() if isinstance(key, str) and tf.is_symbolic_tensor(value)}
-    roots = {key: _root(value) for key, value in named.items()}
+    roots = {key: str(_root(value).name) for key, value in named.items()}
     reached = _ancestors(loss, set(roots.values()))
     return (key for key, root in sorted(roots.items()) if root in reached)
 
 
-def _root(tensor: tf.Tensor) -> str:
+def _root(tensor: tf.Tensor) -> tf.Tensor:
     while tensor.op.type in FORMS:
         tensor = tensor.op.inputs[0]
-    return str(tensor.name)
+    return tensor
 
 
 def _ancestors(loss: tf.Tensor, ends: Collection[str]) -> set[str]:

@@ -26,7 +26,7 @@ from ..saved_models.prediction.feed import feeding_of_batch
 from ..saved_models.prediction.predict import answers_of
 from ..saved_models.prediction.signature import load_signature
 from .plan import VALUES, EvaluationPlan, OutputPlan
-from .scores import corrected_by_values, labels_in, require_comparable, scores_in, targets_in
+from .scores import corrected_by_values, in_units_of_labels, labels_in, require_comparable, scores_in, targets_in
 
 if TYPE_CHECKING:
     from .transforming import TransformGraph
@@ -169,8 +169,13 @@ class PlannedModel:
         return {one.output: scores_in(found[one.output], one) for one in plain}
 
     def check_scores(self, features: Features, reader: ExampleReader) -> None:
-        """Corrects the plan's kinds of scores by the outputs for some examples; see `corrected_by_values`."""
-        self.plan = corrected_by_values(self.plan, self.answers(features, reader))
+        """Corrects the plan by the outputs for some examples; see `corrected_by_values` and `in_units_of_labels`.
+
+        Raises:
+          InputError: If no output is in the units of a label.
+        """
+        answers = self.answers(features, reader)
+        self.plan = corrected_by_values(in_units_of_labels(self.plan, answers), answers)
 
     def scores(self, features: Features, reader: ExampleReader) -> dict[str, np.ndarray]:
         """Returns {output: array [examples, numbers]} for a batch; see `scores_in`."""

@@ -19,11 +19,13 @@ from ..compat.dataset_steps import element_pairs
 from ..errors import InputError
 from ..inputs.example_files import TF_RECORD, Batch, ExampleFile
 from .label_values import as_array, by_key
+from .plan import Scale
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 Value: TypeAlias = "str | int"
+Columns: TypeAlias = "dict[str, Sequence[Value | float | None]]"
 
 _ROWS, _SECONDS = 10_000, 1.0  # read after the training
 _MAX_VALUES = 1000  # of a feature: others have no classes, but numbers or texts
@@ -40,12 +42,15 @@ class LabelMapping:
       pairs: (value, target) of each value, sorted by target; the index of the class for one-hot targets.
       rows: Number of rows that were compared.
       conflict: Why there is not one target for each value; "" if there is.
+      scale: For a number in other units than the targets, such as its logarithm, (value, target) in ascending order of
+        the target; see `label_scale`.
     """
 
     feature: str
     pairs: tuple[tuple[Value, int], ...] = ()
     rows: int = 0
     conflict: str = ""
+    scale: Scale = ()
 
     @property
     def is_certain(self) -> bool:
@@ -72,21 +77,34 @@ def label_mappings(dataset: tf.data.Dataset) -> dict[str, tuple[LabelMapping, ..
 
 
 def _mappings(pairs: Iterable[tuple[object, Sequence[object]]]) -> dict[str, tuple[LabelMapping, ...]] | None:
+    import numpy as np
+
+    from .label_scale import NumericRows
+
     deadline, rows = time.monotonic() + _SECONDS, 0
     targets_of: dict[str, dict[str, _Targets]] = {}
+    numbers_of: dict[str, NumericRows] = {}
     for source, element in pairs:
         columns = _columns(source)
         if not columns:
             return None
-        targets = {key: _whole_targets(as_array(label)) for key, label in by_key(element[1]).items()}
-        for key, numbers in targets.items():
+        labels = {key: as_array(label) for key, label in by_key(element[1]).items()}
+        for key, label in labels.items():
+            numbers_of.setdefault(key, NumericRows()).add(columns, label)
+            numbers = _whole_targets(label)
             features = targets_of.setdefault(key, {})
             for name, values in columns.items() if numbers else ():
                 features.setdefault(name, _Targets()).add(values, numbers)
-            rows += len(numbers)
+            rows += np.size(label, 0) if np.ndim(label) else 0
         if rows >= _ROWS or time.monotonic() > deadline:
             break
-    return {key: tuple(_of_features(features)) for key, features in targets_of.items()}
+    return {
+        key: (
+            *_of_features(features),
+            *(LabelMapping(name, scale=scale) for name, scale in numbers_of[key].scales().items()),
+        )
+        for key, features in targets_of.items()
+    }
 
 
 class _Targets:
@@ -104,10 +122,10 @@ class _Targets:
         self.conflict = ""
         self._is_dropped = False
 
-    def add(self, values: Sequence[Value | None], targets: Sequence[int]) -> None:
-        """Adds rows. Raises ValueError if there are not as many values as targets."""
+    def add(self, values: Sequence[Value | float | None], targets: Sequence[int]) -> None:
+        """Adds rows, without those of floats. Raises ValueError if there are not as many values as targets."""
         for value, target in zip(values, targets, strict=True):
-            if value is None or self._is_dropped or self.conflict:
+            if value is None or isinstance(value, float) or self._is_dropped or self.conflict:
                 continue
             self.rows += 1
             if (known := self.targets.setdefault(value, target)) != target:
@@ -125,24 +143,24 @@ def _of_features(features: Mapping[str, _Targets]) -> Iterable[LabelMapping]:
             yield LabelMapping(name, tuple(ordered), found.rows)
 
 
-def _columns(source: object) -> dict[str, Sequence[Value | None]] | None:
-    """Returns {feature: value of each row} of the rows' integers and texts; None if they have no names."""
+def _columns(source: object) -> Columns | None:
+    """Returns {feature: value of each row} of the rows' numbers and texts; None if they have no names."""
     import tensorflow as tf
 
     if isinstance(source, tf.Tensor) and source.dtype == tf.string and source.shape.rank == 1:
         return _columns_of_examples(source.numpy().tolist())
     if not isinstance(source, Mapping):
         return None
-    columns: dict[str, Sequence[Value | None]] = {}
+    columns: Columns = {}
     for name, values in source.items():
-        if isinstance(values, tf.Tensor) and (values.dtype == tf.string or values.dtype.is_integer):
+        if isinstance(values, tf.Tensor) and values.dtype.name.startswith(("string", "int", "uint", "float")):
             array = values.numpy()
             if array.size == len(array):
                 columns[str(name)] = [_value(value) for value in array.ravel().tolist()]
     return columns
 
 
-def _columns_of_examples(records: Sequence[bytes]) -> dict[str, Sequence[Value | None]] | None:
+def _columns_of_examples(records: Sequence[bytes]) -> Columns | None:
     import pyarrow as pa
 
     from ..inputs.csv.columns import from_tf_examples
@@ -151,17 +169,18 @@ def _columns_of_examples(records: Sequence[bytes]) -> dict[str, Sequence[Value |
         columns = from_tf_examples(Batch(_SOURCE, 1, len(records), records=list(records)))
     except InputError:  # records of another kind, such as lines of text
         return None
-    found: dict[str, Sequence[Value | None]] = {}
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_binary, pa.types.is_large_binary)
+    found: Columns = {}
     for name, column in columns.items():
         kind = getattr(column.type, "value_type", column.type)
-        if pa.types.is_integer(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        if any(is_kind(kind) for is_kind in kinds):
             rows = column.to_pylist()
             if all(row is None or len(row) <= 1 for row in rows):
                 found[name] = [_value(row[0]) if row else None for row in rows]
     return found
 
 
-def _value(value: bytes | int) -> Value:
+def _value(value: bytes | float) -> Value | float:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 

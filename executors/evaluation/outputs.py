@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
 from ..inputs.message_text import join_names
 from ..saved_models.signatures import ServedOutput, ServedSignature
 from .evidence import OutputEvidence, TrainingEvidence
-from .plan import SET_BY_OPTION, Overrides
+from .losses import TASK_OF_LOSS
+from .plan import BINARY, MULTICLASS, SET_BY_OPTION, Overrides
 
 # If a signature has several forms of one output, metrics are computed from the first name in this list.
 _KEYS = (
@@ -26,6 +27,11 @@ _KEYS = (
     "output_0",
     "logits",
 )
+_FITTED, _SEVERAL_FITTED = "the fitted model computes it", "the fitted model computes them"
+_ALIKE = "a layer of the fitted model, or a model of its architecture, computes it"
+# Ops after which a score is no longer that of a class: confidence is the maximum of p and 1 - p, a margin an absolute
+# value.
+_SUMMARIES = ("Abs", "Max", "Maximum", "Mean", "Min", "Minimum", "Neg", "Prod", "Square", "Sum")
 Pair: TypeAlias = "tuple[ServedOutput, OutputEvidence | None]"
 
 
@@ -70,6 +76,11 @@ def choose_outputs(signature: ServedSignature, evidence: TrainingEvidence | None
     return _guess(scores, _only(trained))
 
 
+def is_fitted(served: ServedOutput, trained: OutputEvidence) -> bool:
+    """Whether an output of the signature is a form of what the fitted model returns for its output."""
+    return bool(_among([served], {*trained.tensors, *trained.alike}))
+
+
 def _single(
     scores: Sequence[ServedOutput], evidence: TrainingEvidence, overrides: Overrides
 ) -> tuple[ServedOutput | None, str]:
@@ -79,42 +90,61 @@ def _single(
     for name in (*overrides.labels.values(), trained.key, trained.name):
         if name in by_name:
             return by_name[name], "it has the name of the label or of the model's output"
-    fitted = set(evidence.fitted_tensors)
+    by_model = [(_FITTED, evidence.fitted_tensors), (_ALIKE, trained.alike)]
+    fitted = next(((why, forms) for why, names in by_model if (forms := _among(scores, names))), (_FITTED, []))
+    others = _among(scores, evidence.others)
+    if fitted[1] and len({one.root for one in (*fitted[1], *others)}) > 1:
+        return None, ""
     for reason, forms in (
-        ("the fitted model computes it", [one for one in scores if fitted & {*one.tensors}]),
+        fitted,
+        (_FITTED, others),
         (
             "the loss is computed from it",
             _with_forms([one for one in scores if one.name in evidence.loss_keys], scores),
         ),
-        ("it is the only score" if len(scores) == 1 else "the others are forms of it", scores),
+        (
+            "it is the only score" if len(scores) == 1 else "the others are forms of it",
+            [] if _is_summary(scores[0], trained) else list(scores),
+        ),
     ):
         if len({one.root for one in forms}) == 1:
             return min(forms, key=_rank), reason
     return None, ""
 
 
+def _is_summary(served: ServedOutput, trained: OutputEvidence) -> bool:
+    """Whether an output is computed from scores of classes, but is not the score of one."""
+    return bool(trained.tensors) and TASK_OF_LOSS.get(trained.loss) in (BINARY, MULTICLASS) and served.op in _SUMMARIES
+
+
 def _several(scores: Sequence[ServedOutput], trained: Sequence[OutputEvidence], overrides: Overrides) -> OutputChoice:
     pairs: list[Pair] = []
     for output in trained:
         named = [one for one in scores if one.name in _names(output)]
-        forms = named or [one for one in scores if {*output.tensors} & {*one.tensors}]
+        forms = named or _among(scores, output.tensors) or _among(scores, output.alike)
         if len({one.root for one in forms}) == 1 or named:
             pairs.append((min(forms, key=_rank), output))
     if len(pairs) == len(trained):
-        return OutputChoice(tuple(_main_first(pairs, overrides)), "the fitted model computes them")
+        return OutputChoice(tuple(_main_first(pairs, overrides)), _SEVERAL_FITTED)
     if len(scores) == len(trained) and all(map(_is_numbered, scores)):
         numbered: list[Pair] = list(zip(sorted(scores, key=_number), trained, strict=True))
         return OutputChoice(tuple(_main_first(numbered, overrides)), "they are numbered in the model's order")
     if pairs:
-        return OutputChoice(tuple(_main_first(pairs, overrides)), "the fitted model computes them")
+        return OutputChoice(tuple(_main_first(pairs, overrides)), _SEVERAL_FITTED)
     return _guess(scores, None)
 
 
 def _guess(scores: Sequence[ServedOutput], trained: OutputEvidence | None) -> OutputChoice:
     best = min(scores, key=_rank)
     names = join_names([one.name for one in scores])
-    reason = f"a guess: nothing shows which of the outputs {names} the training fitted; set --eval-output"
+    what = f"which of the outputs {names} the training fitted" if len(scores) > 1 else "that it is a score of a class"
+    reason = f"a guess: nothing shows {what}; set --eval-output"
     return OutputChoice(((best, trained),), reason, is_guess=True)
+
+
+def _among(scores: Sequence[ServedOutput], names: Collection[str]) -> list[ServedOutput]:
+    """Returns the outputs that are forms of one of some tensors."""
+    return [output for output in scores if not {*output.tensors}.isdisjoint(names)]
 
 
 def _with_forms(chosen: Sequence[ServedOutput], scores: Sequence[ServedOutput]) -> list[ServedOutput]:

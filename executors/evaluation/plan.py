@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..inputs.example_kinds import RAW
 from ..runtime.files.typed_json import known_fields
@@ -26,6 +26,7 @@ BINARY, MULTICLASS, MULTILABEL, REGRESSION, RANKING, UNKNOWN = TASKS = (
     "unknown",
 )
 PROBABILITIES, LOGITS, MARGINS, VALUES = SCORES = ("probabilities", "logits", "margins", "values")
+Scale: TypeAlias = "tuple[tuple[float, float], ...]"  # see `label_scale`
 SET_BY_OPTION = "asked for"  # the reason for parts that an option sets
 
 
@@ -45,6 +46,8 @@ class OutputPlan:
       loss: The compiled loss, such as "binary_crossentropy"; "" if unknown.
       label_values: (value of the label, target of the model) of each class, for a label that the module converts
         itself; () if the label has the targets.
+      label_scale: (value of the label, target of the model) of some examples, if the training converts the label to
+        other units, which are the output's; () if the label has the targets.
     """
 
     output: str
@@ -56,6 +59,7 @@ class OutputPlan:
     scores: str = VALUES
     loss: str = ""
     label_values: tuple[tuple[str | int, int], ...] = ()
+    label_scale: Scale = ()
 
     def class_names(self) -> dict[str, str | int]:
         """Returns {class index: value of the label} for the classes that come from one value."""
@@ -67,7 +71,8 @@ class OutputPlan:
     def from_json(cls, state: Mapping[str, Any]) -> OutputPlan:
         """Rebuilds an output's plan from JSON values, also of another release."""
         values = tuple((value, target) for value, target in state.get("label_values", ()))
-        return cls(**{**known_fields(cls, state), "label_values": values})
+        scale = tuple((value, target) for value, target in state.get("label_scale", ()))
+        return cls(**{**known_fields(cls, state), "label_values": values, "label_scale": scale})
 
 
 @dataclasses.dataclass(frozen=True)

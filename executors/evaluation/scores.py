@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..errors import InputError, TrainerError
+from .label_scale import outputs_in_units
 from .plan import (
     BINARY,
     LOGITS,
@@ -173,6 +174,37 @@ def corrected_by_values(plan: EvaluationPlan, answers: Mapping[str, np.ndarray])
             reasons[key] = "the output has values outside 0 to 1"
         outputs.append(one)
     return dataclasses.replace(plan, outputs=tuple(outputs), reasons=reasons)
+
+
+def in_units_of_labels(plan: EvaluationPlan, answers: Mapping[str, np.ndarray]) -> EvaluationPlan:
+    """Returns the plan with outputs in the units of their labels; see `OutputPlan.label_scale`.
+
+    Args:
+      plan: The plan.
+      answers: {output: array} for some examples.
+
+    Raises:
+      InputError: If the user set an output in other units, or there is not exactly one in those of the label.
+    """
+    reasons, outputs = dict(plan.reasons), list(plan.outputs)
+    for number, output in enumerate(plan.outputs):
+        if output.label and output.label_scale:
+            is_set = reasons.get("output") == SET_BY_OPTION
+            outputs[number] = _in_units(output, {} if is_set else answers, answers[output.output])
+            reasons["output"] = f"it is {output.output} in the units of label {output.label}"
+    return dataclasses.replace(plan, outputs=tuple(outputs), reasons=reasons)
+
+
+def _in_units(output: OutputPlan, answers: Mapping[str, np.ndarray], fitted: np.ndarray) -> OutputPlan:
+    names = outputs_in_units(output.label_scale, fitted, answers)
+    if len(names) != 1:
+        value, target = output.label_scale[len(output.label_scale) // 2]
+        raise InputError(
+            f"the training converts label {output.label} to other units, such as {value:.4g} to {target:.4g}, which "
+            f"are those of output {output.output}. Export the output in the units of the label too, or set --label to "
+            "a feature in those of the model."
+        )
+    return dataclasses.replace(output, output=names[0], label_scale=())
 
 
 def _softmax(values: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ from .over_trivial import OverTrivial
 from .ranked_metrics import RankedAUCPrecisionRecall
 from .trivial_models import TRIVIAL_MODELS, TrivialModel
 
-_UNSUPPORTED = ("from_logits", "label_smoothing", "class_id", "top_k")  # options of metrics, unless they are off
+_OFF = {"from_logits": False, "label_smoothing": 0.0, "class_id": None, "top_k": None}  # unsupported options of metrics
 _OVERALL = config_pb2.SlicingSpec()
 
 
@@ -57,6 +57,8 @@ class Comparison:
             f"{self.metric} is {self.value:.4g}, and {self.value - self.difference:.4g} for a model that always "
             f"predicts {self.trivial.name}"
         )
+        if self.trivial.needs_both_labels and self.value == self.difference == 0:
+            return f"{self.metric} is not defined: the labels of all evaluated examples are equal"
         if not self.is_better:
             return f"{values}: the model is not better than that"
         if self.interval is None or not self.interval[0] <= 0 <= self.interval[1]:
@@ -82,9 +84,11 @@ def with_comparisons(
     for spec in compared.metrics_specs:
         for metric in [metric for metric in spec.metrics if _has_threshold(metric, spec)]:
             comparison = comparison_of(metric, allow_trivial=allow_trivial)
-            if comparison is None or not _is_simple(spec) or _OVERALL not in (config.slicing_specs or [_OVERALL]):
+            has_overall = _OVERALL in (config.slicing_specs or [_OVERALL])
+            if comparison is None or not _is_simple(spec) or not has_overall:
                 name = metric_instance(metric).name
-                notes.append(f"The model was not compared with a trivial model, whose {name} is not known")
+                why = f"whose {name} is not known" if has_overall else f"as no {name} of all examples is computed"
+                notes.append(f"The model was not compared with a trivial model, {why}")
             else:
                 spec.metrics.append(comparison)
     return compared, tuple(notes)
@@ -101,7 +105,7 @@ def comparison_of(metric: config_pb2.MetricConfig, *, allow_trivial: bool) -> co
     options = instance.get_config()
     is_pr = str(options.get("curve")).upper() == "PR"
     name = RankedAUCPrecisionRecall.__name__ if is_pr else metric.class_name.removeprefix(MERGED)
-    if name not in TRIVIAL_MODELS or any(options.get(option) not in (None, False, 0) for option in _UNSUPPORTED):
+    if name not in TRIVIAL_MODELS or any(options.get(option) not in (None, off) for option, off in _OFF.items()):
         return None
     config: dict[str, object] = {"metric": name, "name": f"{instance.name}{OVER_TRIVIAL}"}
     if isinstance(options.get("threshold"), float):

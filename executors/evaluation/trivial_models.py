@@ -26,14 +26,16 @@ class TrivialModel:
       name: What it predicts, such as "the mean".
       higher_is_better: Whether higher values of the metric are better.
       is_of_classes: Whether labels are indices of exclusive classes; a prediction is a probability for each class.
+      needs_both_labels: Whether the metric compares positive with negative examples; it is 0 if there are none.
     """
 
     name: str
     higher_is_better: bool
     is_of_classes: bool = False
+    needs_both_labels: bool = False
 
 
-_BASE_RATE = TrivialModel("the base rate", higher_is_better=True)
+_BASE_RATE = TrivialModel("the base rate", higher_is_better=True, needs_both_labels=True)
 _BASE_RATE_LOSS = TrivialModel("the base rate", higher_is_better=False)
 _CLASS_RATES = TrivialModel("the base rates of the classes", higher_is_better=False, is_of_classes=True)
 _MAJORITY = TrivialModel("the majority class", higher_is_better=True)

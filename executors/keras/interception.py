@@ -122,11 +122,11 @@ class KerasObserver(Observer):
           returned: Return value of the method.
         """
 
-    def note_call(self, model: keras.Model, result: object) -> None:
-        """Called after each call of a model, also by Keras; must be cheap.
+    def note_call(self, layer: keras.layers.Layer, result: object) -> None:
+        """Called after each call of a layer or model, also by Keras; must be cheap.
 
         Args:
-          model: The model.
+          layer: The layer or model.
           result: The tensors that it returned: symbolic ones where a function is traced.
         """
 
@@ -167,9 +167,10 @@ def _intercepted() -> Iterator[None]:
         for model_class in classes:
             stack.enter_context(replaced(model_class, "fit", _fit))
             stack.enter_context(replaced(model_class, "evaluate", _evaluate))
-            stack.enter_context(replaced(model_class, "__call__", _call))
             for name, split in _SPLITS.items():
                 stack.enter_context(replaced(model_class, name, functools.partial(_on_batch, split)))
+        for layer_class in {_layer_class(model_class) for model_class in classes}:
+            stack.enter_context(replaced(layer_class, "__call__", _call))
         yield
 
 
@@ -182,6 +183,11 @@ def _model_classes() -> list[type[keras.Model]]:
         if model_class is not None and model_class not in classes:
             classes.append(model_class)
     return classes
+
+
+def _layer_class(model_class: type[keras.Model]) -> type[keras.layers.Layer]:
+    """Returns Keras's Layer, from which its Model inherits."""
+    return [base for base in model_class.__mro__ if base.__name__ == "Layer"][-1]
 
 
 def _fit(original: Callable[..., object], *args: object, **options: object) -> object:
@@ -202,10 +208,10 @@ def _evaluate(original: Callable[..., object], *args: object, **options: object)
     return call_through([observer.evaluate for observer in observers_of(KerasObserver)], call)
 
 
-def _call(original: Callable[..., object], model: keras.Model, *args: object, **options: object) -> object:
-    result = original(model, *args, **options)
+def _call(original: Callable[..., object], layer: keras.layers.Layer, *args: object, **options: object) -> object:
+    result = original(layer, *args, **options)
     for observer in observers_of(KerasObserver):
-        observer.note_call(model, result)
+        observer.note_call(layer, result)
     return result
 
 

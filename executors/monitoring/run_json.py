@@ -237,6 +237,7 @@ class OutputPlanJson(_OutputJson, total=False):
     scores: str
     loss: str
     label_values: list[tuple[str | int, int]]
+    label_scale: list[tuple[float, float]]
 
 
 class PlanJson(TypedDict, total=False):

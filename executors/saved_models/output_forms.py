@@ -18,6 +18,7 @@ _SAME_VALUES = (
     *("Reshape", "Squeeze", "ExpandDims"),
 )
 FORMS = (*_SAME_VALUES, "Sigmoid", "Softmax", "LogSoftmax")  # the last ones from logits to probabilities
+_LIMITS = ("Maximum", "Minimum", "ClipByValue")  # if all inputs but one are constants
 _JOINS = ("ConcatV2", "Pack")
 _CONSTANTS = ("Const", "ZerosLike", "OnesLike", "Fill")
 _SAVED_NAME = re.compile(r"__inference_(.*)_\d+")  # of a Python function in a SavedModel
@@ -29,26 +30,41 @@ def forms_in(graph: Graph, tensor: str, scope: Scope | None = None) -> tuple[tup
     if not hops:
         return (), ""
     names = tuple(_name(hop) for hop in hops)
-    parts = [forms_in(graph, operand, hops[-1].scope) for operand in _operands(graph, hops[-1])]
+    parts = [forms_in(graph, operand, scope) for operand, scope in _operands(graph, hops[-1])]
     roots = {root for _, root in parts}
     if len(roots) != 1:
         return names, names[-1]
     return (*names, *(name for part, _ in parts for name in part)), roots.pop()
 
 
-def _operands(graph: Graph, node: Node) -> list[str]:
-    """Returns the inputs of which a node is a form; [] for a node that computes something else."""
+def _operands(graph: Graph, node: Node) -> list[tuple[str, Scope]]:
+    """Returns the inputs of which a node is a form, with their scope; [] for a node that computes something else."""
+    inputs: list[str] = []
     if node.op in FORMS:
-        return node.inputs[:1]
-    if node.op == "IdentityN":
-        return [node.inputs[node.output]]
-    if node.op == "Sub" and graph.constant(node.inputs[0], node.scope) is not None:
-        return node.inputs[1:]  # 1 - p, in a tensor of [1 - p, p]
-    if node.op in _JOINS:
-        parts = node.inputs[:-1] if node.op == "ConcatV2" else node.inputs
-        made = {part: graph.node(part, node.scope) for part in parts}
-        return [part for part, source in made.items() if source is None or source.op not in _CONSTANTS]
-    return []
+        inputs = node.inputs[:1]
+    elif node.op == "IdentityN":
+        inputs = [node.inputs[node.output]]
+    elif node.op in _LIMITS:
+        variable = [name for name in node.inputs if graph.constant(name, node.scope) is None]
+        inputs = variable if len(variable) == 1 else []
+    elif node.op in _JOINS:
+        return _joined(graph, node)
+    return [(name, node.scope) for name in inputs]
+
+
+def _joined(graph: Graph, node: Node) -> list[tuple[str, Scope]]:
+    """Returns what a tensor is joined from: p, if it is [1 - p, p]."""
+    parts = node.inputs[:-1] if node.op == "ConcatV2" else node.inputs
+    made = {part: graph.node(part, node.scope) for part in parts}
+    joined = [(part, source) for part, source in made.items() if source is None or source.op not in _CONSTANTS]
+    return [
+        (source.inputs[1], source.scope) if source and _is_complement(graph, source) else (part, node.scope)
+        for part, source in joined
+    ]
+
+
+def _is_complement(graph: Graph, node: Node) -> bool:
+    return node.op == "Sub" and graph.constant(node.inputs[0], node.scope) is not None
 
 
 def _name(node: Node) -> str:

@@ -305,6 +305,16 @@ def test_a_trivial_model_is_blessed_only_if_that_is_allowed(
     assert list(read_evaluation(str(step.folder / "evaluation")).metrics["eval"])[-1] != f"{metric}_over_trivial"
 
 
+def test_a_threshold_on_a_slice_without_examples_is_named(step: Step) -> None:
+    step.save(tf.sigmoid)
+    slices = [{"feature_values": {"x": "none"}}]
+    threshold = {"slicing_specs": slices, "threshold": {"value_threshold": {"lower_bound": 0.1}}}
+    config = json.loads(configured({"class_name": "AUC", "per_slice_thresholds": [threshold]}))
+    verdict, _ = step.run(eval_config=json.dumps({**config, "slicing_specs": slices}))
+    assert (verdict.blessed, verdict.reason) == (False, "no example is in the slice x=none, which has a threshold")
+    assert verdict.notes == ("The model was not compared with a trivial model, as no auc of all examples is computed",)
+
+
 def test_a_difference_from_the_trivial_model_within_chance_is_a_warning(step: Step) -> None:
     step.save(lambda x: 0.55 + 0.02 * x)
     verdict, _ = step.run(overrides=overrides(labels={"": "y"}, task="regression"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +13,11 @@ import pytest
 import tensorflow as tf
 
 from generic_trainer import FnArgs, train
+from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.evaluation.evidence import TrainingEvidence, observed
 from generic_trainer.executors.evaluation.plan import EvaluationPlan, Overrides
 from generic_trainer.executors.evaluation.planning import plan_of
+from generic_trainer.executors.evaluation.scores import in_units_of_labels
 
 tf_keras = pytest.importorskip("tf_keras")
 
@@ -56,6 +59,8 @@ ANSWERS = {
     "interval": (lambda y: {"level": y, "high": y + 1.0, "low": y - 1.0}, "level"),
     "reshaped": (lambda y: {"upper": y * 1.1, "median_price": tf.squeeze(y, 1)}, "median_price"),
     "scaled scores": (lambda y: {"probabilities": y / 2.0, "predictions": y - 3.0, "raw": tf.identity(y)}, "raw"),
+    "the complement": (lambda y: {"no": 1.0 - y, "yes": y}, "yes"),
+    "limited": (lambda y: {"a": tf.abs(y), "b": tf.clip_by_value(y, 0.01, 0.99)}, "b"),
     "the label's name is preferred": (lambda y: {"raw": y, "y": tf.exp(y)}, "y"),
 }
 
@@ -119,6 +124,157 @@ def test_outputs_under_other_names_are_not_swapped(package: Any, tmp_path: pathl
     made = plan(tmp_path, answer, run, label="rate")
     assert {(one.output, one.label) for one in made.outputs} == {("a", "rate"), ("b", "other")}
     assert not made.is_guess
+
+
+def built_again(package: Any, fitted: Any) -> Any:
+    other = dense(package)
+    other.set_weights(fitted.get_weights())
+    return other
+
+
+def loaded_again(package: Any, fitted: Any) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        fitted.save(f"{folder}/model.keras")
+        return package.models.load_model(f"{folder}/model.keras")
+
+
+def of_shared_layers(package: Any, fitted: Any) -> Any:
+    return package.Model(fitted.inputs, package.layers.Activation("linear")(fitted.outputs[0]))
+
+
+@PACKAGES
+@pytest.mark.parametrize("exported", [built_again, loaded_again, of_shared_layers])
+def test_another_model_is_exported(package: Any, exported: Callable[..., Any], tmp_path: pathlib.Path) -> None:
+    fitted, models = dense(package), []
+
+    def run() -> Any:
+        fitted.fit(X, Y, verbose=0)
+        models.append(exported(package, fitted))
+        return models[0]
+
+    def answer(x: Any) -> Any:
+        level = models[0](x)
+        return {"high": level + 1.0, "level": level, "low": level - 1.0}
+
+    made = plan(tmp_path, answer, run)
+    assert ([one.output for one in made.outputs], made.is_guess) == (["level"], False)
+
+
+@pytest.mark.parametrize(
+    ("convert", "back", "bias"),
+    [
+        (lambda y: tf.math.log1p(y), lambda z: tf.math.expm1(z), 3.0),
+        (lambda y: (y - 100.0) / 70.0, lambda z: z * 70.0 + 100.0, 0.0),
+        (lambda y: -y, lambda z: -z, -50.0),
+    ],
+    ids=["logarithm", "standard deviations", "negative"],
+)
+def test_a_label_in_other_units_is_compared_with_the_output_in_its_own(
+    convert: Callable[[Any], Any], back: Callable[[Any], Any], bias: float, tmp_path: pathlib.Path
+) -> None:
+    rows = tf.data.Dataset.from_tensor_slices({"x": np.tile(X, (4, 1)), "y": np.linspace(0.1, 300, 64)[:, None]})
+    model = dense(keras)
+
+    def run() -> Any:
+        model.fit(rows.batch(8).map(lambda row: (row["x"], convert(row["y"]))), verbose=0)
+        model.set_weights([np.array([[1.0]]), np.array([bias])])
+        return model
+
+    def answer(x: Any) -> Any:
+        z = model(x)
+        return {"a_score": z, "amount": back(z), "ceiling": back(z) + 20.0}
+
+    made = plan(tmp_path, answer, run)
+    fitted = model(X).numpy()
+    answers = {name: np.asarray(values) for name, values in answer(tf.constant(X)).items()}
+    [output] = in_units_of_labels(EvaluationPlan.from_json(made.to_json()), answers).outputs
+    assert (made.outputs[0].output, output.output, output.label) == ("a_score", "amount", "y")
+    with pytest.raises(InputError, match=r"the training converts label y to other units, such as .* output a_score"):
+        in_units_of_labels(made, {"a_score": fitted})
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_guess"),
+    [(lambda p: tf.maximum(p, 1 - p), True), (lambda p: tf.abs(p - 0.5), True), (lambda p: tf.sigmoid(3 * p), False)],
+    ids=["confidence", "margin", "calibrated"],
+)
+def test_the_only_output_is_not_the_score_of_a_class(
+    answer: Callable[[Any], Any], is_guess: bool, tmp_path: pathlib.Path
+) -> None:
+    model = dense(keras)
+
+    def run() -> Any:
+        model.compile("sgd", keras.losses.BinaryCrossentropy(from_logits=True))
+        model.fit(X, (X > 0).astype(int), verbose=0)
+        return model
+
+    made = plan(tmp_path, lambda x: {"value": answer(tf.sigmoid(model(x)))}, run)
+    assert made.is_guess == is_guess
+
+
+@PACKAGES
+def test_two_fitted_models_are_exported(package: Any, tmp_path: pathlib.Path) -> None:
+    main, reference = dense(package), dense(package)
+
+    def run() -> Any:
+        for model in (main, reference):
+            model.fit(X, Y, verbose=0)
+        return [main, reference]
+
+    made = plan(tmp_path, lambda x: {"main": main(x), "reference": reference(x)}, run)
+    assert made.is_guess
+
+
+@PACKAGES
+@pytest.mark.parametrize(("loss", "expected"), [({"level": "mse"}, "b"), (None, None)], ids=["by its loss", "no loss"])
+def test_a_model_with_more_outputs_than_labels(
+    package: Any, loss: Any, expected: str | None, tmp_path: pathlib.Path
+) -> None:
+    class Model(package.Model):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.heads = {name: package.layers.Dense(1) for name in ("extra", "level", "width")}
+
+        def call(self, x: Any, training: bool = False) -> Any:
+            return {name: head(x) for name, head in self.heads.items()}
+
+        def train_step(self, data: Any) -> Any:
+            if loss:
+                return super().train_step(data)
+            self(data[0])
+            return {"loss": tf.constant(0.0)}
+
+    model = Model()
+
+    def run() -> Any:
+        model.compile("sgd", loss=loss)
+        model.fit(X, {"level": Y} if loss else Y, verbose=0)
+        return model
+
+    def answer(x: Any) -> Any:
+        answers = model(x)
+        return {"a": answers["extra"], "b": answers["level"], "c": answers["width"]}
+
+    made = plan(tmp_path, answer, run)
+    assert made.is_guess if expected is None else ([one.output for one in made.outputs] == [expected])
+
+
+@PACKAGES
+def test_an_output_without_a_loss_is_not_evaluated(package: Any, tmp_path: pathlib.Path) -> None:
+    inputs = package.Input((1,))
+    model = package.Model(inputs, [package.layers.Dense(1)(inputs), package.layers.Dense(1)(inputs)])
+
+    def run() -> Any:
+        model.compile("sgd", loss=[None, "mse"])
+        model.fit(X, [Y, Y], verbose=0)
+        return model
+
+    def answer(x: Any) -> Any:
+        extra, level = model(x)
+        return {"extra": extra, "level": level}
+
+    made = plan(tmp_path, answer, run)
+    assert ([one.output for one in made.outputs], made.is_guess) == (["level"], False)
 
 
 @PACKAGES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 
 import numpy as np
@@ -10,8 +11,11 @@ from google.protobuf import json_format
 from tensorflow_model_analysis.proto import config_pb2
 
 from generic_trainer import InputError
+from generic_trainer.executors.evaluation.corrected_config import corrected
 from generic_trainer.executors.evaluation.metrics import eval_config, has_threshold, read_eval_config, value_ranges
 from generic_trainer.executors.evaluation.plan import BINARY, MULTICLASS, REGRESSION, EvaluationPlan, OutputPlan
+from generic_trainer.executors.evaluation.trivial_comparison import Comparison, comparison_of
+from generic_trainer.executors.evaluation.trivial_models import TRIVIAL_MODELS
 
 TIP = EvaluationPlan("serving_default", outputs=(OutputPlan("probability", BINARY, "big_tip"),))
 
@@ -88,3 +92,16 @@ def test_a_configuration_of_the_user(tmp_path: pathlib.Path) -> None:
         (tmp_path / "eval.json").write_text(broken)
         with pytest.raises(InputError, match=f"eval.json {text}"):
             read_eval_config(str(tmp_path / "eval.json"))
+
+
+@pytest.mark.parametrize(("options", "compares"), [("", True), ('{"class_id": 0}', False), ('{"top_k": 2}', False)])
+def test_only_a_metric_of_whole_predictions_has_a_trivial_value(options: str, compares: bool) -> None:
+    metric = config_pb2.MetricConfig(class_name="AUC", config=options)
+    [own] = corrected(config_pb2.EvalConfig(metrics_specs=[{"metrics": [metric]}])).metrics_specs[0].metrics
+    assert (comparison_of(own, allow_trivial=False) is not None) == compares
+
+
+def test_the_text_of_equal_labels_says_that_there_is_no_area() -> None:
+    comparison = Comparison("auc", 0.0, 0.0, None, TRIVIAL_MODELS["RankedAUC"])
+    assert comparison.text == "auc is not defined: the labels of all evaluated examples are equal"
+    assert "is not better" in dataclasses.replace(comparison, value=0.5).text
