@@ -78,8 +78,9 @@ def mapped_label_facts(y: LabelEvidence | None, mapping: LabelMapping) -> LabelF
     """Returns facts about labels from the targets that the training converts a feature to."""
     targets = {target for _, target in mapping.pairs}
     width = y.width if y is not None else None
+    is_integer = all(target == int(target) for target in targets)
     return LabelFacts(
-        True, width, targets <= {0, 1}, (width or 1) > 1, len(targets), False, min(targets), max(targets)
+        is_integer, width, targets <= {0, 1}, (width or 1) > 1, len(targets), False, min(targets), max(targets)
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from ..compat.tensorflow import parse_saved_model
@@ -82,6 +82,11 @@ class ServedOutput:
     def is_score(self) -> bool:
         """Whether it is a floating-point tensor that is not computed by an op for classes, keys or rounding."""
         return self.dtype in ("float32", "float64", "float16", "bfloat16") and self.op not in _CLASS_OPS
+
+    def is_computed_from(self, fitted: Collection[str]) -> bool:
+        """Whether a function that returns it computes it from one of these tensors, and it is not a form of them."""
+        functions = {_function_of(name) for name in self.tensors}
+        return bool(functions & {_function_of(name) for name in fitted}) and not {*fitted} & {*self.tensors}
 
     @property
     def width(self) -> int | None:
@@ -181,6 +186,10 @@ def _signature(
     transforms = None if transform is None else _contains(nodes, transform)
     features = tuple(parsed.values()) if parsers else None
     return ServedSignature(name, tuple(inputs), tuple(outputs), features, transforms)
+
+
+def _function_of(tensor: str) -> str:
+    return tensor.partition(":")[0]
 
 
 def _described(info: meta_graph_pb2.TensorInfo) -> tuple[str, Shape | None]:
