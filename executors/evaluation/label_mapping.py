@@ -155,21 +155,21 @@ def _values(values: Sequence[bytes | float | None]) -> np.ndarray:
     """Returns floats as an array with NaN for missing ones; integers and texts as one of objects, with None."""
     import numpy as np
 
-    if any(isinstance(value, float) for value in values):
-        return np.array(values, np.float64)
+    is_float = any(isinstance(value, float) for value in values)
     texts = [value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in values]
-    return np.array(texts, object)
+    column: np.ndarray = np.array(texts, np.float64 if is_float else object)
+    return column
 
 
 def _targets(values: object) -> np.ndarray:
     """Returns the targets of a batch: numbers, or the index of the class for one-hot rows; [] for anything else."""
     import numpy as np
 
-    labels = np.asarray(values)
-    if labels.dtype.kind not in "biuf" or not labels.ndim:
-        return np.array([])
-    rows = labels.reshape(len(labels), -1)
-    if rows.shape[1] == 1:
-        return rows.ravel().astype(np.float64)
-    is_one_hot = np.isin(rows, (0, 1)).all() and (rows.sum(axis=1) == 1).all()
-    return rows.argmax(axis=1).astype(np.float64) if is_one_hot else np.array([])
+    labels, targets = np.asarray(values), np.array([])
+    if labels.dtype.kind in "biuf" and labels.ndim:
+        rows = labels.reshape(len(labels), -1).astype(np.float64)
+        if rows.shape[1] == 1:
+            targets = rows.ravel()
+        elif np.isin(rows, (0, 1)).all() and (rows.sum(axis=1) == 1).all():
+            targets = rows.argmax(axis=1).astype(np.float64)
+    return targets
