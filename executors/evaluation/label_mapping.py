@@ -165,7 +165,8 @@ def _targets(values: object) -> np.ndarray:
     """Returns the targets of a batch: numbers, or the index of the class for one-hot rows; [] for anything else."""
     import numpy as np
 
-    labels, targets = np.asarray(values), np.array([])
+    labels = np.asarray(values)
+    targets: np.ndarray = np.array([])
     if labels.dtype.kind in "biuf" and labels.ndim:
         rows = labels.reshape(len(labels), -1).astype(np.float64)
         if rows.shape[1] == 1:
