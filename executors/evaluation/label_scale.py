@@ -3,15 +3,13 @@
 A training may fit the logarithm of a price, or its distance from the mean in standard deviations. The model's output
 is then in these units; a further output of the signature may be the price itself.
 
-    rows = NumericRows()
-    rows.add({"price": [1.0, 10.0, …]}, np.array([0.0, 1.0, …]))
-    rows.scales()  # {"price": ((1.0, 0.0), (10.0, 1.0), …)}
+    scale = scale_of(np.array([1.0, 10.0, …]), np.array([0.0, 1.0, …]))  # ((1.0, 0.0), (10.0, 1.0), …)
     outputs_in_units(scale, np.array([[0.5]]), {"price": np.array([[3.2]])})  # ["price"]
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,31 +23,18 @@ _EQUAL = 1e-5  # relative difference of values that went through float32
 _MOST = 0.9  # of the values of an output in these units are between those of the next points of the scale
 
 
-class NumericRows:
-    """The numbers of features and the targets of a model in the same rows."""
-
-    def __init__(self) -> None:
-        self._values: dict[str, list[np.ndarray]] = {}
-        self._targets: list[np.ndarray] = []
-
-    def add(self, columns: Mapping[str, Sequence[object]], targets: object) -> None:
-        """Adds rows; ignores targets that are not one number for each of them."""
-        array = np.asarray(targets)
-        if array.dtype.kind not in "iuf" or not array.ndim or array.size != len(array):
-            return
-        self._targets.append(array.ravel().astype(np.float64))
-        for name, values in columns.items():
-            if all(isinstance(value, (int, float)) for value in values):
-                self._values.setdefault(name, []).append(np.array(values, np.float64))
-
-    def scales(self) -> dict[str, Scale]:
-        """Returns the scale of each feature that determines the targets in order, without being equal to them."""
-        if not self._targets:
-            return {}
-        targets = np.concatenate(self._targets)
-        columns = {name: np.concatenate(parts) for name, parts in self._values.items()}
-        scales = {name: _scale(values, targets) for name, values in columns.items() if len(values) == len(targets)}
-        return {name: scale for name, scale in scales.items() if scale}
+def scale_of(values: np.ndarray, targets: np.ndarray) -> Scale:
+    """Returns the scale of numbers that determine the targets in order, without being equal to them; () otherwise."""
+    order = np.lexsort((targets, values))
+    values, targets = values[order], targets[order]
+    steps = np.diff(targets)
+    is_ordered = (steps >= 0).all() or (steps <= 0).all()
+    is_equal = np.allclose(values, targets, rtol=_EQUAL, atol=_EQUAL * np.ptp(values))
+    targets, first = np.unique(targets, return_index=True)
+    if not is_ordered or is_equal or len(targets) < _FEWEST:
+        return ()
+    points = np.unique(np.linspace(0, len(targets) - 1, _POINTS).astype(int))
+    return tuple(zip(values[first][points].tolist(), targets[points].tolist(), strict=True))
 
 
 def outputs_in_units(scale: Scale, fitted: np.ndarray, answers: Mapping[str, np.ndarray]) -> list[str]:
@@ -71,16 +56,3 @@ def outputs_in_units(scale: Scale, fitted: np.ndarray, answers: Mapping[str, np.
         if array.dtype.kind == "f" and array.size == fitted.size and is_known.any()
     }
     return [name for name, own in numbers.items() if ((low <= own) & (own <= high)).mean() >= _MOST]
-
-
-def _scale(values: np.ndarray, targets: np.ndarray) -> Scale:
-    order = np.lexsort((targets, values))
-    values, targets = values[order], targets[order]
-    steps = np.diff(targets)
-    is_ordered = (steps >= 0).all() or (steps <= 0).all()
-    is_equal = np.allclose(values, targets, rtol=_EQUAL, atol=_EQUAL * np.ptp(values))
-    targets, first = np.unique(targets, return_index=True)
-    if not is_ordered or is_equal or len(targets) < _FEWEST:
-        return ()
-    points = np.unique(np.linspace(0, len(targets) - 1, _POINTS).astype(int))
-    return tuple(zip(values[first][points].tolist(), targets[points].tolist(), strict=True))

@@ -128,6 +128,17 @@ def converted_label(y: LabelEvidence | None, inputs: Collection[str]) -> Choice:
     return Choice(Candidate(Feature(mapping.feature, dtype), False), _CONVERTED, mapping=mapping)
 
 
+def with_raw_numbers(choice: Choice, candidates: Sequence[Candidate]) -> Choice:
+    """Returns the raw label, if it is a number, instead of the one that a model is fitted to.
+
+    It is the one to compare with an output that the export computes from that of the model: trained on the logarithm
+    or on standardized values, a model usually answers in the label's own unit.
+    """
+    raw = [one for one in candidates if not one.is_transformed and one.feature.dtype != "string"]
+    is_same = choice.candidate in raw
+    return choice if is_same or not raw else Choice(raw[0], "raw feature; the export converts the model's output")
+
+
 def _mapping_of(candidate: Candidate, y: LabelEvidence | None, trained_on: str) -> LabelMapping | None:
     """Returns how the training converts a feature, if it is one of the examples that the module was trained on."""
     if trained_on and candidate.is_transformed != (trained_on == TRANSFORMED):

@@ -44,7 +44,7 @@ class OutputPlan:
       scores: Kind of the output's numbers, one of SCORES. Sigmoid or softmax is applied to LOGITS and MARGINS before
         the comparison; MARGINS are trained with labels -1 and 1.
       loss: The compiled loss, such as "binary_crossentropy"; "" if unknown.
-      label_values: (value of the label, target of the model) of each class, for a label that the module converts
+      label_values: (value of the label, target of the model) of each value, for a label that the module converts
         itself; () if the label has the targets.
       label_scale: (value of the label, target of the model) of some examples, if the training converts the label to
         other units, which are the output's; () if the label has the targets.
@@ -58,7 +58,7 @@ class OutputPlan:
     classes: int = 0
     scores: str = VALUES
     loss: str = ""
-    label_values: tuple[tuple[str | int, int], ...] = ()
+    label_values: tuple[tuple[str | int, float], ...] = ()
     label_scale: Scale = ()
 
     def class_names(self) -> dict[str, str | int]:
@@ -111,7 +111,7 @@ class EvaluationPlan:
         return not self.problem and any(one.label and one.task != UNKNOWN for one in self.outputs)
 
     @property
-    def label_values(self) -> list[tuple[tuple[str | int, int], ...]]:
+    def label_values(self) -> list[tuple[tuple[str | int, float], ...]]:
         """The `label_values` of the outputs that have them."""
         return [one.label_values for one in self.outputs if one.label_values]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..saved_models.signatures import ServedOutput
 from .evidence import LabelEvidence, OutputEvidence
 from .features import Feature
-from .label_mapping import Value
+from .label_targets import Value
 from .losses import HINGES, TASK_OF_LOSS
 from .plan import (
     BINARY,
@@ -75,12 +75,13 @@ def label_facts(y: LabelEvidence | None, feature: Feature | None) -> LabelFacts:
     return LabelFacts(is_integer, width, is_binary, None, len(feature.values), has_many_values, low, high)
 
 
-def mapped_label_facts(y: LabelEvidence | None, pairs: Sequence[tuple[Value, int]]) -> LabelFacts:
+def mapped_label_facts(y: LabelEvidence | None, pairs: Sequence[tuple[Value, float]]) -> LabelFacts:
     """Returns facts about labels from the targets that the training converts the values of a feature to."""
     targets = {target for _, target in pairs}
     width = y.width if y is not None else None
+    is_integer = all(target == int(target) for target in targets)
     return LabelFacts(
-        True, width, targets <= {0, 1}, (width or 1) > 1, len(targets), False, min(targets), max(targets)
+        is_integer, width, targets <= {0, 1}, (width or 1) > 1, len(targets), False, min(targets), max(targets)
     )  # fmt: skip
 
 

@@ -176,24 +176,24 @@ def _detail_callback(model: keras.Model, count: StepCount, length: _Length) -> k
     class DetailCallback(callback_class(model)):  # type: ignore[misc]
         def on_train_begin(self, logs: Mapping[str, object] | None = None) -> None:
             self._length: int | None = self.params.get("steps") if length.is_certain else None
-            self._batches = 0  # of this epoch
+            self._is_first_batch = True
             progress.report_details(total=None)  # clears the total of an earlier fit
 
         def on_epoch_begin(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
-            self._batches = 0
+            self._is_first_batch = True
             progress.report_details(epoch=int(epoch) + 1, epochs=self.params.get("epochs"))
 
         def on_train_batch_begin(self, batch: int, logs: Mapping[str, object] | None = None) -> None:
-            if not self._batches:
+            if self._is_first_batch:
                 self._report_total()
+                self._is_first_batch = False
 
         def on_train_batch_end(self, batch: int, logs: Mapping[str, object] | None = None) -> None:
-            self._batches = int(batch) + 1
             if progress.is_due():
                 progress.report_details(metrics=numbers_in(logs))
 
         def on_epoch_end(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
-            self._length = self._batches
+            self._length = count.batches
             self._report_total()
             progress.report_details(metrics=numbers_in(logs))
 

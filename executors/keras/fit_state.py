@@ -10,6 +10,7 @@ Usage:
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import io
 import json
@@ -31,6 +32,7 @@ from ..runtime.files import durable, file_io
 from . import callback_state
 from .interception import keras_of
 from .model_state import shapes_of, state_of
+from .weight_fingerprints import of_checkpoint
 
 if TYPE_CHECKING:
     import keras
@@ -145,6 +147,13 @@ class FitState:
         }
         durable.sync_tree(self.folder)  # before `fit.json`, which marks the state as complete
         file_io.write_text(os.path.join(self.folder, _FACTS), json.dumps(content, default=_number) + "\n")
+
+    def end_weights(self) -> frozenset[str]:
+        """Returns the fingerprints of the variables at the end; empty if the state is missing or damaged."""
+        with contextlib.suppress(DamagedError):
+            if (facts := self.facts()) and not damage_of(path := os.path.join(self.folder, facts["weights"])):
+                return of_checkpoint(path)
+        return frozenset()
 
     def restore(self, model: keras.Model, callbacks: Sequence[keras.callbacks.Callback]) -> keras.callbacks.History:
         """Restores a built model and its fit's callbacks; returns the fit's History.

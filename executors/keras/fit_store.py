@@ -17,9 +17,11 @@ from ..errors import StorageError
 from ..monitoring.progress import reported_step, skip_to
 from ..runtime.files import file_io
 from . import callback_state, fit_call
-from .fit_state import FitState
+from .fit_state import FitFacts, FitState
 from .interception import KerasCall, KerasObserver
 from .replay import replay
+from .step_count import iterations_of
+from .weight_fingerprints import of_weights
 
 if TYPE_CHECKING:
     import keras
@@ -59,6 +61,7 @@ class FitKeeper(KerasObserver):
         facts = {
             **fit_call.describe(call.bound, model, user_callbacks),
             "code that runs before its end": self._code.digest(),
+            "iterations of the optimizer when it begins": iterations_of(model),
         }
         if not self._trains:
             history = self._restore(call, state, facts, user_callbacks)
@@ -86,6 +89,9 @@ class FitKeeper(KerasObserver):
             if differs := fit_call.differences(described, facts["call"]):
                 return self._log_difference("; ".join(differs))
             _build(call)
+            if later := self._later_state(call.model):
+                skip_to(later["reported"])
+                return self._log_difference("the module has restored the weights of a later step itself")
             history = state.restore(call.model, user_callbacks)
         except DamagedError as error:
             return set_aside(state.folder, str(error), f"fit {self._fits} resumes from its last checkpoint, if any")
@@ -104,6 +110,12 @@ class FitKeeper(KerasObserver):
             self._fits, state.folder,
         )  # fmt: skip
         return history
+
+    def _later_state(self, model: keras.Model) -> FitFacts | None:
+        """Returns the facts of this fit or a later one if the model has the weights of its end already."""
+        weights = set(of_weights(model.weights))
+        states = [FitState(os.path.join(self._folder, name)) for name in self._from(self._fits)]
+        return next((state.facts() for state in states if weights <= state.end_weights()), None)
 
     def _log_difference(self, reason: str) -> None:
         logging.warning(
@@ -134,10 +146,13 @@ class FitKeeper(KerasObserver):
 
     def _delete_from(self, number: int) -> None:
         """Deletes the states of this fit and of all later ones, which were trained from different states."""
+        for name in self._from(number):
+            file_io.rmtree(os.path.join(self._folder, name))
+
+    def _from(self, number: int) -> list[str]:
+        """Returns the folders of the states of this fit and of all later ones."""
         names = file_io.listdir(self._folder) if file_io.isdir(self._folder) else []
-        for name in names:
-            if name.isdigit() and int(name) >= number:
-                file_io.rmtree(os.path.join(self._folder, name))
+        return [name for name in names if name.isdigit() and int(name) >= number]
 
 
 def _build(call: KerasCall) -> None:

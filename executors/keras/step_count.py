@@ -99,7 +99,8 @@ class StepCount:
     def __init__(self, call: KerasCall, fit: int, log: EpochLog) -> None:
         self._model, self._fit, self._log = call.model, fit, log
         self._backup = next((one for one in call.callbacks if hasattr(one, "trained_steps")), None)
-        self._iterations = _iterations_of(call.model)
+        self._iterations = self._epoch_iterations = iterations_of(call.model)
+        self._is_grouped = getattr(call.model, "steps_per_execution", 1) != 1 and self._backup is None
         # Before the first fit, the module itself may have restored the optimizer.
         self._before = self.steps = reported_step() or self._iterations
         self._first_epoch: int = call.arguments.get("initial_epoch") or 0
@@ -118,12 +119,18 @@ class StepCount:
             self._begin(epoch, batch, length or 0)
         else:
             self._epoch_begin = self.steps
-        self._log.add(EpochBegin(self._fit, epoch, _iterations_of(self._model), self.steps))
+        self._epoch_iterations = iterations_of(self._model)
+        self._log.add(EpochBegin(self._fit, epoch, self._epoch_iterations, self.steps))
 
     def end_batch(self, batch: int) -> int:
         """Notes the end of a batch; returns the number of steps since the last one, 0 for a dropped batch."""
-        before, self.steps = self.steps, max(self.steps, self._epoch_begin + batch + 1)
+        before, self.steps = self.steps, max(self.steps, self._epoch_begin + self._trained(batch))
         return self.steps - before
+
+    @property
+    def batches(self) -> int:
+        """Number of batches trained in this epoch."""
+        return self.steps - self._epoch_begin
 
     def end(self) -> None:
         """Notes the end of the fit, which may have restored its last epoch instead of running one."""
@@ -141,13 +148,19 @@ class StepCount:
         whole = length * (epochs - self._first_epoch)
         return (self._first_steps or 0) + min(whole, most or whole)
 
+    def _trained(self, batch: int) -> int:
+        """Returns the number of batches of this epoch up to a batch that ended."""
+        # With `steps_per_execution`, Keras 3 counts groups as full, but the last one ends with the data.
+        iterations = iterations_of(self._model) - self._epoch_iterations if self._is_grouped else 0
+        return min(batch + 1, iterations) if iterations > 0 else batch + 1
+
     def _begin(self, epoch: int, batch: int, length: int) -> None:
         if self._backup is not None:  # begins with a batch that it drops, up to the trained ones
             self._first_steps = self._before = self._before or self._first_epoch * length
             self.steps = self._before + self._backup.trained_steps
             self._epoch_begin = self.steps - self._backup.trained_batches
             return
-        iterations = _iterations_of(self._model)
+        iterations = iterations_of(self._model)
         steps = self._log.steps_at(self._fit, epoch, iterations)
         if steps is None:
             steps = self._before + max(0, iterations - self._iterations) or epoch * length
@@ -156,7 +169,7 @@ class StepCount:
         self._epoch_begin = self.steps - batch
 
 
-def _iterations_of(model: keras.Model) -> int:
+def iterations_of(model: keras.Model) -> int:
     """Returns the number of batches that a model's optimizer has counted; 0 if it counts none."""
     optimizer: Any = getattr(model, "optimizer", None)
     with contextlib.suppress(Exception):  # of custom optimizers, and in graph mode

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 SPLITS = ("train", "eval")
 _EVAL_FOLDERS = ("eval", "validation", "val", "test")
 _NAMES = ("train", "eval", "evaluation", "val", "validation", "test")  # of splits, in the names of metrics
-_PREFIX = re.compile(rf"(train/|(?:{'|'.join(_NAMES[1:])})[/_])(?=.)")
+_EVAL_NAMES = "|".join(_NAMES[1:])
+# `eval/loss` and `metrics/val_loss` begin a part with it, and `Loss/validation` ends with it.
+_SPLIT = re.compile(rf"(?:^|(?<=/))(?:(train)/|({_EVAL_NAMES})[/_])(?=.)|/(?:(train)|({_EVAL_NAMES}))$", re.IGNORECASE)
 _MAX_ELEMENTS = 100  # of a metric's array, such as a matrix of 10 classes: more do not fit into a table
 _SKIPPED_ENDINGS = ("_vs_iterations", "/sec", "_per_second")
 
@@ -80,11 +82,14 @@ def split_of(folder: str) -> str:
 
 
 def split_name(name: str) -> tuple[str | None, str]:
-    """Returns the split in a metric's name, and the rest of it: ("eval", "loss") for `eval/loss`; None without one."""
-    prefix = _PREFIX.match(name)
-    if prefix is None:
+    """Returns the split in a metric's name, and the rest of it: ("eval", "loss") for `eval/loss` and `loss/eval`.
+
+    The split is None if the name has none.
+    """
+    found = _SPLIT.search(name)
+    if found is None:
         return None, name
-    return "train" if prefix[1] == "train/" else "eval", name[prefix.end() :]
+    return "train" if found[1] or found[3] else "eval", name[: found.start()] + name[found.end() :]
 
 
 def from_return_value(returned: object) -> Metrics:

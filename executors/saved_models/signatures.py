@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from ..compat.tensorflow import parse_saved_model
@@ -90,6 +90,11 @@ class ServedOutput:
     def is_score(self) -> bool:
         """Whether it is a floating-point tensor that is not computed by an op for classes, keys or rounding."""
         return self.dtype in ("float32", "float64", "float16", "bfloat16") and self.op not in _CLASS_OPS
+
+    def is_computed_from(self, fitted: Collection[str]) -> bool:
+        """Whether a function that returns it computes it from one of these tensors, and it is not a form of them."""
+        functions = {_function_of(name) for name in self.tensors}
+        return bool(functions & {_function_of(name) for name in fitted}) and not {*fitted} & {*self.tensors}
 
     @property
     def width(self) -> int | None:
@@ -192,6 +197,10 @@ def _signature(
     parsed = {feature.name: feature for parsing in parsings.values() for feature in parsing.features}
     features = tuple(parsed.values()) if parsings else None
     return ServedSignature(name, tuple(inputs), tuple(outputs), features, transforms)
+
+
+def _function_of(tensor: str) -> str:
+    return tensor.partition(":")[0]
 
 
 def _described(info: meta_graph_pb2.TensorInfo) -> tuple[str, Shape | None]:

@@ -92,7 +92,7 @@ class Observations:
           returned: Return value of `run_fn`.
           event_files: The last values in the event files.
         """
-        explicit = numbers_returned(returned)
+        explicit = self._by_split(numbers_returned(returned))
         seen, origins = self._published_metrics(is_evaluated="eval" in explicit)
         metrics: Metrics = {}
         logged = merge_metrics(
@@ -111,6 +111,17 @@ class Observations:
         if self.fn_args.is_chief and not metrics.get("eval") and origins.get("eval") != _UNKNOWN:
             logging.info(_NO_EVAL_METRICS)
         return metrics, {split: origins[split] for split in SPLITS if split in origins}
+
+    def _by_split(self, returned: Metrics) -> Metrics:
+        """Moves train metrics to eval that are the results of a Keras `evaluate`, as `return_dict` returns them."""
+        train = returned.get("train", {})
+        results = [one.metrics["eval"] for one in self.keras.evaluated if one.origin["source"] == "evaluate"]
+        evaluation: dict[str, float] = max(
+            (one for one in results if one.items() <= train.items()), key=len, default={}
+        )
+        others = {name: value for name, value in train.items() if name not in evaluation}
+        metrics = {"train": others, "eval": {**evaluation, **returned.get("eval", {})}}
+        return {split: values for split, values in metrics.items() if values}
 
     def _batch_metrics(self) -> Metrics:
         try:

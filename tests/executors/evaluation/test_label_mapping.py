@@ -104,8 +104,9 @@ def test_arrays_in_memory_have_names_too() -> None:
     features = {"species": np.array(SPECIES * 20), "x": np.arange(60.0)}
     data = tf.data.Dataset.from_tensor_slices(features).shuffle(60).batch(8)
 
-    [mapping] = label_mappings(data.map(lambda found: (found["x"], lookup.lookup(found["species"]))))["0"]
+    mapping, *others = label_mappings(data.map(lambda found: (found["x"], lookup.lookup(found["species"]))))["0"]
 
+    assert [other.feature for other in others if not other.conflict] == []
     assert (mapping.feature, dict(mapping.pairs), mapping.rows) == ("species", TARGETS, 60)
 
 
@@ -122,11 +123,59 @@ def test_rows_of_a_python_generator_are_not_read_again() -> None:
     assert not reads
 
 
-def test_labels_that_are_no_classes_have_no_mapping(records: str) -> None:
+def test_numbers_of_texts_are_targets_too(records: str) -> None:
     data = parsed_in_batches(records)
 
-    assert label_mappings(data.map(lambda x, y: (x, tf.cast(y, tf.float32) + 0.5)))["0"] == ()
+    mappings = {one.feature: one for one in label_mappings(data.map(lambda x, y: (x, tf.cast(y, tf.float32) / 2)))["0"]}
+
+    assert dict(mappings["species"].pairs) == {"versicolor": 0, "virginica": 0.5, "setosa": 1}
     assert label_mappings(data.map(lambda x, y: (x, tf.one_hot(y, 3) / 2)))["0"] == ()
+
+
+@pytest.mark.parametrize(
+    ("target", "has_scale", "conversion"),
+    [
+        (lambda x: tf.math.log1p(x), True, ""),
+        (lambda x: (x - 30.0) / 20.0, True, ""),
+        (lambda x: tf.cast(x > 20.0, tf.int32), False, "the training converts its numbers, such as 1 to 0"),
+        (lambda x: tf.cast(x, tf.float16), False, ""),
+        (lambda x: tf.minimum(x, 50.0), False, ""),  # the label, without outliers
+    ],
+)
+def test_a_number_that_is_converted_has_a_scale_or_is_no_label(
+    records: str, target: Any, has_scale: bool, conversion: str
+) -> None:
+    parsed = tf.data.TFRecordDataset(records).batch(7).map(lambda record: tf.io.parse_example(record, SPEC))
+
+    mappings = label_mappings(parsed.map(lambda found: (found["code"], target(found["x"]))))["0"]
+
+    mapping = next((one for one in mappings if one.feature == "x"), None)
+    assert (mapping.conflict if mapping else "") == conversion
+    assert bool(mapping and mapping.scale) is has_scale
+
+
+@pytest.mark.parametrize(
+    ("tensors", "label"),
+    [
+        (("serve:dense/BiasAdd:0",), ""),  # the fitted output, a logarithm
+        (("serve:Expm1:0",), "price"),  # computed from it
+        (("other:dense/BiasAdd:0",), ""),  # another function, of which nothing is known
+    ],
+)
+def test_a_converted_number_is_the_label_of_what_the_export_converts_back(tensors: tuple[str, ...], label: str) -> None:
+    y = LabelEvidence("float32", (), mappings=(LabelMapping("price", rows=60, conflict="…, such as 9 to 2.3"),))
+    trained = OutputEvidence("p", loss="mean_squared_error", label=y, tensors=("serve:dense/BiasAdd:0",))
+    served = ServedSignature(
+        "serving_default",
+        (ServedInput("x", "float32", ()),),
+        (ServedOutput("p", "float32", (1,), tensors=tensors),),
+    )
+    features = ExampleFeatures({name: Feature(name, "float32") for name in ("x", "price")})
+
+    plan = make_plan(TrainingEvidence((trained,), ("x",)), [served], features, Overrides({"": "price"}))
+
+    assert plan.outputs[0].label == label
+    assert label or "such as 9 to 2.3" in plan.reasons["label"]
 
 
 def plan_for(label: str, *mappings: LabelMapping, inputs: tuple[str, ...] = ("x",)) -> EvaluationPlan:

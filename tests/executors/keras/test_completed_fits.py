@@ -183,3 +183,52 @@ def test_an_export_is_mended_without_training_again_and_a_loss_is_not(
         capfd.readouterr().err
     )
     assert runs.run(epochs=2)[0] == 2 * 4  # the third fit, which is another one
+
+
+# A fit for each epoch; the module restores the last one itself and goes on from there.
+LOOP = """
+    import os, pathlib
+    import numpy as np
+    import tensorflow as tf
+
+    keras = tf.keras
+
+    def run_fn(fn_args):
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        model.compile("adam", "mse")
+        x = np.random.normal(size=(40, 2)).astype("float32")
+        weights = os.path.join(os.environ["RESUME"], "own.weights.h5")
+        whole = tf.train.Checkpoint(model=model)
+        done = pathlib.Path(os.environ["RESUME"], "done")
+        first = int(done.read_text()) if done.exists() else 0
+        if first and fn_args.custom_config["whole"]:
+            model.optimizer.build(model.trainable_variables)
+            whole.read(weights + "-1").expect_partial()
+        elif first:
+            model.load_weights(weights)
+        for epoch in range(first, 4):
+            model.fit(x, x[:, :1], batch_size=10, verbose=0)
+            with open(os.environ["RESUME"] + "/steps", "a") as file:
+                file.write("1" * 4)
+            whole.write(weights + "-1") if fn_args.custom_config["whole"] else model.save_weights(weights)
+            done.write_text(str(epoch + 1))
+            if epoch == 1 and pathlib.Path(os.environ["RESUME"], "fault").exists():
+                raise ZeroDivisionError("between two epochs")
+        pathlib.Path(os.environ["RESUME"], "told").write_text(str(int(model.optimizer.iterations)))
+        model.export(fn_args.serving_model_dir)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("3" not in KERAS, reason="tf.keras is Keras 2")
+@pytest.mark.parametrize(("whole", "iterations"), [(True, 16), (False, 8)])
+def test_fits_after_a_checkpoint_of_the_module_are_trained(
+    resumed: Callable[..., Resumed], whole: bool, iterations: int
+) -> None:
+    runs = resumed("3", source=LOOP, whole=whole)
+    with pytest.raises(ZeroDivisionError):
+        runs.run("raise")
+
+    steps, trained = runs.run()
+
+    assert (steps, trained) == (8, iterations)

@@ -196,3 +196,19 @@ def test_a_fit_that_restores_better_weights_counts_on(
 
     told = attempted(run, Attempt(importlib.import_module(package), tmp_path, is_sized=False), monkeypatch)
     assert (told.first, told.step, told.steps, told.details["total"]) == (0, 80, 80, 80)
+
+
+@pytest.mark.parametrize(("package", "length"), [("keras", {}), ("keras", {"steps_per_epoch": 7}), ("tf_keras", {})])
+def test_groups_of_steps_count_what_was_trained(
+    package: str, length: dict[str, int], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `steps_per_execution`, the last group of an epoch has fewer batches, or more than `steps_per_epoch`."""
+    if package not in PACKAGES:
+        pytest.skip("It is not installed.")
+    attempt = Attempt(importlib.import_module(package), tmp_path, is_sized=True)
+    attempt.model.compile("adam", "mse", steps_per_execution=4)
+
+    told = attempted(lambda attempt: attempt.fit(epochs=1, **length), attempt, monkeypatch)
+
+    trained = int(attempt.model.optimizer.iterations)
+    assert (told.step, told.steps, told.details["total"]) == (trained, trained, trained)

@@ -51,6 +51,20 @@ class TestEventFiles:
 
         assert from_event_files(str(tmp_path)) == {"train": {"accuracy": 0.75, "loss": 0.25}, "eval": {"loss": 1.0}}
 
+    def test_the_split_may_be_at_any_part_of_a_name(self, tmp_path: pathlib.Path) -> None:
+        names = {
+            "Loss/validation": [0.1],
+            "Loss/train": [0.2],
+            "metrics/val_f1": [0.3],
+            "Eval/auc": [0.4],
+            "a/b": [0.5],
+        }
+        log(tmp_path, **names)
+
+        found = from_event_files(str(tmp_path))
+        assert found["train"] == pytest.approx({"Loss": 0.2, "a/b": 0.5})
+        assert found["eval"] == pytest.approx({"Loss": 0.1, "metrics/f1": 0.3, "auc": 0.4})
+
     def test_keras_logs_have_the_values_of_the_history(self, tmp_path: pathlib.Path, keras: ModuleType) -> None:
         callback = keras.callbacks.TensorBoard(str(tmp_path / "logs"))
 

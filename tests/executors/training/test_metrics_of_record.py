@@ -466,6 +466,21 @@ def test_what_run_fn_returns_comes_first(recorded: Recorded, tmp_path: pathlib.P
     assert origins["eval"]["source"] == "returned"
 
 
+def test_a_returned_evaluation_has_eval_metrics(recorded: Recorded, tmp_path: pathlib.Path, keras: ModuleType) -> None:
+    history: dict[str, list[float]] = {}
+
+    def run_fn(fn_args: FnArgs) -> Any:
+        model = new_model(keras)
+        history.update(model.fit(X, Y, epochs=1, verbose=0).history)
+        export(model, tmp_path / "model")
+        return model.evaluate(*VALIDATION, verbose=0, return_dict=True)
+
+    metrics, _ = recorded(run_fn)
+
+    assert metrics["eval"]["loss"] == pytest.approx(loss_of_export(tmp_path / "model"), rel=1e-4)
+    assert metrics["train"]["loss"] == pytest.approx(history["loss"][-1])
+
+
 def test_a_loop_by_hand_is_recorded_with_what_it_reports(recorded: Recorded) -> None:
     def run_fn(fn_args: FnArgs) -> None:
         for step in range(5):
