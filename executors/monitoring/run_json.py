@@ -73,10 +73,12 @@ class Dialect(TypedDict, total=False):
 
 
 class Keras(TypedDict, total=False):
-    """The Keras version and the reason for it."""
+    """The Keras version and the reason for it, the variables that the module sets, and the restarts."""
 
     version: str
     reason: str
+    variables: dict[str, str]
+    restarts: list[str]
 
 
 class BadRecord(TypedDict):

@@ -26,7 +26,7 @@ from ..errors import InputError
 from ..runtime.files import file_io
 from ..runtime.files.typed_json import read_checked_json
 from ..runtime.logs.exceptions import describe, is_from_module, message_of
-from ..runtime.logs.redaction import masked_text
+from ..runtime.logs.redaction import masked, masked_text
 from ..runtime.process.identity import ProcessIdentity
 from ..runtime.process.preemption import Preempted
 from ..runtime.process.termination import Terminated
@@ -233,6 +233,7 @@ def to_run_json(record: RunRecord) -> RunJson:
     """Returns a record's fields in the form that `read` returns."""
     state = dataclasses.asdict(record)
     del state["path"]
+    state["keras"] = masked(state["keras"])
     return cast("RunJson", state)
 
 

@@ -30,8 +30,9 @@ from ..checkpoints.damage import forget_damage, read_damage
 from ..checkpoints.data_fingerprint import PATTERNS, DataFiles
 from ..checkpoints.directory import CheckpointFolder
 from ..checkpoints.fingerprint import Identity
-from ..dialects.loading import keras_for_restart, uses_estimators
+from ..dialects.loading import uses_estimators
 from ..dialects.registry import installed
+from ..dialects.restart import with_restarts
 from ..distributed.tf_config import (
     CHIEF,
     EVALUATOR,
@@ -43,7 +44,7 @@ from ..distributed.tf_config import (
 from ..engines import child_process, cluster_records, fork_server, in_process, ray
 from ..engines.task_watch import TaskWatch
 from ..engines.training_request import TrainingRequest
-from ..errors import InputError, KerasVersionError
+from ..errors import InputError
 from ..evaluation import evaluated_examples
 from ..evaluation.error_analysis import delete_error_analysis
 from ..evaluation.model_check import planning_arguments
@@ -474,15 +475,16 @@ class _Run:
         return uses_estimators(self.source.files)
 
     def run_module(self, staged_args: FnArgs) -> TrainingResult:
-        """Runs the module; restarts it once with Keras 2 if it turns out to need that."""
-        try:
-            return self._run_module(staged_args)
-        except KerasVersionError as error:
-            self.record.keras = dataclasses.asdict(keras_for_restart(error, self._keras(), self.options))
+        """Runs the module, again if it turns out to need another Keras version or environment variables."""
+
+        def attempt(keras: KerasChoice) -> TrainingResult:
+            self.record.keras = dataclasses.asdict(keras)
             return self._run_module(staged_args)
 
+        return with_restarts(self._keras(), self.options, attempt, self._shares_batches())
+
     def _keras(self) -> KerasChoice:
-        """Returns the Keras version of the run, which the module's first use of `tf.estimator` may have changed."""
+        """Returns the settings of the run's processes, which a restart or a use of `tf.estimator` may have changed."""
         return KerasChoice(**self.record.keras)
 
     def _needs_model(self, result: TrainingResult, fn_args: FnArgs) -> bool:
