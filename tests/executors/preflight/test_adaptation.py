@@ -305,15 +305,16 @@ def test_few_names_are_the_closest_ones() -> None:
     assert closest_names([*names, "labels"], near="label").startswith("labels, ")
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough_but("no shapes for Transform")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "line"),
     [
         (source(BY_LAYER.format(suffix="_xf"), SCALED), "--train-examples raw"),
         (source(SPARSE_INPUT), "--schema-shapes no"),
+        (source(TRANSFORMED, SPARSE_ONLY), "The steps run again"),
     ],
-    ids=["raw examples", "no shapes"],
+    ids=["raw examples", "no shapes", "no shapes for Transform"],
 )
 def test_run_takes_over_what_the_check_found(
     text: str, line: str, module: Write, sizes: str, tmp_path: pathlib.Path,
