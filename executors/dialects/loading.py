@@ -18,6 +18,7 @@ from ..modules.pipeline_modules import PipelineModules
 from ..modules.source import ModuleSource
 from .base import Evidence
 from .registry import call_dialect, installed
+from .restart import settings_noted
 
 
 def choose_keras(
@@ -68,7 +69,14 @@ def choose_keras_for(
 
 
 @contextlib.contextmanager
-def loaded(source: ModuleSource, dialect: str = "auto", is_restartable: bool = False) -> Iterator[ModuleType]:
+def loaded(
+    source: ModuleSource,
+    dialect: str = "auto",
+    keras: KerasChoice | None = None,
+    checkpoint_dir: str | None = None,
+    *,
+    is_restartable: bool = False,
+) -> Iterator[ModuleType]:
     """Calls `prepare` of each dialect, then imports a module for the block; see `modules.loader.loaded`.
 
     `tf.estimator` is restored if the module or a library uses it, during the import or in the block.
@@ -76,11 +84,14 @@ def loaded(source: ModuleSource, dialect: str = "auto", is_restartable: bool = F
     Args:
       source: The module's files.
       dialect: The option `dialect`. If that dialect executes the file itself, the module is empty.
-      is_restartable: Whether this process can be restarted with the variables of a `LateVariables`.
+      keras: The settings of this process, if it may be restarted with others; see `restart.settings_noted`.
+      checkpoint_dir: The training's checkpoints; see `restart.settings_noted`.
+      is_restartable: Whether it can be restarted with environment variables that the module sets.
 
     Raises:
       ModuleError: When the name of the module's package resolves to a package in another location.
-      LateVariables: When the module sets environment variables that TensorFlow or Keras have read already.
+      LateVariableError: When the module sets environment variables that TensorFlow or Keras have read already.
+      KerasVersionError: When the module failed after it used `tf.estimator` in a process with Keras 3.
       Exception: Any exception that the module raises on import, with its original type and traceback.
     """
     known = installed()  # reads the metadata of all installed packages
@@ -88,7 +99,7 @@ def loaded(source: ModuleSource, dialect: str = "auto", is_restartable: bool = F
     installed_first = any(
         call_dialect(one, "detect", path) for one in known.values() if one.installed_first for path in source.files
     )
-    with restored_on_use():
+    with restored_on_use(), settings_noted(keras, checkpoint_dir):
         for one in known.values():
             call_dialect(one, "prepare", source.files)
         with loader.loaded(source, imports, installed_first, is_restartable) as module:

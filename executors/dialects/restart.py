@@ -3,7 +3,7 @@
 Static evidence chooses the settings of the first start: the Keras version, and the environment variables that the
 module sets. If they turn out to be wrong, the worker notes others on its exception, and its client starts it again.
 
-    with settings_noted(request.keras, fn_args.checkpoint_dir):      # in the worker
+    with settings_noted(choice, fn_args.checkpoint_dir):      # in the worker
         …
     result = with_restarts(choice, options, lambda choice: run(worker, choice))
 """
@@ -51,11 +51,11 @@ class OtherSettings(TypedDict, total=False):
 
 
 @contextlib.contextmanager
-def settings_noted(keras: KerasChoice, checkpoint_dir: str | None) -> Iterator[None]:
+def settings_noted(keras: KerasChoice | None, checkpoint_dir: str | None) -> Iterator[None]:
     """Notes other settings on an exception that leaves the block, if it is evidence for them.
 
     Args:
-      keras: The settings of this process.
+      keras: The settings of this process; None if it is not restarted with others.
       checkpoint_dir: The training's checkpoints. A training that has saved one works with its Keras version.
 
     Raises:
@@ -69,7 +69,7 @@ def settings_noted(keras: KerasChoice, checkpoint_dir: str | None) -> Iterator[N
     except Exception as error:
         if wrong_keras := keras_version_error(error):
             raise wrong_keras from error
-        if not (checkpoint_dir and has_checkpoints(checkpoint_dir)):
+        if keras and not (checkpoint_dir and has_checkpoints(checkpoint_dir)):
             _note_other_keras(error, keras)
         raise
 
@@ -171,7 +171,8 @@ def with_restarts(
         if again is None:
             raise
         first, is_certain = error, other["is_certain"]
-        logging.warning("The worker is restarted %s: %s.", _described(other), other["reason"])
+        why = error if isinstance(error, TrainerError) else f"Because {other['reason']}"
+        logging.warning("The worker is restarted %s. %s", _described(other), why)
     try:
         return with_restarts(again, options, run, distributed)
     except Exception as error:

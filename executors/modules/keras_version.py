@@ -21,6 +21,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ..errors import InputError
 from ..runtime.logs.exceptions import chain, message_of, one_line_message
@@ -110,6 +111,11 @@ class KerasChoice:
         if not has_keras_3():
             return others  # tf.keras is always Keras 2 there; setting the variable may break it
         return others | {VARIABLE: "1" if self.version == "2" else "0"}
+
+    def to_record(self) -> dict[str, Any]:
+        """Returns the settings for the run's record; without variables, if the module sets none."""
+        variables = {"variables": dict(self.variables)} if self.variables else {}
+        return {"version": self.version, "reason": self.reason, **variables}
 
     def check_this_process(self) -> None:
         """Checks that `tf.keras` is, or can still become, the chosen version in this process.

@@ -73,12 +73,11 @@ class Dialect(TypedDict, total=False):
 
 
 class Keras(TypedDict, total=False):
-    """The Keras version and the reason for it, the variables that the module sets, and the restarts."""
+    """The Keras version and the reason for it, and the environment variables that the module sets when imported."""
 
     version: str
     reason: str
     variables: dict[str, str]
-    restarts: list[str]
 
 
 class BadRecord(TypedDict):

@@ -19,7 +19,6 @@ from google.protobuf.message import DecodeError
 
 from ..dialects.loading import loaded
 from ..dialects.registry import functions_that_read_examples
-from ..dialects.restart import settings_noted
 from ..errors import InputError, LateVariableError
 from ..evaluation.labels import label_problem
 from ..evaluation.overrides import overrides_of, parse_labels
@@ -166,10 +165,9 @@ class _Examination:
             keras.check_this_process()
             if self._request.tunes:
                 import_keras_tuner(keras)
-            with settings_noted(keras, None):
-                can_restart = self._request.options.isolate and "variables" not in keras.restarts
-                context = loaded(self._source, self._request.options.dialect, can_restart)
-                module = self._module = stack.enter_context(context)
+            can_restart = self._request.options.isolate and "variables" not in keras.restarts
+            context = loaded(self._source, self._request.options.dialect, keras, is_restartable=can_restart)
+            module = self._module = stack.enter_context(context)
         except LateVariableError:
             raise
         except (Exception, SystemExit) as error:

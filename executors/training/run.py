@@ -246,7 +246,7 @@ def _train(
             record.arguments = redaction.masked({**shown.to_json(), "options": dataclasses.asdict(options)})
             record.code = {name: value for name, value in dataclasses.asdict(source).items() if name != "roots"}
             record.data = {name: files.describe() for name, files in ready.inputs.items() if name in PATTERNS}
-            record.keras = dataclasses.asdict(ready.keras)
+            record.keras = ready.keras.to_record()
             # Written now, so that a killed run leaves a record.
             contexts.enter_context(record.written_to(fn_args.model_run_dir, cluster_records.record_name(task)))
             contexts.enter_context(watch.watching(record.id) if watch else contextlib.nullcontext())
@@ -478,8 +478,8 @@ class _Run:
         """Runs the module, again if it turns out to need another Keras version or environment variables."""
 
         def attempt(keras: KerasChoice) -> TrainingResult:
-            self.record.keras = dataclasses.asdict(keras)
-            return self._run_module(staged_args)
+            self.record.keras = keras.to_record()
+            return self._run_module(staged_args, keras)
 
         return with_restarts(self._keras(), self.options, attempt, self._shares_batches())
 
@@ -490,8 +490,7 @@ class _Run:
     def _needs_model(self, result: TrainingResult, fn_args: FnArgs) -> bool:
         return installed()[result["dialect"]].needs_model(fn_args)
 
-    def _run_module(self, staged_args: FnArgs) -> TrainingResult:
-        keras = self._keras()
+    def _run_module(self, staged_args: FnArgs, keras: KerasChoice) -> TrainingResult:
         logging.info("Keras %s: %s.", keras.version, keras.reason)
         key = self.key if self._publishes() else ""
         request = TrainingRequest(self.source, self.function, staged_args, self.options, keras, key).to_json()

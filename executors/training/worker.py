@@ -20,7 +20,6 @@ from ..checkpoints.directory import EPOCHS
 from ..checkpoints.repaired_managers import managers_repaired
 from ..checkpoints.synced import checkpoints_synced
 from ..dialects.loading import loaded
-from ..dialects.restart import settings_noted
 from ..dialects.signatures import require_has_run
 from ..engines.training_request import TrainingRequest
 from ..errors import InputError, TrainerError, TrainingProcessError
@@ -110,10 +109,13 @@ def execute(state: dict[str, object]) -> TrainingResult:
     start = clock()
     earlier_logs = sizes_of_event_files(request.fn_args.model_run_dir)
     try:
-        with (
-            settings_noted(request.keras, request.fn_args.checkpoint_dir),
-            loaded(request.source, request.options.dialect, request.is_restartable) as module,
-        ):
+        with loaded(
+            request.source,
+            request.options.dialect,
+            request.keras,
+            request.fn_args.checkpoint_dir,
+            is_restartable=request.is_restartable,
+        ) as module:
             estimator_use = run_context.part(EstimatorUse)
             installed_dialects = dialects.installed()
             name, evidence = dialects.choose(module, request.function, request.options, installed_dialects)
@@ -220,7 +222,7 @@ def _changed_keras(chosen: KerasChoice, estimator_used_at: str) -> dict[str, Any
     """Returns Keras 2 as a choice if the use of `tf.estimator` made `tf.keras` Keras 2; {} otherwise."""
     if chosen.version == "2" or not estimator_used_at or version_in_use() == "3":
         return {}
-    return dataclasses.asdict(dataclasses.replace(chosen, version="2", reason=f"{estimator_used_at}: tf.estimator"))
+    return dataclasses.replace(chosen, version="2", reason=f"{estimator_used_at}: tf.estimator").to_record()
 
 
 def add_hints(error: Exception, request: TrainingRequest) -> None:

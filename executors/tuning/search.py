@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 from absl import logging
 
 from ..dialects.loading import loaded
-from ..dialects.restart import settings_noted
 from ..engines.training_request import TrainingRequest
 from ..errors import ModuleError, TrainingProcessError, did_you_mean
 from ..fn_args import FnArgs
@@ -90,7 +89,7 @@ def execute(state: dict[str, object]) -> SearchResult:
     request.keras.check_this_process()
     import_keras_tuner(request.keras)
     try:
-        with settings_noted(request.keras, None), loaded(request.source, "auto", request.is_restartable) as module:
+        with loaded(request.source, keras=request.keras, is_restartable=request.is_restartable) as module:
             return _search(module, request)
     except Exception as error:
         file_io.rmtree(str(request.fn_args.working_dir))  # a retry would resume after the failed trials
