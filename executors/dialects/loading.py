@@ -103,4 +103,6 @@ def loaded(
         for one in known.values():
             call_dialect(one, "prepare", source.files)
         with loader.loaded(source, imports, installed_first, is_restartable) as module:
+            if keras:
+                keras_version.require_backend()
             yield module

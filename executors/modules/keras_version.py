@@ -23,7 +23,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..errors import InputError
+from ..errors import InputError, LateVariableError
 from ..runtime.logs.exceptions import chain, message_of, one_line_message
 from ..runtime.process.run_environment import inherited_environment
 from .early_variables import variables_set_in
@@ -129,25 +129,19 @@ class KerasChoice:
                 f"{version_in_use()}. Train in a subprocess (isolate=True), or set "
                 f"{VARIABLE}={self.environment().get(VARIABLE)} before anything imports tf.keras."
             )
-        backend, in_use = self.variables.get(_BACKEND), backend_in_use()
-        if backend and in_use and backend != in_use:
-            raise InputError(
-                f"The module sets {_BACKEND}={backend}, but Keras is already imported with the backend {in_use} in "
-                f"this process. Train in a subprocess (isolate=True), or set it in the shell: "
-                f"export {_BACKEND}={backend}"
-            )
 
     def evidence_against(self, error: BaseException) -> tuple[str, bool]:
         """Returns why a module that failed may need the other Keras version, or "", and whether that is certain.
 
         Messages typical of the wrong version are certain. Other errors raised by Keras's code may have any reason.
         """
+        is_raised_there = _is_raised_by_keras(error)
+        is_typical = _ERROR_PATTERNS[self.version].search(_messages(error)) is not None
+        if not (is_raised_there or is_typical):
+            return "", False
         message = f"{type(error).__name__}: {one_line_message(error)[:_QUOTED]}"
-        if _ERROR_PATTERNS[self.version].search(_messages(error)):
-            return f"the error is typical of Keras {self.version}: {message}", True
-        if _is_raised_by_keras(error):
-            return f"the error is raised inside Keras {self.version}: {message}", False
-        return "", False
+        where = "raised inside" if is_raised_there else "typical of"
+        return f"the error is {where} Keras {self.version}: {message}", is_typical
 
     def hint(self, error: BaseException) -> str:
         """Returns `hint_for_text` for the messages of an exception and of those handled when it was raised."""
@@ -366,11 +360,20 @@ def version_in_use() -> str | None:
     return {"tf_keras.api._v2.keras": "2", "keras._tf_keras.keras": "3"}.get(str(name))
 
 
-def backend_in_use() -> str | None:
-    """Returns the backend of Keras 3 in this process, or None if it is not imported yet."""
-    keras = sys.modules.get("keras")
-    config = getattr(keras, "config", None)
-    return config.backend() if hasattr(config, "backend") else None
+def require_backend() -> None:
+    """Checks that Keras uses the backend that the environment, or the module that was just imported, sets.
+
+    Raises:
+      LateVariableError: When Keras was imported before, with another backend.
+    """
+    config = getattr(sys.modules.get("keras"), "config", None)
+    in_use = config.backend() if hasattr(config, "backend") else None
+    wanted = os.environ.get(_BACKEND)
+    if in_use and wanted and wanted != in_use:
+        raise LateVariableError(
+            f"{_BACKEND}={wanted} has no effect: Keras was imported before in this process, with the backend {in_use}. "
+            f"Train in a subprocess (isolate=True), or set it in the shell: export {_BACKEND}={wanted}"
+        )
 
 
 def _tensorflow_release() -> tuple[int, int]:

@@ -9,22 +9,24 @@ from collections.abc import Callable
 
 import pytest
 
-from generic_trainer import FnArgs, TrainingOptions, train
+from generic_trainer import FnArgs, LateVariableError, TrainingOptions, train
 from generic_trainer.executors.dialects.restart import OtherSettings, restarted, with_restarts
 from generic_trainer.executors.modules.keras_version import KerasChoice, has_keras_3
 
 pytestmark = pytest.mark.skipif(not has_keras_3(), reason="TensorFlow before 2.16 has only Keras 2")
 
-BACKEND = """
+# Keras reads the folder of its configuration when it is imported.
+CONFIGURED = """
 import os
-os.environ["KERAS_BACKEND"] = "num" + "py"
+os.environ["KERAS_HOME"] = os.path.dirname(__file__)
 import keras
 import tensorflow as tf
 
 def run_fn(fn_args):
-    assert keras.config.backend() == "numpy"
+    assert keras.config.floatx() == "float64"
     tf.saved_model.save(tf.Module(), fn_args.serving_model_dir)
 """
+CONFIGURATION = '{"floatx": "float64", "epsilon": 1e-7, "backend": "tensorflow", "image_data_format": "channels_last"}'
 LIBRARY = """
 import tensorflow as tf
 import house_layers
@@ -49,8 +51,8 @@ def fn_args(tmp_path: pathlib.Path) -> FnArgs:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "keras"),
-    [(BACKEND, {"version": "3", "variables": {"KERAS_BACKEND": "numpy"}}), (LIBRARY, {"version": "2"})],
-    ids=["a backend that the source does not show", "a library of Keras 2"],
+    [(CONFIGURED, {"version": "3"}), (LIBRARY, {"version": "2"})],
+    ids=["a variable that the source does not show", "a library of Keras 2"],
 )
 def test_a_training_restarts_with_what_the_run_shows(
     source: str, keras: dict[str, object], fn_args: FnArgs, module: Callable[..., str], tmp_path: pathlib.Path,
@@ -60,8 +62,11 @@ def test_a_training_restarts_with_what_the_run_shows(
     packages.mkdir()
     (packages / "house_layers.py").write_text("from tf_keras.layers import Dense\n")
     monkeypatch.syspath_prepend(packages)
-    record = train(module(source), fn_args, TrainingOptions(skip_checks=("signatures", "parses", "answers", "finite")))
+    path = pathlib.Path(module(source))
+    (path.parent / "keras.json").write_text(CONFIGURATION)
+    record = train(str(path), fn_args, TrainingOptions(skip_checks=("signatures", "parses", "answers", "finite")))
     assert keras.items() <= record.keras.items()
+    assert record.keras.get("variables", {}) == ({"KERAS_HOME": str(path.parent)} if source == CONFIGURED else {})
 
 
 @pytest.mark.slow
@@ -75,14 +80,26 @@ def test_a_module_that_fails_with_both_keras_versions_raises_the_first_error(
     assert "tf.keras was Keras 2" not in notes
 
 
+def test_another_backend_than_keras_has_in_this_process_is_an_error(
+    fn_args: FnArgs, module: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import keras
+
+    monkeypatch.setenv("KERAS_BACKEND", keras.config.backend())
+    source = CONFIGURED.replace('"KERAS_HOME"', '"KERAS_BACKEND"')
+    with pytest.raises(LateVariableError, match="in the shell: export KERAS_BACKEND="):
+        train(module(source), fn_args, TrainingOptions(isolate=False))
+
+
 @pytest.mark.slow
 def test_a_script_restarts_before_it_does_anything(
     command: Callable[..., subprocess.CompletedProcess[str]], tmp_path: pathlib.Path
 ) -> None:
-    (tmp_path / "script.py").write_text(f"{BACKEND}\nprint('backend', keras.config.backend())\n")
+    (tmp_path / "keras.json").write_text(CONFIGURATION)
+    (tmp_path / "script.py").write_text(f"{CONFIGURED}\nprint('computes', keras.config.floatx())\n")
     done = command("script", "script.py", "--no-model", "--output", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("backend") == done.stdout.count("backend numpy") == 1
+    assert done.stdout.count("computes") == done.stdout.count("computes float64") == 1
 
 
 CHOICE = KerasChoice("3", "")
