@@ -367,7 +367,7 @@ def require_backend() -> None:
       LateVariableError: When Keras was imported before, with another backend.
     """
     config = getattr(sys.modules.get("keras"), "config", None)
-    in_use = config.backend() if hasattr(config, "backend") else None
+    in_use = config.backend() if config is not None and hasattr(config, "backend") else None
     wanted = os.environ.get(_BACKEND)
     if in_use and wanted and wanted != in_use:
         raise LateVariableError(

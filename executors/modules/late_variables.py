@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType, ModuleType
+from typing import TypeAlias
 
 from .early_variables import is_read_early
 
@@ -23,6 +24,7 @@ from .early_variables import is_read_early
 _READERS = ("tensorflow", "keras", "tf_keras")
 # Importers that do not show what the module imports.
 _NOT_THE_USERS = (*_READERS, __name__.partition(".")[0])
+_Text: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
 # Modules that implement `os.environ`.
 _OF_ENVIRONMENT = ("os", "_collections_abc")
 
@@ -53,7 +55,7 @@ class VariableWatch:
         self._names: set[str] = set()
         self._not_imported = set(_READERS)
 
-    def record(self, name: str | bytes, caller: FrameType) -> None:
+    def record(self, name: _Text, caller: FrameType) -> None:
         """Records a variable if the user's code sets it."""
         if threading.get_ident() == self._thread and _setter(caller) in self._files:
             self._names.add(os.fsdecode(name))
@@ -96,7 +98,7 @@ def late_variables(files: Sequence[str]) -> Iterator[VariableWatch]:
     watch = VariableWatch(files)
     put, load = os.putenv, builtins.__import__
 
-    def putenv(name: str | bytes, value: str | bytes) -> None:
+    def putenv(name: _Text, value: _Text) -> None:
         watch.record(name, sys._getframe(1))
         put(name, value)
 
