@@ -31,13 +31,12 @@ from .keras_imports import is_missing
 from .source import parsed
 
 VARIABLE = "TF_USE_LEGACY_KERAS"
-_BACKEND = "KERAS_BACKEND"
+_BACKEND, _TENSORFLOW = "KERAS_BACKEND", "tensorflow"
 KERAS_PACKAGES = ("keras", "tf_keras")
 
 _KERAS_2_IMPORTS = ("tf_keras", "tensorflow_estimator")
 _KERAS_3_IMPORTS = ("keras",)
 # As distributions name it in their requirements: "tf-keras", "tf_keras>=2", "tf-keras>=2.16; extra == 'tf'".
-_QUOTED = 200  # characters of an error's message in a reason
 _REQUIRES_KERAS_2 = re.compile(r"tf[-_]keras\b", re.IGNORECASE)
 # Attributes of `tf` without a counterpart in Keras 3, and names that only Keras 3 has.
 _KERAS_2_NAMES = re.compile(
@@ -48,6 +47,7 @@ _KERAS_2_NAMES = re.compile(
 )
 _KERAS_3_NAMES = re.compile(r"^(tf\.)?keras\.(ops|random|saving\.save_model|tree|distribution|Variable|KerasTensor)\b")
 _TRUE = ("1", "true")
+_QUOTED = 200  # characters of an error's message in a reason
 _FIT_ARGUMENTS = frozenset({"epochs", "steps_per_epoch", "validation_data", "validation_steps", "callbacks"})
 _SAVE_METHODS = ("save", "save_model", "save_weights")
 
@@ -205,6 +205,8 @@ def _version(
     if VARIABLE in variables:
         version = "2" if variables[VARIABLE].lower() in _TRUE else "3"
         return _require_working_fit(KerasChoice(version, f"the module sets {VARIABLE}={variables[VARIABLE]}"), fit)
+    if (backend := variables.get(_BACKEND, _TENSORFLOW)) != _TENSORFLOW:  # only Keras 3 has others
+        return _require_working_fit(KerasChoice("3", f"the module sets {_BACKEND}={backend}"), fit)
     for group in (files, beside):
         found: dict[tuple[bool, str], str] = {}
         for file in group:

@@ -26,7 +26,7 @@ from ..inputs.parse_errors import tracking_parsers
 from ..keras.fit_progress import fit_progress_reported
 from ..keras.interception import KerasCall, KerasObserver
 from ..keras.step_count import EpochLog
-from ..modules.keras_version import KerasChoice
+from ..modules.keras_version import KerasChoice, has_keras_3
 from ..modules.seeds import seed_all
 from ..monitoring import progress
 from ..runtime.files import file_io
@@ -241,7 +241,7 @@ def import_keras_tuner(keras: KerasChoice) -> None:
     KerasTuner uses the package `keras`, which is Keras 3 if that is installed, and then rejects models of tf-keras.
     `keras` is therefore replaced by tf-keras during the import.
     """
-    if "keras_tuner" in sys.modules or not keras.environment() or keras.version == "3":
+    if "keras_tuner" in sys.modules or not has_keras_3() or keras.version == "3":
         return
     with contextlib.suppress(ImportError), _tf_keras_as_keras():
         import keras_tuner  # noqa: F401
