@@ -304,6 +304,8 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[KerasSign]:
 
 def _requires_keras_2(package: str) -> bool:
     """Whether a package's distribution requires tf-keras, so that its layers and models are of Keras 2."""
+    if package == __name__.partition(".")[0]:  # it requires both versions, and works with either
+        return False
     with contextlib.suppress(importlib.metadata.PackageNotFoundError, ValueError):
         return any(map(_REQUIRES_KERAS_2.match, importlib.metadata.requires(package) or ()))
     return False
