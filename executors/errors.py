@@ -48,6 +48,12 @@ class KerasVersionError(TrainerError):
     exit_code = 1
 
 
+class LateVariableError(TrainerError):
+    """The module sets environment variables that TensorFlow or Keras read before; a training is restarted then."""
+
+    exit_code = 1
+
+
 class TrainingProcessError(TrainerError):
     """The training process ended without a result: killed, out of memory, or timed out."""
 

@@ -150,7 +150,7 @@ def model_run_checkpoints(identity: Identity, model_run_dir: str, is_chief: bool
         earlier = fingerprint.read(path)
         differences = identity.differences(earlier) if earlier else []
         for folder in (path, *(os.path.join(model_run_dir, name) for name in (SERVING_DIRS[0], EVAL_DIR))):
-            if differences and _has_content(folder):
+            if differences and has_checkpoints(folder):
                 logging.warning(
                     "The checkpoints in %s belong to a different training: %s. They were moved to %s; training "
                     "starts from the beginning.", folder, "; ".join(differences), aside := _move_aside(folder),
@@ -212,7 +212,8 @@ def _may_be_running(mark: _Heartbeat) -> bool:
     return not mark.ended and mark.host != socket.gethostname()
 
 
-def _has_content(folder: str) -> bool:
+def has_checkpoints(folder: str) -> bool:
+    """Whether a checkpoint folder contains more than the notes on it."""
     return file_io.isdir(folder) and any(name not in _OWN_FILES for name in file_io.listdir(folder))
 
 

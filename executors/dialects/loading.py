@@ -11,19 +11,14 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 
-from absl import logging
-
-from .. import run_context
-from ..errors import KerasVersionError
-from ..estimator.lazy_restoration import EstimatorUse, restored_on_use
+from ..estimator.lazy_restoration import restored_on_use
 from ..modules import keras_version, loader
 from ..modules.keras_version import KerasChoice, KerasSign
 from ..modules.pipeline_modules import PipelineModules
 from ..modules.source import ModuleSource
-from ..options import TrainingOptions
-from ..runtime.logs.exceptions import chain
 from .base import Evidence
 from .registry import call_dialect, installed
+from .restart import settings_noted
 
 
 def choose_keras(
@@ -73,19 +68,15 @@ def choose_keras_for(
     return choose_keras(option, source.files, beside=beside, distributed=distributed)
 
 
-def keras_for_restart(error: KerasVersionError, chosen: KerasChoice, options: TrainingOptions) -> KerasChoice:
-    """Returns Keras 2 for the second start of a worker; raises the error if there cannot be one.
-
-    A worker is restarted if the version was chosen automatically and the worker has its own process.
-    """
-    if options.keras != "auto" or chosen.version == "2" or not options.isolate:
-        raise error
-    logging.warning("The worker is restarted with Keras 2. %s", error)
-    return KerasChoice("2", "the module uses tf.estimator")
-
-
 @contextlib.contextmanager
-def loaded(source: ModuleSource, dialect: str = "auto") -> Iterator[ModuleType]:
+def loaded(
+    source: ModuleSource,
+    dialect: str = "auto",
+    keras: KerasChoice | None = None,
+    checkpoint_dir: str | None = None,
+    *,
+    is_restartable: bool = False,
+) -> Iterator[ModuleType]:
     """Calls `prepare` of each dialect, then imports a module for the block; see `modules.loader.loaded`.
 
     `tf.estimator` is restored if the module or a library uses it, during the import or in the block.
@@ -93,9 +84,13 @@ def loaded(source: ModuleSource, dialect: str = "auto") -> Iterator[ModuleType]:
     Args:
       source: The module's files.
       dialect: The option `dialect`. If that dialect executes the file itself, the module is empty.
+      keras: The settings of this process, if it may be restarted with others; see `restart.settings_noted`.
+      checkpoint_dir: The training's checkpoints; see `restart.settings_noted`.
+      is_restartable: Whether it can be restarted with environment variables that the module sets.
 
     Raises:
       ModuleError: When the name of the module's package resolves to a package in another location.
+      LateVariableError: When the module sets environment variables that TensorFlow or Keras have read already.
       KerasVersionError: When the module failed after it used `tf.estimator` in a process with Keras 3.
       Exception: Any exception that the module raises on import, with its original type and traceback.
     """
@@ -104,36 +99,10 @@ def loaded(source: ModuleSource, dialect: str = "auto") -> Iterator[ModuleType]:
     installed_first = any(
         call_dialect(one, "detect", path) for one in known.values() if one.installed_first for path in source.files
     )
-    with restored_on_use():
-        try:
-            for one in known.values():
-                call_dialect(one, "prepare", source.files)
-            with loader.loaded(source, executed=imports, installed_first=installed_first) as module:
-                yield module
-        except Exception as error:
-            if wrong_keras := keras_version_error(error):
-                raise wrong_keras from error
-            raise
-
-
-def keras_version_error(error: Exception) -> KerasVersionError | None:
-    """Returns a KerasVersionError if an exception was caused by a use of `tf.estimator` in a process with Keras 3.
-
-    Args:
-      error: An exception of the module that `loaded` has imported, raised in the block of `loaded`.
-    """
-    use = run_context.part(EstimatorUse) or EstimatorUse()
-    if not any(_is_missing_estimator(one, use) for one in chain(error)):
-        return None
-    return KerasVersionError(
-        f"{use.place or 'The module'} uses tf.estimator, which needs Keras 2, but tf.keras is Keras 3 in this process. "
-        'Use --keras 2, or keras="2" of the component.'
-    )
-
-
-def _is_missing_estimator(error: BaseException, use: EstimatorUse) -> bool:
-    """Returns whether `tf.estimator` is missing, or `tf.keras.estimator`, which Keras 3 does not have."""
-    if not isinstance(error, (AttributeError, ImportError)) or "estimator" not in str(error):
-        return False
-    owner = getattr(error, "obj", None)
-    return use.is_refused or (isinstance(owner, ModuleType) and owner.__name__.startswith("keras."))
+    with restored_on_use(), settings_noted(keras, checkpoint_dir):
+        for one in known.values():
+            call_dialect(one, "prepare", source.files)
+        with loader.loaded(source, imports, installed_first, is_restartable) as module:
+            if keras:
+                keras_version.require_backend()
+            yield module

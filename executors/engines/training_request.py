@@ -20,7 +20,7 @@ class RequestJson(TypedDict):
     function: str | None
     fn_args: dict[str, Any]
     options: dict[str, object]
-    keras: dict[str, str]
+    keras: dict[str, Any]
     key: str
 
 
@@ -43,6 +43,11 @@ class TrainingRequest:
     options: TrainingOptions
     keras: KerasChoice
     key: str = ""
+
+    @property
+    def is_restartable(self) -> bool:
+        """Whether the worker can be started again with environment variables that the module sets."""
+        return self.options.isolate and "variables" not in self.keras.restarts
 
     def to_json(self) -> dict[str, object]:
         """Returns the request as JSON values, for `from_json`."""

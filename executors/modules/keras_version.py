@@ -13,25 +13,31 @@ Usage:
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import importlib.metadata
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from ..errors import InputError
-from ..runtime.logs.exceptions import chain, message_of
+from ..errors import InputError, LateVariableError
+from ..runtime.logs.exceptions import chain, message_of, one_line_message
 from ..runtime.process.run_environment import inherited_environment
+from .early_variables import variables_set_in
 from .keras_imports import is_missing
 from .source import parsed
 
 VARIABLE = "TF_USE_LEGACY_KERAS"
+_BACKEND, _TENSORFLOW = "KERAS_BACKEND", "tensorflow"
 KERAS_PACKAGES = ("keras", "tf_keras")
 
-# Packages that are Keras 2 themselves, or contain Keras 2 layers.
-_KERAS_2_IMPORTS = ("tf_keras", "tensorflow_transform", "tensorflow_estimator", "tensorflow_hub", "tensorflow_ranking")
+_KERAS_2_IMPORTS = ("tf_keras", "tensorflow_estimator")
 _KERAS_3_IMPORTS = ("keras",)
+# As distributions name it in their requirements: "tf-keras", "tf_keras>=2", "tf-keras>=2.16; extra == 'tf'".
+_REQUIRES_KERAS_2 = re.compile(r"tf[-_]keras\b", re.IGNORECASE)
 # Attributes of `tf` without a counterpart in Keras 3, and names that only Keras 3 has.
 _KERAS_2_NAMES = re.compile(
     r"^tf\.(feature_column|estimator|compat\.v1\.(estimator|feature_column|keras|layers)|layers)\b"
@@ -40,13 +46,15 @@ _KERAS_2_NAMES = re.compile(
     r"|preprocessing\.(text|image\.ImageDataGenerator))\b"
 )
 _KERAS_3_NAMES = re.compile(r"^(tf\.)?keras\.(ops|random|saving\.save_model|tree|distribution|Variable|KerasTensor)\b")
+_TRUE = ("1", "true")
+_QUOTED = 200  # characters of an error's message in a reason
 _FIT_ARGUMENTS = frozenset({"epochs", "steps_per_epoch", "validation_data", "validation_steps", "callbacks"})
 _SAVE_METHODS = ("save", "save_model", "save_weights")
 
 # Error messages of Keras 3 for Keras 2 code ("3"), and of Keras 2 for Keras 3 code ("2").
 _ERROR_PATTERNS = {
     "3": re.compile(
-        r"Invalid filepath extension for saving|save_format|`h5` format|KerasTensor cannot be used as input"
+        rf"{VARIABLE}|Invalid filepath extension for saving|save_format|`h5` format|KerasTensor cannot be used as input"
         r"|Only instances of `keras\.|A KerasTensor is symbolic|File format not supported: filepath="
         r"|has no attribute '(DenseFeatures|legacy|reset_states|experimental|wrappers|estimator|get_session|sess"
         r"|ImageDataGenerator|set_learning_phase|_keras_history)'|No module named 'keras\.(engine|src\.engine)"
@@ -83,21 +91,31 @@ Signs = Callable[[str], Iterable[KerasSign]]
 
 @dataclasses.dataclass(frozen=True)
 class KerasChoice:
-    """A Keras version and the reason for it.
+    """A Keras version, the reason for it, and what else must hold before TensorFlow and Keras are imported.
 
     Attributes:
       version: "2" or "3".
       reason: The option or source line that determined it.
+      variables: Environment variables that the module sets when it is imported.
+      restarts: Which of the settings a first start of the process has shown to be needed: "version" and "variables".
     """
 
     version: str
     reason: str
+    variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    restarts: Sequence[str] = ()
 
     def environment(self) -> dict[str, str]:
         """Returns the environment variables to set before TensorFlow is imported."""
+        others = {name: value for name, value in self.variables.items() if name != VARIABLE}
         if not has_keras_3():
-            return {}  # tf.keras is always Keras 2 there; setting the variable may break it
-        return {VARIABLE: "1" if self.version == "2" else "0"}
+            return others  # tf.keras is always Keras 2 there; setting the variable may break it
+        return others | {VARIABLE: "1" if self.version == "2" else "0"}
+
+    def to_record(self) -> dict[str, Any]:
+        """Returns the settings for the run's record; without variables, if the module sets none."""
+        variables = {"variables": dict(self.variables)} if self.variables else {}
+        return {"version": self.version, "reason": self.reason, **variables}
 
     def check_this_process(self) -> None:
         """Checks that `tf.keras` is, or can still become, the chosen version in this process.
@@ -112,11 +130,22 @@ class KerasChoice:
                 f"{VARIABLE}={self.environment().get(VARIABLE)} before anything imports tf.keras."
             )
 
+    def evidence_against(self, error: BaseException) -> tuple[str, bool]:
+        """Returns why a module that failed may need the other Keras version, or "", and whether that is certain.
+
+        Messages typical of the wrong version are certain. Other errors raised by Keras's code may have any reason.
+        """
+        is_raised_there = _is_raised_by_keras(error)
+        is_typical = _ERROR_PATTERNS[self.version].search(_messages(error)) is not None
+        if not (is_raised_there or is_typical):
+            return "", False
+        message = f"{type(error).__name__}: {one_line_message(error)[:_QUOTED]}"
+        where = "raised inside" if is_raised_there else "typical of"
+        return f"the error is {where} Keras {self.version}: {message}", is_typical
+
     def hint(self, error: BaseException) -> str:
         """Returns `hint_for_text` for the messages of an exception and of those handled when it was raised."""
-        return self.hint_for_text(
-            "\n".join(f"{type(one).__module__}.{type(one).__name__}: {message_of(one)}" for one in chain(error))
-        )
+        return self.hint_for_text(_messages(error))
 
     def hint_for_text(self, text: str) -> str:
         """Returns advice if an error's text is typical of the wrong Keras version, else ""."""
@@ -152,6 +181,19 @@ def choose(
     Raises:
       InputError: When Keras 3 is requested on a TensorFlow without it, or chosen for a `fit` on several workers.
     """
+    variables = variables_set_in(files)
+    version = _version(option, files, beside, distributed, more_signs, variables)
+    return dataclasses.replace(version, variables=variables)
+
+
+def _version(
+    option: str,
+    files: Sequence[str],
+    beside: Sequence[str],
+    distributed: bool,
+    more_signs: Signs,
+    variables: Mapping[str, str],
+) -> KerasChoice:
     if not has_keras_3():
         if option == "3":
             release = ".".join(map(str, _tensorflow_release()))
@@ -160,6 +202,11 @@ def choose(
     fit = next(_fits(files), None) if distributed else None
     if option != "auto":
         return _require_working_fit(KerasChoice(option, f"keras={option!r} was requested"), fit)
+    if VARIABLE in variables:
+        version = "2" if variables[VARIABLE].lower() in _TRUE else "3"
+        return _require_working_fit(KerasChoice(version, f"the module sets {VARIABLE}={variables[VARIABLE]}"), fit)
+    if (backend := variables.get(_BACKEND, _TENSORFLOW)) != _TENSORFLOW:  # only Keras 3 has others
+        return _require_working_fit(KerasChoice("3", f"the module sets {_BACKEND}={backend}"), fit)
     for group in (files, beside):
         found: dict[tuple[bool, str], str] = {}
         for file in group:
@@ -174,7 +221,7 @@ def choose(
     # Precedence over the variable: importing Transform sets it, often after tf.keras was loaded.
     if in_use := version_in_use():
         return KerasChoice(in_use, f"tf.keras of the calling process, since {undecided}")
-    if inherited_environment().get(VARIABLE, "").lower() in ("1", "true"):
+    if inherited_environment().get(VARIABLE, "").lower() in _TRUE:
         return KerasChoice("2", f"{VARIABLE} is set, and {undecided}")
     return KerasChoice("3", f"TensorFlow's default, since {undecided}")
 
@@ -245,12 +292,23 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[KerasSign]:
         if is_missing(name):
             yield KerasSign(node.lineno, "2", f"import {name}, a module that Keras 3 does not have", True)
             continue
-        for version, known in (("2", _KERAS_2_IMPORTS), ("3", _KERAS_3_IMPORTS)):
-            if name.partition(".")[0] in known:
-                yield KerasSign(node.lineno, version, f"import {name}", False)
+        package = name.partition(".")[0]
+        if package in _KERAS_2_IMPORTS or _requires_keras_2(package):
+            yield KerasSign(node.lineno, "2", f"import {name}", False)
+        elif package in _KERAS_3_IMPORTS:
+            yield KerasSign(node.lineno, "3", f"import {name}", False)
     for alias in node.names:
         name = f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
         yield from _named(node.lineno, _with_full_module(name), f"import {name}")
+
+
+def _requires_keras_2(package: str) -> bool:
+    """Whether a package's distribution requires tf-keras, so that its layers and models are of Keras 2."""
+    if package == __name__.partition(".")[0]:  # it requires both versions, and works with either
+        return False
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError, ValueError):
+        return any(map(_REQUIRES_KERAS_2.match, importlib.metadata.requires(package) or ()))
+    return False
 
 
 def _calls(node: ast.Call, method: ast.Attribute) -> Iterator[KerasSign]:
@@ -272,6 +330,21 @@ def _calls(node: ast.Call, method: ast.Attribute) -> Iterator[KerasSign]:
         yield KerasSign(node.lineno, version, f"{ast.unparse(method)}({target})", True)
 
 
+def _messages(error: BaseException) -> str:
+    return "\n".join(f"{type(one).__module__}.{type(one).__name__}: {message_of(one)}" for one in chain(error))
+
+
+def _is_raised_by_keras(error: BaseException) -> bool:
+    """Whether an exception's innermost frame is in Keras.
+
+    Keras removes TensorFlow's frames from tracebacks, so TensorFlow's own exceptions, of data and memory, are left out.
+    """
+    if isinstance(error, MemoryError) or type(error).__module__.startswith("tensorflow."):
+        return False
+    names = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(names) and names[-1].partition(".")[0] in KERAS_PACKAGES
+
+
 def only_keras_2(files: Sequence[str]) -> bool:
     """Whether some code in the source files fails under Keras 3, and none under Keras 2."""
     return {sign.version for file in files for sign in _signs(file) if sign.fails} == {"2"}
@@ -289,6 +362,22 @@ def version_in_use() -> str | None:
     # vars() does not trigger TensorFlow's lazy loader; attribute access would.
     name = vars(keras).get("__name__") if keras is not None else None
     return {"tf_keras.api._v2.keras": "2", "keras._tf_keras.keras": "3"}.get(str(name))
+
+
+def require_backend() -> None:
+    """Checks that Keras uses the backend that the environment, or the module that was just imported, sets.
+
+    Raises:
+      LateVariableError: When Keras was imported before, with another backend.
+    """
+    config = getattr(sys.modules.get("keras"), "config", None)
+    in_use = config.backend() if config is not None and hasattr(config, "backend") else None
+    wanted = os.environ.get(_BACKEND)
+    if in_use and wanted and wanted != in_use:
+        raise LateVariableError(
+            f"{_BACKEND}={wanted} has no effect: Keras was imported before in this process, with the backend {in_use}. "
+            f"Train in a subprocess (isolate=True), or set it in the shell: export {_BACKEND}={wanted}"
+        )
 
 
 def _tensorflow_release() -> tuple[int, int]:

@@ -28,6 +28,7 @@ from ..errors import ModuleError
 from .installed_first import installed_packages_first, installed_spec
 from .keras_imports import legacy_keras_imports
 from .keras_version import only_keras_2
+from .late_variables import late_variables
 from .source import ModuleSource, is_below, own_folders
 from .tfx_imports import tfx_imports_available
 
@@ -35,15 +36,19 @@ OWN_PACKAGE = __name__.partition(".")[0]
 
 
 @contextlib.contextmanager
-def loaded(source: ModuleSource, executed: bool = True, installed_first: bool = False) -> Iterator[ModuleType]:
+def loaded(
+    source: ModuleSource, executed: bool = True, installed_first: bool = False, watches_variables: bool = False
+) -> Iterator[ModuleType]:
     """Imports the module and keeps it importable for the duration of the block.
 
     Args:
       source: The module's files.
       executed: Whether to execute the module; otherwise it is empty except for `__file__`.
       installed_first: Whether an installed package takes precedence over folders, and the module, of the same name.
+      watches_variables: Whether environment variables that the module sets must have had their values before.
 
     Raises:
+      LateVariables: When they had not. A module that is not executed here is watched in the block.
       ModuleError: When another package with the name of the module's package is already imported.
       Exception: Any exception that the module itself raises, with its original type and traceback.
     """
@@ -53,7 +58,14 @@ def loaded(source: ModuleSource, executed: bool = True, installed_first: bool = 
         _importable(source),
         installed_packages_first(source) if installed_first else contextlib.nullcontext(),
     ):
-        yield _import(source, installed_first) if executed else _empty(source)
+        with late_variables(source.files) if watches_variables else contextlib.nullcontext() as watch:
+            if not executed:
+                yield _empty(source)
+                return
+            module = _import(source, installed_first)
+            if watch is not None:
+                watch.require_none()
+        yield module
 
 
 @contextlib.contextmanager

@@ -73,10 +73,11 @@ class Dialect(TypedDict, total=False):
 
 
 class Keras(TypedDict, total=False):
-    """The Keras version and the reason for it."""
+    """The Keras version and the reason for it, and the environment variables that the module sets when imported."""
 
     version: str
     reason: str
+    variables: dict[str, str]
 
 
 class BadRecord(TypedDict):

@@ -26,7 +26,7 @@ from ..errors import InputError
 from ..runtime.files import file_io
 from ..runtime.files.typed_json import read_checked_json
 from ..runtime.logs.exceptions import describe, is_from_module, message_of
-from ..runtime.logs.redaction import masked_text
+from ..runtime.logs.redaction import masked, masked_text
 from ..runtime.process.identity import ProcessIdentity
 from ..runtime.process.preemption import Preempted
 from ..runtime.process.termination import Terminated
@@ -71,7 +71,7 @@ class RunRecord:
         `problem`, the folder that they were `moved_to`, and the `result`, such as "training resumes from ckpt-5".
       stack: Version of Python, and of each distribution that matters to a run.
       dialect: The dialect and the reason for it.
-      keras: The Keras version and the reason for it.
+      keras: The Keras version and the reason for it; and the environment variables that the module sets, if any.
       phases: Seconds by phase: inputs, training (with load and run_fn), check, publish.
       profile: Time per step by activity, with `--profile`; otherwise empty.
       metrics: {"train": {...}, "eval": {...}} of the published weights; for a failed or interrupted run, the metrics
@@ -108,7 +108,7 @@ class RunRecord:
     damaged_checkpoints: Sequence[Mapping[str, object]] = ()
     stack: dict[str, str] = dataclasses.field(default_factory=dict)
     dialect: dict[str, str] = dataclasses.field(default_factory=dict)
-    keras: dict[str, str] = dataclasses.field(default_factory=dict)
+    keras: dict[str, Any] = dataclasses.field(default_factory=dict)
     phases: dict[str, float] = dataclasses.field(default_factory=dict)
     profile: dict[str, Any] = dataclasses.field(default_factory=dict)
     metrics: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
@@ -233,6 +233,7 @@ def to_run_json(record: RunRecord) -> RunJson:
     """Returns a record's fields in the form that `read` returns."""
     state = dataclasses.asdict(record)
     del state["path"]
+    state["keras"] = masked(state["keras"])
     return cast("RunJson", state)
 
 

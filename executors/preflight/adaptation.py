@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ..errors import KerasVersionError
+from ..dialects.restart import OtherSettings, other_settings
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..inputs.message_text import closest_names
 from .verdicts import WARNING, Verdict
@@ -65,13 +65,11 @@ class Outcome:
       failure: The first failed verdict, or None.
       reads: How the input pipeline reads its examples, as recorded by `input_watch`.
       features: {RAW or TRANSFORMED: {feature: "BYTES", "FLOAT" or "INT"}}; only kinds of examples that were prepared.
-      keras: The Keras version behind `tf.keras`: "2" or "3"; "" if unknown.
     """
 
     failure: Verdict | None
     reads: Reads
     features: Mapping[str, Mapping[str, str]]
-    keras: str = ""
 
     def fits(self, settings: Settings) -> bool:
         """Whether the attempt passed, on examples that contain the features that the module parses."""
@@ -109,8 +107,9 @@ def alternatives(settings: Settings, outcome: Outcome, adjustable: Collection[st
       adjustable: Names of the fields of `Settings` that may be changed.
     """
     failed = outcome.failure
-    if failed and "keras" in adjustable and not settings.keras and _needs_keras_2(failed):
-        yield dataclasses.replace(settings, keras="2"), failed.text
+    other = _other_keras(settings, failed, adjustable) if failed else {}
+    if other and other["is_certain"]:
+        yield dataclasses.replace(settings, keras=other["version"]), other["reason"]
         return
     with_raw = dataclasses.replace(settings, train_examples=RAW)
     can_use_raw = "train_examples" in adjustable and settings.train_examples == TRANSFORMED
@@ -121,9 +120,8 @@ def alternatives(settings: Settings, outcome: Outcome, adjustable: Collection[st
         return
     if failed.item in _PHASES:
         yield from _input_alternatives(settings, failed, adjustable, can_use_raw)
-    can_change_keras = "keras" in adjustable and not settings.keras
-    if can_change_keras and (why := reason_for_other_keras(failed.traceback, outcome.keras)):
-        yield dataclasses.replace(settings, keras="2" if outcome.keras == "3" else "3"), why
+    if other:
+        yield dataclasses.replace(settings, keras=other["version"]), other["reason"]
 
 
 def _input_alternatives(
@@ -140,17 +138,12 @@ def _input_alternatives(
         yield dataclasses.replace(settings, train_examples=RAW), "the module fails on the transformed examples"
 
 
-def _needs_keras_2(failed: Verdict) -> bool:
-    """Returns whether the failure is a KerasVersionError, after which a training is restarted with Keras 2."""
-    return any(name == KerasVersionError.__name__ for _, name in (failed.error or {}).get("classes", ()))
-
-
-def reason_for_other_keras(traceback: str, version: str) -> str:
-    """Returns a reason to try the other Keras version if the failure was raised inside Keras, else ""."""
-    frames = re.findall(r'^  File "([^"]+)", line \d+', traceback, re.MULTILINE)
-    if not frames or not re.search(r"/(tf_keras|keras)/", frames[-1]):
-        return ""
-    return f"the error is raised inside Keras {version}: {traceback.rstrip().rpartition(chr(10))[2][:200]}"
+def _other_keras(settings: Settings, failed: Verdict, adjustable: Collection[str]) -> OtherSettings:
+    """Returns the Keras version with which a training would be restarted after the failure; {} if with none."""
+    if settings.keras or "keras" not in adjustable or failed.error is None:
+        return {}
+    other = other_settings(failed.error.get("attributes", {}))
+    return other if "version" in other else {}
 
 
 def adaptation_verdict(found: Mapping[str, str], reasons: Collection[str]) -> Verdict:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
+from ..dialects.restart import with_restarts
 from ..engines import child_process
 from ..engines.forwarding import LastText
 from ..errors import ProcessDiedError, TrainerError
@@ -124,7 +125,7 @@ class Attempt:
         Args:
           source: The training module; None if it cannot be run.
           keras: The module's Keras version; None without `source`.
-          environment: Environment variables of the worker process.
+          environment: Environment variables of the worker process; gets those that the module turns out to need.
           raw: The process that prepares raw data; None without raw data.
           modules: The pipeline's modules; None if they were not found.
         """
@@ -135,7 +136,7 @@ class Attempt:
             "tuner": dataclasses.asdict(modules.tuner) if modules and modules.tuner else None,
             "step_functions": modules.functions_called(source) if modules and source else [],
             "hints": list(modules.hints) if modules and self._request.data else [],
-            "keras": dataclasses.asdict(keras) if keras else None,
+            "keras": None,
             "folder": self._folder,
             "events": os.path.join(self._folder, "events"),
             "raw": raw.done if raw else "",
@@ -143,7 +144,11 @@ class Attempt:
             "can_try": not failed,
         }
         events = EventReader(state["events"], raw.events if raw else "", self._add, self._request.limit)
-        try:
+
+        def start(choice: KerasChoice | None) -> Found:
+            if choice:
+                state["keras"] = dataclasses.asdict(choice)
+                environment.update(choice.environment())
             returned = child_process.run(
                 _WORKER,
                 state,
@@ -153,7 +158,10 @@ class Attempt:
                 forked=True,
                 output=self._output,
             )
-            found = cast("Found", returned)
+            return cast("Found", returned)
+
+        try:
+            found = with_restarts(keras, self._request.options, start) if keras else start(None)
         except Exception as error:  # the process itself failed: exceptions of the module arrive as verdicts
             found = {}
             events.read()
@@ -164,8 +172,7 @@ class Attempt:
             if self._report.get(verdict.item) is None:
                 self._add(verdict)
         prepared: Prepared = raw.prepared() if raw else {}
-        version = keras.version if keras else ""
-        outcome = Outcome(self._report.first_failure, events.reads, prepared.get("kinds", {}), version)
+        outcome = Outcome(self._report.first_failure, events.reads, prepared.get("kinds", {}))
         return Trial(outcome, found, self._request, self._folder, environment)
 
     def _set_outputs(self) -> None:

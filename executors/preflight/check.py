@@ -179,7 +179,9 @@ class _Check:
                 raw_data[shapes] = self._prepare_raw_data(environment, shapes)
             folder = os.path.join(self._folder, f"{settings.train_examples}-{shapes}{settings.keras}")
             one = Attempt(self._request, settings, folder, report, add, self._output)
-            trial_keras = KerasChoice(settings.keras, "determined by a trial") if settings.keras else keras
+            trial_keras = keras
+            if keras and settings.keras:
+                trial_keras = dataclasses.replace(keras, version=settings.keras, reason="determined by a trial")
             trial_environment = {**environment, **(trial_keras.environment() if trial_keras else {})}
             return one.run(source, trial_keras, trial_environment, raw_data.get(shapes), self._modules)
 

@@ -16,9 +16,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..dialects import Dialect
-from ..dialects.loading import keras_version_error, uses_estimators
+from ..dialects.loading import uses_estimators
+from ..dialects.restart import settings_noted
 from ..errors import TrainerError
 from ..fn_args import FnArgs
+from ..modules.keras_version import KerasChoice
 from ..modules.seeds import seed_all
 from ..modules.source import ModuleSource, parsed
 from ..runtime.logs.exceptions import describe, describe_handled
@@ -46,6 +48,7 @@ def try_training(
     fn_args: FnArgs,
     records: int,
     report: Callable[[Progress], None],
+    keras: KerasChoice,
 ) -> tuple[list[Verdict], Watch]:
     """Runs a module with a shortened training.
 
@@ -55,6 +58,7 @@ def try_training(
       fn_args: Arguments with the sample's files and temporary output folders.
       records: Estimated number of training examples of a run; 0 if unknown.
       report: Called with the progress during the training.
+      keras: The settings of this process.
 
     Returns:
       Verdicts on the phases that were reached, and the `Watch` with all measurements.
@@ -67,11 +71,9 @@ def try_training(
     begin = time.perf_counter()
     error: BaseException | None = None
     try:
-        with watch.watching(), _first_logged_error(watch):
+        with settings_noted(keras, trial_args.checkpoint_dir), watch.watching(), _first_logged_error(watch):
             module.run_fn(trial_args)
-    except Exception as raised:
-        error = keras_version_error(raised) or raised
-    except SystemExit as raised:
+    except (Exception, SystemExit) as raised:
         error = raised
     seconds = time.perf_counter() - begin
     verdicts = list(_verdicts(watch, error, source, fn_args, seconds))

@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError
 
 from ..dialects.loading import loaded
 from ..dialects.registry import functions_that_read_examples
-from ..errors import InputError
+from ..errors import InputError, LateVariableError
 from ..evaluation.labels import label_problem
 from ..evaluation.overrides import overrides_of, parse_labels
 from ..inputs.data_accessor import TF_EXAMPLE
@@ -124,7 +124,7 @@ class _Examination:
             self._events.stage("trial")
             with collect_sample_input() as example, input_watch.watching(self._events.reads):
                 verdicts, watch = trial.try_training(
-                    found, self._source, self._fn_args, self._records, self._events.progress
+                    found, self._source, self._fn_args, self._records, self._events.progress, self._keras()
                 )
         estimated = None
         for verdict in verdicts:
@@ -161,17 +161,24 @@ class _Examination:
         self._events.stage("load")
         begin = time.perf_counter()
         try:
-            keras = KerasChoice(**self._state["keras"])
+            keras = self._keras()
             keras.check_this_process()
             if self._request.tunes:
                 import_keras_tuner(keras)
-            module = self._module = stack.enter_context(loaded(self._source, self._request.options.dialect))
+            can_restart = self._request.options.isolate and "variables" not in keras.restarts
+            context = loaded(self._source, self._request.options.dialect, keras, is_restartable=can_restart)
+            module = self._module = stack.enter_context(context)
+        except LateVariableError:
+            raise
         except (Exception, SystemExit) as error:
             self._fail("load", error)
             return None
         self._events.verdict(Verdict("load", PASSED, f"imported in {time.perf_counter() - begin:.1f} s"))
         dialect = self._attempt("dialect", lambda: self._dialect(module))
         return self._attempt("signatures", lambda: self._signatures(dialect, module)) if dialect else None
+
+    def _keras(self) -> KerasChoice:
+        return KerasChoice(**self._state["keras"])
 
     def _dialect(self, module: ModuleType) -> str:
         name, reason = module_checks.dialect_of(module, self._request)
@@ -418,7 +425,7 @@ class _Examination:
         """Returns advice if a failure, or a chained exception in its traceback, suggests other versions."""
         raised = [line for line in verdict.traceback.splitlines() if line and not line[0].isspace()]
         text = "\n".join([verdict.text, *raised])
-        keras = KerasChoice(**self._state["keras"]).hint_for_text(text) if self._state["keras"] else ""
+        keras = self._keras().hint_for_text(text) if self._state["keras"] else ""
         return [keras, tensorflow_1.hint_for_text(text)]
 
 

@@ -30,8 +30,9 @@ from ..checkpoints.damage import forget_damage, read_damage
 from ..checkpoints.data_fingerprint import PATTERNS, DataFiles
 from ..checkpoints.directory import CheckpointFolder
 from ..checkpoints.fingerprint import Identity
-from ..dialects.loading import keras_for_restart, uses_estimators
+from ..dialects.loading import uses_estimators
 from ..dialects.registry import installed
+from ..dialects.restart import with_restarts
 from ..distributed.tf_config import (
     CHIEF,
     EVALUATOR,
@@ -43,7 +44,7 @@ from ..distributed.tf_config import (
 from ..engines import child_process, cluster_records, fork_server, in_process, ray
 from ..engines.task_watch import TaskWatch
 from ..engines.training_request import TrainingRequest
-from ..errors import InputError, KerasVersionError
+from ..errors import InputError
 from ..evaluation import evaluated_examples
 from ..evaluation.error_analysis import delete_error_analysis
 from ..evaluation.model_check import planning_arguments
@@ -245,7 +246,7 @@ def _train(
             record.arguments = redaction.masked({**shown.to_json(), "options": dataclasses.asdict(options)})
             record.code = {name: value for name, value in dataclasses.asdict(source).items() if name != "roots"}
             record.data = {name: files.describe() for name, files in ready.inputs.items() if name in PATTERNS}
-            record.keras = dataclasses.asdict(ready.keras)
+            record.keras = ready.keras.to_record()
             # Written now, so that a killed run leaves a record.
             contexts.enter_context(record.written_to(fn_args.model_run_dir, cluster_records.record_name(task)))
             contexts.enter_context(watch.watching(record.id) if watch else contextlib.nullcontext())
@@ -474,22 +475,22 @@ class _Run:
         return uses_estimators(self.source.files)
 
     def run_module(self, staged_args: FnArgs) -> TrainingResult:
-        """Runs the module; restarts it once with Keras 2 if it turns out to need that."""
-        try:
-            return self._run_module(staged_args)
-        except KerasVersionError as error:
-            self.record.keras = dataclasses.asdict(keras_for_restart(error, self._keras(), self.options))
-            return self._run_module(staged_args)
+        """Runs the module, again if it turns out to need another Keras version or environment variables."""
+
+        def attempt(keras: KerasChoice) -> TrainingResult:
+            self.record.keras = keras.to_record()
+            return self._run_module(staged_args, keras)
+
+        return with_restarts(self._keras(), self.options, attempt, self._shares_batches())
 
     def _keras(self) -> KerasChoice:
-        """Returns the Keras version of the run, which the module's first use of `tf.estimator` may have changed."""
+        """Returns the settings of the run's processes, which a restart or a use of `tf.estimator` may have changed."""
         return KerasChoice(**self.record.keras)
 
     def _needs_model(self, result: TrainingResult, fn_args: FnArgs) -> bool:
         return installed()[result["dialect"]].needs_model(fn_args)
 
-    def _run_module(self, staged_args: FnArgs) -> TrainingResult:
-        keras = self._keras()
+    def _run_module(self, staged_args: FnArgs, keras: KerasChoice) -> TrainingResult:
         logging.info("Keras %s: %s.", keras.version, keras.reason)
         key = self.key if self._publishes() else ""
         request = TrainingRequest(self.source, self.function, staged_args, self.options, keras, key).to_json()

@@ -89,7 +89,7 @@ class TrainingResult(TypedDict, total=False):
     example: SampleInput | None
     profile: Any
     phases: dict[str, float]
-    keras: dict[str, str]
+    keras: dict[str, Any]
 
 
 @tracking_parsers()
@@ -109,7 +109,13 @@ def execute(state: dict[str, object]) -> TrainingResult:
     start = clock()
     earlier_logs = sizes_of_event_files(request.fn_args.model_run_dir)
     try:
-        with loaded(request.source, request.options.dialect) as module:
+        with loaded(
+            request.source,
+            request.options.dialect,
+            request.keras,
+            request.fn_args.checkpoint_dir,
+            is_restartable=request.is_restartable,
+        ) as module:
             estimator_use = run_context.part(EstimatorUse)
             installed_dialects = dialects.installed()
             name, evidence = dialects.choose(module, request.function, request.options, installed_dialects)
@@ -212,11 +218,11 @@ def _epoch_log(fn_args: FnArgs) -> EpochLog:
     return EpochLog(os.path.join(folder, EPOCHS) if folder else "", fn_args.is_chief)
 
 
-def _changed_keras(chosen: KerasChoice, estimator_used_at: str) -> dict[str, str]:
+def _changed_keras(chosen: KerasChoice, estimator_used_at: str) -> dict[str, Any]:
     """Returns Keras 2 as a choice if the use of `tf.estimator` made `tf.keras` Keras 2; {} otherwise."""
     if chosen.version == "2" or not estimator_used_at or version_in_use() == "3":
         return {}
-    return dataclasses.asdict(KerasChoice("2", f"{estimator_used_at}: tf.estimator"))
+    return dataclasses.replace(chosen, version="2", reason=f"{estimator_used_at}: tf.estimator").to_record()
 
 
 def add_hints(error: Exception, request: TrainingRequest) -> None:

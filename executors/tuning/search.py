@@ -26,7 +26,7 @@ from ..inputs.parse_errors import tracking_parsers
 from ..keras.fit_progress import fit_progress_reported
 from ..keras.interception import KerasCall, KerasObserver
 from ..keras.step_count import EpochLog
-from ..modules.keras_version import KerasChoice
+from ..modules.keras_version import KerasChoice, has_keras_3
 from ..modules.seeds import seed_all
 from ..monitoring import progress
 from ..runtime.files import file_io
@@ -89,7 +89,7 @@ def execute(state: dict[str, object]) -> SearchResult:
     request.keras.check_this_process()
     import_keras_tuner(request.keras)
     try:
-        with loaded(request.source) as module:
+        with loaded(request.source, keras=request.keras, is_restartable=request.is_restartable) as module:
             return _search(module, request)
     except Exception as error:
         file_io.rmtree(str(request.fn_args.working_dir))  # a retry would resume after the failed trials
@@ -241,7 +241,7 @@ def import_keras_tuner(keras: KerasChoice) -> None:
     KerasTuner uses the package `keras`, which is Keras 3 if that is installed, and then rejects models of tf-keras.
     `keras` is therefore replaced by tf-keras during the import.
     """
-    if "keras_tuner" in sys.modules or not keras.environment() or keras.version == "3":
+    if "keras_tuner" in sys.modules or not has_keras_3() or keras.version == "3":
         return
     with contextlib.suppress(ImportError), _tf_keras_as_keras():
         import keras_tuner  # noqa: F401

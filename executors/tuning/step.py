@@ -21,10 +21,11 @@ from tfx.proto import tuner_pb2
 from ..checkpoints.data_fingerprint import read_inputs
 from ..checkpoints.directory import step_checkpoint_root, step_checkpoints
 from ..checkpoints.fingerprint import compute_identity
-from ..dialects.loading import choose_keras, keras_for_restart
+from ..dialects.loading import choose_keras
+from ..dialects.restart import with_restarts
 from ..engines import child_process, fork_server, in_process
 from ..engines.training_request import TrainingRequest
-from ..errors import InputError, KerasVersionError
+from ..errors import InputError
 from ..modules.source import find_source
 from ..monitoring import display
 from ..options import TrainingOptions
@@ -72,10 +73,9 @@ def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mappi
         with step_checkpoints(step_checkpoint_root(best.uri), identity, best.uri, is_estimator=False) as folder:
             fn_args.working_dir = os.path.join(folder.path, _SEARCH)
             request = TrainingRequest(source, function, fn_args, options, keras)
-            try:
-                found = _run_search(request)
-            except KerasVersionError as error:
-                found = _run_search(dataclasses.replace(request, keras=keras_for_restart(error, keras, options)))
+            found = with_restarts(
+                keras, options, lambda choice: _run_search(dataclasses.replace(request, keras=choice))
+            )
     file_io.write_text(os.path.join(best.uri, BEST), json.dumps(found["best"]))
     file_io.write_text(os.path.join(results.uri, RESULTS), json.dumps(found["trials"]))
     values = found["best"].get("values", {})

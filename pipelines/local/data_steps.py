@@ -1,8 +1,9 @@
 """Runs the steps of a pipeline that precede training while the check is running, and the others with its findings.
 
-    done = run_data_steps(runner, dag)
+    tried = compile_pipeline(dag)
+    run_data_steps(runner, tried)
     ...                                 # the check ends; a pipeline with its findings is created
-    run_other_steps(runner, dag, done)
+    run_other_steps(runner, dag, tried)
 
 Both parts are one pipeline run in ML Metadata.
 """
@@ -33,14 +34,27 @@ class BackgroundCheck(Protocol):
         """Waits for the check to end; returns its findings by the names of `PipelineOptions`, or raises its error."""
 
 
-def run_data_steps(runner: IrBasedRunner, dag: pipeline.Pipeline) -> pipeline_pb2.Pipeline:
-    """Runs the steps that do not depend on the Trainer or Tuner; returns the whole pipeline in TFX's IR."""
-    ir = _compiled(dag, datetime.datetime.now().strftime("%Y%m%d-%H%M%S.%f"))  # the run id, in TFX's format
+def compile_pipeline(dag: pipeline.Pipeline) -> pipeline_pb2.Pipeline:
+    """Returns a pipeline in TFX's IR, with a new run id."""
+    return _compiled(dag, datetime.datetime.now().strftime("%Y%m%d-%H%M%S.%f"))  # the run id, in TFX's format
+
+
+def run_data_steps(runner: IrBasedRunner, ir: pipeline_pb2.Pipeline) -> None:
+    """Runs the steps that do not depend on the Trainer or Tuner."""
     _run_without(runner, ir, _training_steps(ir))
-    return ir
 
 
-def run_other_steps(runner: IrBasedRunner, dag: pipeline.Pipeline, done: pipeline_pb2.Pipeline) -> None:
+def changes_data_steps(dag: pipeline.Pipeline, tried: pipeline_pb2.Pipeline) -> bool:
+    """Whether a step that `run_data_steps` ran, or tried to run, differs in another pipeline."""
+    steps = _steps(_compiled(dag, _run_id(tried)))
+    return any(
+        _without_downstream(step) != _without_downstream(steps[name])
+        for name, step in _steps(tried).items()
+        if name not in _training_steps(tried)
+    )
+
+
+def run_other_steps(runner: IrBasedRunner, dag: pipeline.Pipeline, tried: pipeline_pb2.Pipeline) -> None:
     """Runs the steps that `run_data_steps` has not run.
 
     If a data step differs in `dag`, all steps run again as a new pipeline run, in which unchanged ones are cache hits.
@@ -48,15 +62,17 @@ def run_other_steps(runner: IrBasedRunner, dag: pipeline.Pipeline, done: pipelin
     Args:
       runner: The runner of the data steps.
       dag: The pipeline, with the findings of the check.
-      done: The result of `run_data_steps`.
+      tried: The pipeline of `run_data_steps`.
     """
-    ir = _compiled(dag, done.runtime_spec.pipeline_run_id.field_value.string_value)
-    finished = {name: step for name, step in _steps(done).items() if name not in _training_steps(done)}
-    steps = _steps(ir)
-    if any(_without_downstream(step) != _without_downstream(steps[name]) for name, step in finished.items()):
+    if changes_data_steps(dag, tried):
         runner.run(dag)
         return
-    _run_without(runner, ir, finished)
+    ir = _compiled(dag, _run_id(tried))
+    _run_without(runner, ir, set(_steps(ir)) - _training_steps(ir))
+
+
+def _run_id(ir: pipeline_pb2.Pipeline) -> str:
+    return str(ir.runtime_spec.pipeline_run_id.field_value.string_value)
 
 
 def _compiled(dag: pipeline.Pipeline, run_id: str) -> pipeline_pb2.Pipeline:

@@ -19,6 +19,7 @@ from typing import TypedDict
 
 from absl import logging
 from tfx.orchestration import pipeline
+from tfx.orchestration.portable.tfx_runner import IrBasedRunner
 
 from ...executors.compat.beam import lookups_cached, no_state_cache, reshuffle_buckets, without_reshuffle
 from ...executors.compat.tfx import contents_in_cache_keys
@@ -48,7 +49,7 @@ from ..history.metadata_url import display_url
 from ..reporting.sections import write_newest_report
 from . import cached_outputs
 from .beam_folders import temporary_beam_folder
-from .data_steps import BackgroundCheck, run_data_steps, run_other_steps
+from .data_steps import BackgroundCheck, changes_data_steps, compile_pipeline, run_data_steps, run_other_steps
 from .outcome import Outcome, outcome_of
 from .step_failures import one_line_error, track_steps
 
@@ -129,15 +130,40 @@ def run_with_modules(
             with _original_errors(dag, url):
                 runner.run(dag)
         else:
-            with check.stops_on_failure(), _original_errors(dag, url):
-                done = run_data_steps(runner, dag)
-            dag = _create(with_findings(options, check.require_passed()), modules)
-            with _original_errors(dag, url):
-                run_other_steps(runner, dag, done)
+            dag = _run_checked(runner, options, modules, dag, check)
     name = dag.pipeline_info.pipeline_name
     outcome = outcome_of(dag.metadata_connection_config, name, display_url(url))
     write_newest_report(url, name)
     return outcome
+
+
+def _run_checked(
+    runner: IrBasedRunner,
+    options: LocalPipeline,
+    modules: PipelineModules,
+    dag: pipeline.Pipeline,
+    check: BackgroundCheck,
+) -> pipeline.Pipeline:
+    """Runs the data steps during the check, then the others; returns the pipeline with the check's findings.
+
+    Data steps that fail run again if the check has found that the module needs other settings of them.
+    """
+    url = _metadata_url(options)
+    tried, failure = compile_pipeline(dag), None
+    with check.stops_on_failure():
+        try:
+            with _original_errors(dag, url):
+                run_data_steps(runner, tried)
+        except Exception as error:
+            failure = error
+    dag = _create(with_findings(options, check.require_passed()), modules)
+    if failure is not None:
+        if not changes_data_steps(dag, tried):
+            raise failure
+        logging.warning("The steps run again with the settings that the check has found, after %r.", failure)
+    with _original_errors(dag, url):
+        run_other_steps(runner, dag, tried)
+    return dag
 
 
 @contextlib.contextmanager

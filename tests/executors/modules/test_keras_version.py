@@ -28,6 +28,7 @@ KERAS_2 = {
 KERAS_3 = {
     "import keras": "import keras",
     "from keras": "from keras import layers",
+    "this package beside it": "import generic_trainer\nimport keras",
     "ops": "import tensorflow as tf\ntf.keras.ops.sum(x)",
     "an imported name": "from tensorflow import keras as K\nK.ops.sum(x)",
     "an import of a part": "import tensorflow_transform\nfrom tensorflow.keras import ops",

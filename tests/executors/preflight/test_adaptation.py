@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import random
 import re
@@ -281,32 +282,18 @@ def test_another_attempt_is_made_only_where_it_may_help(outcome: Outcome, others
     assert found == others
 
 
-IN_KERAS = """Traceback (most recent call last):
-  File "/code/model.py", line 33, in build
-    InputLayer(shape=(4,))
-  File "/lib/site-packages/{package}/src/engine/input_layer.py", line 156, in __init__
-    raise ValueError
-ValueError: Unrecognized keyword arguments: ['shape']
-"""
+def _with_keras(version: str, is_certain: bool) -> Outcome:
+    """Returns the outcome of a module that may need another Keras version, and of which a tensor may be sparse."""
+    other = {"version": version, "reason": "an error", "is_certain": is_certain}
+    error = {"attributes": {"restart_with": json.dumps(other)}}
+    verdict = Verdict("model", FAILED, "AttributeError: no attribute 'indices'", exit_code=2, error=error)
+    return Outcome(verdict, {}, {})
 
 
-def _of_keras(version: str, traceback: str, item: str = "model") -> Outcome:
-    error = {"classes": [["builtins", "ValueError"], ["builtins", "Exception"]]}
-    verdict = Verdict(item, FAILED, "ValueError", exit_code=1, traceback=traceback, error=error)
-    return Outcome(verdict, {}, {}, version)
-
-
-@pytest.mark.parametrize(
-    ("outcome", "others"),
-    [
-        (_of_keras("2", IN_KERAS.format(package="tf_keras")), ["3"]),
-        (_of_keras("3", IN_KERAS.format(package="keras"), "load"), ["2"]),
-        (_of_keras("2", IN_KERAS.format(package="tensorflow")), []),
-        (_of_keras("2", ""), []),
-    ],
-)
-def test_a_failure_inside_of_keras_is_tried_with_the_other_keras(outcome: Outcome, others: list[str]) -> None:
-    assert [settings.keras for settings, _ in alternatives(Settings(), outcome, ("keras",))] == others
+@pytest.mark.parametrize(("is_certain", "others"), [(True, ["2"]), (False, ["", "2"])])
+def test_another_keras_is_tried_alone_if_it_is_needed_else_last(is_certain: bool, others: list[str]) -> None:
+    outcome, adjustable = _with_keras("2", is_certain), ("keras", "schema_shapes")
+    assert [settings.keras for settings, _ in alternatives(Settings(), outcome, adjustable)] == others
     assert not list(alternatives(Settings(), outcome, ()))
     assert not list(alternatives(Settings(keras="3"), outcome, ("keras",)))
 
@@ -318,15 +305,16 @@ def test_few_names_are_the_closest_ones() -> None:
     assert closest_names([*names, "labels"], near="label").startswith("labels, ")
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough_but("no shapes for Transform")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "line"),
     [
         (source(BY_LAYER.format(suffix="_xf"), SCALED), "--train-examples raw"),
         (source(SPARSE_INPUT), "--schema-shapes no"),
+        (source(TRANSFORMED, SPARSE_ONLY), "The steps run again"),
     ],
-    ids=["raw examples", "no shapes"],
+    ids=["raw examples", "no shapes", "no shapes for Transform"],
 )
 def test_run_takes_over_what_the_check_found(
     text: str, line: str, module: Write, sizes: str, tmp_path: pathlib.Path,
