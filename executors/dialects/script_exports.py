@@ -48,8 +48,8 @@ class ExportWatch(EstimatorObserver):
             files = find_source(self._path, scratch).files
         if not any(_EXPORTS.fullmatch(name) for file in files for name in _called_names(file)):
             logging.warning(
-                "%s trains an Estimator, but nothing in its code exports a SavedModel; without one, the run fails after "
-                "the training. Call export_saved_model(folder, serving_input_receiver_fn) of the Estimator after it, "
+                "%s trains an Estimator, but nothing in its code exports a SavedModel; without one, the run fails "
+                "after the training. Call export_saved_model(folder, serving_input_receiver_fn) of the Estimator then, "
                 "or set exporters of the EvalSpec. With --no-model, the run succeeds without a model.", self._path,
             )  # fmt: skip
 
