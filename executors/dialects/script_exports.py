@@ -1,7 +1,7 @@
 """Warns before the training of a script's Estimator that nothing exports its model.
 
-    with observed_by(ExportWatch("census.py")):
-        run_code()
+with observed_by(ExportWatch("census.py")):
+    run_code()
 """
 
 from __future__ import annotations
