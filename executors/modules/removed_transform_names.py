@@ -15,8 +15,8 @@ _MESSAGES = (
 )
 # By name: the replacement. TFX's own modules up to 0.26 and others of that time use these.
 _REPLACEMENTS = {
-    "partially_apply_saved_transform": "tft.TFTransformOutput(folder).transform_raw_features(features), with the folder "
-    "above transform_fn; it returns the transformed features only",
+    "partially_apply_saved_transform": "tft.TFTransformOutput(folder).transform_raw_features(features), with the "
+    "folder above transform_fn; it returns the transformed features only",
     "input_fn_maker": "tft.TFTransformOutput(folder), and tf.estimator.export for the serving input",
     "dataset_schema": "tensorflow_transform.tf_metadata.schema_utils, such as schema_from_feature_spec(feature_spec)",
     "uniques": "tft.vocabulary(x)",
