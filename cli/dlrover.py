@@ -17,6 +17,7 @@ from ..executors.options import LOCAL, TrainingOptions
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.run import train_when_ready
+from .abbreviations import abbreviations
 from .number_type import NumberType
 from .removed_flags import removed_flags, without_removed
 from .submitted_command import Submittable
@@ -43,9 +44,10 @@ _REMOVED = {
     "worker_action": _NO_MASTER,
     "mock": _NO_MASTER,
 }
+_ABBREVIATED = ("conf", "platform", "worker_num", *_REMOVED)  # not ps_num: --ps is an option here
 
 
-@click.command()
+@click.command(context_settings=abbreviations(_ABBREVIATED))
 @click.option("--conf", required=True, metavar="MODULE.CLASS|FILE", help="Conf class, or a file that defines one.")
 @click.option(
     "--platform", default="Local", show_default=True, help="Platform; must be Local. For a cluster, use `submit`."

@@ -17,7 +17,8 @@ from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.setup import LOG_NAME, keep_logs
 from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.run import train_when_ready
-from .elasticdl_flags import DEFAULT_OUTPUT, effective_flags, elasticdl_flags, model_file
+from .abbreviations import abbreviations
+from .elasticdl_flags import DEFAULT_OUTPUT, effective_flags, elasticdl_flags, flags_of, model_file
 from .elasticdl_images import clean, zoo
 from .elasticdl_prepare import prepare
 from .submitted_command import Submittable
@@ -48,7 +49,7 @@ elasticdl.add_command(zoo)
 elasticdl.add_command(clean)
 
 
-@elasticdl.command()
+@elasticdl.command(context_settings=abbreviations(flags_of("train")))
 @elasticdl_flags("train")
 @training_flags
 def train(**flags: object) -> None:
@@ -75,7 +76,7 @@ def train(**flags: object) -> None:
         print_summary(places, record.metrics)
 
 
-@elasticdl.command()
+@elasticdl.command(context_settings=abbreviations(flags_of("evaluate")))
 @elasticdl_flags("evaluate")
 def evaluate(**flags: object) -> None:
     """Evaluates a checkpoint and prints its metrics.
@@ -89,7 +90,7 @@ def evaluate(**flags: object) -> None:
     print_summary({}, {"eval": metrics})
 
 
-@elasticdl.command()
+@elasticdl.command(context_settings=abbreviations(flags_of("predict")))
 @elasticdl_flags("predict")
 def predict(**flags: object) -> None:
     """Runs batch inference with a checkpoint.

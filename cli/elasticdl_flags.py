@@ -132,7 +132,7 @@ REMOVED = {
     **dict.fromkeys(("get_model_steps", "grads_to_wait", "sync_version_tolerance"), _LOCAL),
     **dict.fromkeys(("use_async", "lr_staleness_modulation", "use_go_ps", "task_fault_tolerance"), _LOCAL),
     **dict.fromkeys(("need_elasticdl_job_service", "need_task_manager", "need_pod_manager", "need_tf_config"), _LOCAL),
-    **dict.fromkeys(("relaunch_timeout_worker", "relaunch_on_worker_failure", "job_command"), _SCHEDULER),
+    **dict.fromkeys(("relaunch_timeout_worker", "relaunch_on_worker_failure"), _SCHEDULER),
     **dict.fromkeys(("critical_worker_index", "ps_is_critical", "ps_relaunch_max_num"), _SCHEDULER),
     **dict.fromkeys(("enable_automate_memory", "launch_worker_after_ps_running", "num_evaluators"), _SCHEDULER),
     **dict.fromkeys(("image_name", "worker_image", "ps_image", "image_base", "docker_image_repository"), IMAGE),
@@ -155,6 +155,7 @@ REMOVED = {
     "evaluation_start_delay_secs": "evaluation is scheduled by --evaluation_steps",
     "evaluation_throttle_secs": "evaluation is scheduled by --evaluation_steps",
 }
+_JOB_COMMAND = "job_command"
 _SINGLE_PROCESS = ("", "Local")
 _STRATEGIES = (*_SINGLE_PROCESS, "AllreduceStrategy", "ParameterServerStrategy")
 
@@ -164,6 +165,9 @@ def elasticdl_flags(command_name: str) -> Callable[[Command], Command]:
 
     def add(command: Command) -> Command:
         command = removed_flags(_ignored(command_name))(vscode_flag(command))
+        command = click.option(
+            f"--{_JOB_COMMAND}", hidden=True, is_eager=True, expose_value=False, callback=_refuse_job_command
+        )(command)
         for flag in reversed(SUPPORTED):
             if command_name in flag.commands:
                 required = command_name in flag.required
@@ -174,6 +178,28 @@ def elasticdl_flags(command_name: str) -> Callable[[Command], Command]:
         return command
 
     return add
+
+
+def _refuse_job_command(context: click.Context, parameter: click.Parameter, command: str | None) -> None:
+    """Refuses ElasticDL's jobs that run a command instead of a model file; names the command for scripts."""
+    if command is None:
+        return
+    _, _, words = command.partition("python")
+    rest = words.split()[1:] if words[:1].strip() else words.split()  # without the version of `python3.8`
+    while rest and rest[0].startswith("-") and rest[0] != "-m":
+        rest = rest[1:]  # options of Python
+    length = 2 if rest[:1] == ["-m"] else 1
+    script = [*(rest[:length] or ["FILE"]), "--output", "DIR", *(["--", *rest[length:]] if rest[length:] else [])]
+    raise InputError(
+        f"--job_command={command}: such a job runs a script instead of a model file. Run it with: generic-trainer "
+        f"script {' '.join(script)}"
+    )
+
+
+def flags_of(command_name: str) -> list[str]:
+    """Returns all of ElasticDL's flags that a command accepts, including those without effect."""
+    names = [name for flag in SUPPORTED if command_name in flag.commands for name in (flag.name, *flag.aliases)]
+    return [*names, *_ignored(command_name), _JOB_COMMAND]
 
 
 def _ignored(command_name: str) -> dict[str, str]:

@@ -1,8 +1,13 @@
-"""`generic-trainer script FILE -- ARGS`: runs a training script as `python FILE ARGS` does, and checks its model."""
+"""`generic-trainer script FILE -- ARGS`: runs a training script as `python FILE ARGS` does, and checks its model.
+
+A dotted name instead of the file, with or without `-m` before it, is run as `python -m NAME ARGS` does.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
 from typing import Any
 
 import click
@@ -10,6 +15,8 @@ import click
 from ..executors.dialects.script import ARGUMENTS, NAME, NEEDS_MODEL
 from ..executors.distributed.tf_config import task_from_environment
 from ..executors.fn_args import FnArgs
+from ..executors.modules.archive import archive_in
+from ..executors.modules.source import find_source
 from ..executors.monitoring import run_record
 from ..executors.monitoring.report_file import path_in
 from ..executors.runtime.files import file_io
@@ -27,6 +34,7 @@ from .training_flags import options_from, training_flags
 @click.argument("file")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--output", required=True, metavar="DIR", help="Output directory of model/ and model_run/.")
+@click.option("-m", is_flag=True, expose_value=False, help="FILE is the name of a module, as after python -m.")
 @click.option("--model/--no-model", "needs_model", default=True, help="Fail if the script writes no SavedModel.")
 @training_flags
 def script(file: str, arguments: tuple[str, ...], output: str, needs_model: bool, **flags: Any) -> None:
@@ -38,7 +46,10 @@ def script(file: str, arguments: tuple[str, ...], output: str, needs_model: bool
     \b
     Example:
       generic-trainer script mnist.py --output out -- --epochs 3 --learning_rate 0.1
+      generic-trainer script -m trainer.task --output out -- --epochs 3
     """  # noqa: D301 (click's mark of lines to keep)
+    if not file.endswith(".py"):
+        file = _module_to_run(file)
     options = options_from({**flags, "dialect": NAME})
     root = file_io.absolute_path(output)  # the script may change the working directory
     fn_args = FnArgs(
@@ -66,6 +77,16 @@ def script(file: str, arguments: tuple[str, ...], output: str, needs_model: bool
     }
     with warned_after_publishing():
         print_summary({**places, **summary_lines(run_record.to_run_json(record))}, record.metrics)
+
+
+def _module_to_run(name: str) -> str:
+    """Returns the name of the module that `python -m` runs: of a package, that is its `__main__`."""
+    sys.path.insert(0, os.getcwd())  # as `python -m` does
+    if archive_in(name):
+        return name
+    with tempfile.TemporaryDirectory() as scratch:
+        path = find_source(name, scratch).path
+    return f"{name}.__main__" if os.path.basename(path) == "__init__.py" else name
 
 
 SUBMITTED = {"script": Submittable(script, "file")}

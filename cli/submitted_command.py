@@ -95,7 +95,8 @@ class CommandLine:
                 options.append(flag_name(parameter) if value is None else f"{flag_name(parameter)}={value}")
         given = {parameter.name for parameter, _ in self.given}
         added = [f"{self.flag(name)}={value}" for name, value in changes.items() if value and name not in given]
-        return (*self.command.split(), *arguments, *options, *added)
+        rest = next((self.values[str(one.name)] for one in self.kind.command.params if one.nargs < 0), ())
+        return (*self.command.split(), *arguments, *options, *added, *(["--", *rest] if rest else ()))
 
 
 def flag_name(parameter: click.Parameter) -> str:
@@ -122,6 +123,8 @@ def read_command_line(words: Sequence[str]) -> CommandLine:
         repeated = isinstance(parameter, click.Option) and parameter.multiple
         if not repeated and parameter in order[place + 1 :]:
             continue  # given again later: the last value takes effect
+        if parameter.nargs < 0:
+            continue  # the words after "--", which `words` adds
         value = values[str(parameter.name)].pop(0)
         if value is None and isinstance(parameter, click.Argument):
             continue

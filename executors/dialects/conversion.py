@@ -2,7 +2,8 @@
 
 As in TFX's RFC on the generic trainer, the added `run_fn` calls the `trainer_fn` and trains the Estimator that it
 returns. A call of `prepare_for` before the module's imports restores what they need, such as `tf.estimator`. Each
-dialect lists the definitions it can convert. The module is parsed, not executed; its existing lines stay as they are.
+dialect lists the definitions it can convert. `convert` parses the module; `converted_import` imports the result. The
+existing lines stay as they are.
 
 Usage:
 
@@ -26,10 +27,11 @@ from collections.abc import Mapping, Sequence
 from ..errors import InputError, did_you_mean
 from ..modules.archive import archive_in
 from ..modules.defined_names import definitions_of
-from ..modules.source import find_source
+from ..modules.source import ModuleSource, find_source
 from ..runtime.files import file_io
 from ..runtime.files.output_file import output_file
-from .registry import call_dialect, installed
+from .base import Dialect
+from .registry import call_dialect, installed, script_hint
 from .signatures import parameters_of
 
 _PREPARE = """\
@@ -51,16 +53,25 @@ class Conversion:
     """A module's file before and after the conversion.
 
     Attributes:
-      path: The file's path.
+      source: The module.
+      function: Name of the definition that the run_fn trains with.
       before: The original content.
       after: The original content, with a call of `prepare_for` before its code and a `run_fn` at its end.
+      lines_before_code: Number of the lines that precede the code.
       lacks: What the module still lacks, or may lack, each with the lines to add.
     """
 
-    path: str
+    source: ModuleSource
+    function: str
     before: bytes
     after: bytes
+    lines_before_code: int
     lacks: Sequence[str] = ()
+
+    @property
+    def path(self) -> str:
+        """The file's path."""
+        return self.source.path
 
     def diff(self) -> bytes:
         """Returns the change as a unified diff that `patch` can apply."""
@@ -104,9 +115,10 @@ def convert(reference: str, function: str | None = None) -> Conversion:
         raise InputError(f"{source.path}, line {definitions['run_fn'].lineno}: it already has a run_fn.")
     chosen, dialect = _entry_point(source.path, definitions, function or source.function)
     start = _start_of_code(before)
-    after = before[:start] + _make_preparation(before, start, dialect) + before[start:]
+    preparation = _make_preparation(before, start, dialect)
+    after = before[:start] + preparation + before[start:] + _make_run_fn(before, chosen, dialect)
     lacks = call_dialect(installed()[dialect], "lacks", definitions)
-    return Conversion(source.path, before, after + _make_run_fn(before, chosen, dialect), lacks)
+    return Conversion(source, chosen, before, after, preparation.count(b"\n"), lacks)
 
 
 def _parse(path: str, content: bytes) -> ast.Module:
@@ -143,19 +155,32 @@ def _entry_point(path: str, definitions: Mapping[str, ast.stmt], function: str |
         names = " and ".join(dict.fromkeys(one for one, _ in found))
         raise InputError(f"{path} defines {names}. Choose one with --function.")
     if function is None:
-        known = [name for dialect in dialects.values() for name in dialect.entry_points]
-        near = next((hint for name in known if (hint := did_you_mean(name, definitions))), "")
-        forms = " nor ".join(dialect.converts_from for dialect in dialects.values() if dialect.converts_from)
-        raise InputError(
-            f"{path} has neither {forms}, so no run_fn can be generated.{near} Set --function for a function with "
-            "another name."
-        )
+        raise InputError(_explain_no_definition(path, definitions, dialects))
     if function not in definitions:
         raise InputError(f"{path} has no function {function!r}.{did_you_mean(function, definitions)}")
     forms = " or ".join(dialect.form for dialect in dialects.values() if dialect.form)
     raise InputError(
         f"{path}, line {definitions[function].lineno}: {function} does not have the form {forms}; its parameters are "
         f"({', '.join(parameters_of(definitions[function]))})."
+    )
+
+
+def _explain_no_definition(path: str, definitions: Mapping[str, ast.stmt], dialects: Mapping[str, Dialect]) -> str:
+    for name, dialect in dialects.items():
+        evidence = call_dialect(dialect, "detect", path)
+        if evidence is not None and not dialect.converts_from:
+            return (
+                f"{path}, line {evidence.line} ({evidence.text}): a module of the dialect {name} cannot be converted, "
+                "and runs as it is: with `generic-trainer train`, or in a pipeline with the component Trainer of "
+                "generic_trainer."
+            )
+    own = [name for name, node in definitions.items() if not isinstance(node, (ast.Import, ast.ImportFrom))]
+    known = [name for dialect in dialects.values() for name in dialect.entry_points]
+    near = next((hint for name in known if (hint := did_you_mean(name, own))), "")
+    forms = " nor ".join(dialect.converts_from for dialect in dialects.values() if dialect.converts_from)
+    return (
+        f"{path} has neither {forms}, so no run_fn can be generated.{near}{script_hint(path)} Set --function for a "
+        "function with another name."
     )
 
 

@@ -14,6 +14,7 @@ from typing import Literal, Protocol, overload
 from absl import logging
 
 from ..errors import InputError, ModuleError, did_you_mean
+from ..modules.defined_names import is_never_imported
 from ..modules.source import parsed
 from ..options import TrainingOptions
 from ..spelling import nearest
@@ -207,18 +208,17 @@ def _explain_no_match(
     own = sorted(name for name, value in vars(module).items() if callable(value) and not name.startswith("__"))
     hint = did_you_mean(function or "run_fn", own) or _misspelled(own, dialects)
     needs = "; ".join(f"{name} needs {dialect.needs}" for name, dialect in sorted(dialects.items()))
-    if _has_main(str(module.__file__)):
-        hint += " Its code under if __name__ == '__main__' does not run here; `generic-trainer script` runs it."
+    hint += script_hint(str(module.__file__))
     problem = f"no function {function!r}" if function else "no entry point of a known dialect"
     return f"{where} has {problem}.{hint} It defines {', '.join(own) or 'no functions or classes'}. {needs}."
 
 
-def _has_main(path: str) -> bool:
-    """Returns whether a file has code that runs only if it is executed as a script."""
-    if not os.path.exists(path):
-        return False
-    tests = (node.test for node in parsed(path).body if isinstance(node, ast.If))
-    return any("__name__" in ast.unparse(test) and "__main__" in ast.unparse(test) for test in tests)
+def script_hint(path: str) -> str:
+    """Returns which command runs a file's code for scripts; "" if it has none."""
+    statements = parsed(path).body if os.path.exists(path) else []
+    if not any("__name__" in ast.unparse(node.test) for node in statements if is_never_imported(node)):
+        return ""
+    return " Its code under if __name__ == '__main__' does not run here; `generic-trainer script` runs it."
 
 
 def _misspelled(own: Sequence[str], dialects: Mapping[str, Dialect]) -> str:

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from .source import ModuleSource, parsed
+
+_NEVER_IMPORTED = re.compile(r"^(__name__ == '__main__'|'__main__' == __name__|(typing\.)?TYPE_CHECKING)( and |$)")
 
 
 def defines(path: str, name: str) -> bool:
@@ -48,6 +52,11 @@ def has(source: ModuleSource, name: str) -> bool:
     return False
 
 
+def is_never_imported(node: ast.stmt) -> TypeGuard[ast.If]:
+    """Whether the import of a module skips a statement's body: `if __name__ == "__main__":`, `if TYPE_CHECKING:`."""
+    return isinstance(node, ast.If) and _NEVER_IMPORTED.search(ast.unparse(node.test)) is not None
+
+
 def _bindings(path: str) -> Iterator[tuple[ast.stmt, list[str]]]:
     """Yields each top-level statement that binds names, and the names."""
     return _bindings_of(parsed(path))
@@ -65,10 +74,15 @@ def _bindings_of(tree: ast.Module) -> Iterator[tuple[ast.stmt, list[str]]]:
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yields statements, including those inside `if`, `try` and `with`, which also bind module-level names."""
+    """Yields statements, including those inside `if`, `try` and `with`, which also bind module-level names.
+
+    Those that only a script executes are left out, and those for type checkers.
+    """
     for node in body:
         yield node
-        if isinstance(node, (ast.If, ast.Try, ast.With)):
+        if is_never_imported(node):
+            yield from _statements(node.orelse)
+        elif isinstance(node, (ast.If, ast.Try, ast.With)):
             for _, value in ast.iter_fields(node):
                 blocks = value if isinstance(value, list) else []
                 yield from _statements([one for one in blocks if isinstance(one, ast.stmt)])

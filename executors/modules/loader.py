@@ -20,7 +20,7 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.abc import PathEntryFinder
 from types import ModuleType
 
@@ -55,7 +55,8 @@ def loaded(
     with (
         tfx_imports_available(),
         legacy_keras_imports(source.files, lambda: only_keras_2(source.files)),
-        _importable(source),
+        # A script in a package is run as by `python -m`, whose path has the folder above the package only.
+        _importable(source, source.roots if executed or "." not in source.name else source.roots[1:]),
         installed_packages_first(source) if installed_first else contextlib.nullcontext(),
     ):
         with late_variables(source.files) if watches_variables else contextlib.nullcontext() as watch:
@@ -69,19 +70,19 @@ def loaded(
 
 
 @contextlib.contextmanager
-def _importable(source: ModuleSource) -> Iterator[None]:
+def _importable(source: ModuleSource, roots: Sequence[str]) -> Iterator[None]:
     own = own_folders(source.roots)
     hidden = {name: sys.modules.pop(name) for name in _shadowing_names(source) if name in sys.modules}
     before = set(sys.modules)
     hook = _hook_for(own)
-    sys.path[:0] = source.roots
+    sys.path[:0] = roots
     sys.path_hooks.insert(0, hook)
     _forget_finders(own)
     importlib.invalidate_caches()
     try:
         yield
     finally:
-        for root in source.roots:
+        for root in roots:
             with contextlib.suppress(ValueError):  # the module may have removed it from sys.path itself
                 sys.path.remove(root)
         sys.path_hooks.remove(hook)

@@ -1,5 +1,7 @@
 """Advice for code of TensorFlow 1 that runs with TensorFlow 2, from the message of the exception that it causes.
 
+Names that TensorFlow Transform had at that time are in `removed_transform_names.py`.
+
 hint_for_text("module 'tensorflow._api.v2.train' has no attribute 'AdamOptimizer'")
 # "tf.train.AdamOptimizer is a name of TensorFlow 1. Use tf.compat.v1.train.AdamOptimizer, or …"
 """
@@ -10,6 +12,7 @@ import functools
 import re
 
 from ..runtime.logs.exceptions import chain, message_of
+from . import removed_transform_names
 
 _MESSAGES = (
     re.compile(r"module '(?P<module>(?:tensorflow|tf_keras|keras)[\w.]*)' has no attribute '(?P<name>\w+)'"),
@@ -40,7 +43,8 @@ def hint_for_text(text: str) -> str:
     """Returns advice for the first name of TensorFlow 1 that a message reports as missing; "" without one."""
     found = (match for pattern in _MESSAGES for match in pattern.finditer(text))
     hints = (_hint(_NAMESPACE.sub("", match["module"]), match["name"]) for match in found)
-    return next(filter(None, hints), "") or _hint_for_datasets(text)
+    own = next(filter(None, hints), "") or _hint_for_datasets(text)
+    return own or removed_transform_names.hint_for_text(text)
 
 
 def _hint(namespace: str, name: str) -> str:

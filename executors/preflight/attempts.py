@@ -1,22 +1,25 @@
 """Tries a module with the default settings, then with alternatives that the outcome suggests; reports one attempt.
 
-The report takes the verdicts of an attempt that passes. If none passes, it takes those of the first attempt, which
-shows the failure with TFX's default wiring. While alternatives are possible, failures are shown only after the last
-attempt; all other verdicts are shown immediately.
+The report takes the verdicts of an attempt that passes. If none passes, it takes those of the attempt that went
+furthest, and of several the first one, which shows the failure with TFX's default wiring. While alternatives are
+possible, failures are shown only after the last attempt; all other verdicts are shown immediately.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Callable, Collection, Sequence
 
 from ..inputs.example_kinds import RAW
 from ..runtime.logs.redaction import masked_text
 from .adaptation import MAX_ATTEMPTS, Settings, adaptation_verdict, alternatives, transformed_examples_warning
 from .attempt import Trial
-from .verdicts import FAILED, WARNING, Report, Verdict
+from .verdicts import FAILED, STATIC, TRIAL, WARNING, Report, Verdict
 
 Show = Callable[[Verdict], None]
+_ORDER = (*STATIC, *TRIAL)
+_FRAME = re.compile(r'^  File "([^"]+)", line (\d+)', re.MULTILINE)
 _ONCE = ("load", "dialect", "signatures")  # same result in every attempt
 
 
@@ -72,8 +75,9 @@ class Attempts:
                 if not further:
                     selected = one
                     break
-        self._report_selected(selected or attempts[0], first, adjustable)
-        return (selected or attempts[0]).trial
+        selected = selected or _furthest(attempts)
+        self._report_selected(selected, first, adjustable)
+        return selected.trial
 
     def _run_one(self, settings: Settings, reasons: tuple[str, ...], defers_failures: bool) -> _Attempt:
         report = Report(self._report.module, list(self._report.verdicts))
@@ -89,14 +93,17 @@ class Attempts:
     def _report_selected(self, one: _Attempt, first: Settings, adjustable: Collection[str]) -> None:
         verdicts = one.report.verdicts
         changed = {name: value for name, value in vars(one.settings).items() if value != getattr(first, name)}
-        if changed:
+        if changed and one.trial.outcome.failure:
+            text = f"with {one.settings}, the run gets further, but fails, too: {'; '.join(one.reasons)}"
+            verdicts.append(Verdict("adaptation", WARNING, text))
+        elif changed:
             verdicts.append(adaptation_verdict(changed, one.reasons))
+            self._report.findings.update(changed)
         elif one.settings.train_examples != RAW and (why := one.trial.outcome.reason_for_raw()):
             verdicts.append(transformed_examples_warning(why, "train_examples" in adjustable))
         for verdict in verdicts:
             self._show_once(verdict)
         self._report.verdicts[:] = verdicts
-        self._report.findings.update(changed)
 
     def _show_once(self, verdict: Verdict) -> None:
         key = verdict.item, verdict.text
@@ -104,6 +111,30 @@ class Attempts:
             return
         self._shown.add(key)
         self._show(verdict)
+
+
+def _furthest(attempts: Sequence[_Attempt]) -> _Attempt:
+    """Returns the attempt whose failure came last; the first one, if it did not fail or no other went further."""
+    furthest = attempts[0]
+    for attempt in attempts[1:]:
+        before, after = furthest.trial.outcome.failure, attempt.trial.outcome.failure
+        if before is not None and after is not None and _is_further(after, before):
+            furthest = attempt
+    return furthest
+
+
+def _is_further(failure: Verdict, other: Verdict) -> bool:
+    """Whether a failure is of a later item, or of the same one at a later line of the first code that differs."""
+    if failure.item != other.item:
+        return _ORDER.index(failure.item) > _ORDER.index(other.item)
+    for (file, line), (other_file, other_line) in zip(_frames(failure), _frames(other), strict=False):
+        if (file, line) != (other_file, other_line):
+            return file == other_file and line > other_line
+    return False
+
+
+def _frames(failure: Verdict) -> list[tuple[str, int]]:
+    return [(file, int(line)) for file, line in _FRAME.findall(failure.traceback)]
 
 
 def redacted(verdict: Verdict) -> Verdict:

@@ -32,6 +32,7 @@ from ..monitoring import progress
 from ..runtime.files import file_io
 from ..runtime.observers import observed_by
 from ..training.worker import add_hints
+from .trial_values import trial_values
 from .tuner_fn import KERAS_TUNER_PREFIX
 
 if TYPE_CHECKING:
@@ -100,12 +101,15 @@ def execute(state: dict[str, object]) -> SearchResult:
 def defaults_of_search(module: ModuleType, name: str | None, fn_args: FnArgs) -> dict[str, Any]:
     """Returns KerasTuner's configuration of the search that a module's `tuner_fn` defines, with default values.
 
+    What only the tuner sets, such as `tuner/epochs`, has the value of a trial.
+
     Raises:
       ModuleError: See `execute`.
       Exception: Any exception that the module raises.
     """
     tuner, _ = _call_tuner_fn(module, name, fn_args)
     config: dict[str, Any] = tuner.oracle.get_space().get_config()
+    config["values"] = {**trial_values(tuner.oracle), **config["values"]}
     return config
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -169,7 +170,7 @@ def test_patch_accepts_the_diff(file: File, tmp_path: pathlib.Path, content: str
     ],
 )
 def test_the_function_can_be_selected(file: File, source: str, arguments: list[str], line: str) -> None:
-    assert f"+    return run_as({line})\n" in run(file(source), *arguments).stdout
+    assert f"    return run_as({line})".encode() in convert(str(file(source)), *arguments[1:]).after
 
 
 @pytest.mark.parametrize(
@@ -178,6 +179,13 @@ def test_the_function_can_be_selected(file: File, source: str, arguments: list[s
         ("x = 1", [], "m.py has neither trainer_fn nor model_fn nor a DLRover conf, so no run_fn can be generated"),
         ("def trainr_fn(a, b): 1", [], "Did you mean 'trainr_fn'?"),
         ("class A:\n    def trainer_fn(a, b): 1", [], "has neither trainer_fn nor model_fn"),
+        (
+            "from elasticdl.python.common.constants import Mode\ndef custom_model(): 1",
+            [],
+            "m.py, line 1 (from elasticdl.python.common.constants import Mode): a module of the dialect elasticdl "
+            "cannot be converted, and runs as it is: with `generic-trainer train`",
+        ),
+        ("from x import Modes", [], "so no run_fn can be generated. Set --function"),
         (
             f"{CONF}{CONF.replace('TrainConf', 'Other')}",
             [],
@@ -206,13 +214,54 @@ def test_it_reports_why_nothing_is_added(file: File, source: str, arguments: lis
 
 
 def test_everything_that_is_missing_is_listed_with_the_lines_to_add(file: File) -> None:
-    shown = run(file("model = tf.estimator.LinearClassifier([])"))
+    shown = run(file("def model_fn(features, labels): 1\n"))
     assert shown.exit_code == 0
     for line in ('LABEL_KEY = "…"', "def input_fn(file_pattern", "def serving_input_receiver_fn():"):
         assert f"    {line}" in shown.stderr
-    assert run(file("from parts import *\nmodel = tf.estimator.LinearClassifier([])")).stderr == ""
+    assert not convert(str(file("from parts import *\nmodel = tf.estimator.LinearClassifier([])"))).lacks
     complete = "def input_fn(): 1\ndef model_fn(features, labels): 1\ndef serving_input_receiver_fn(): 1\n"
-    assert run(file(complete)).stderr == ""
+    assert not convert(str(file(complete))).lacks
+
+
+ONLY_AS_MAIN = """\
+def model_fn(features, labels): 1
+if "__main__" == __name__ and True:
+    wide = tf.estimator.LinearClassifier([])
+"""
+ONLY_ELSEWHERE = """\
+import tensorflow as tf
+if not tf:
+    wide = tf.estimator.LinearClassifier([])
+"""
+
+
+def test_only_names_that_an_import_defines_are_offered(file: File) -> None:
+    assert convert(str(file(ONLY_AS_MAIN))).function == "model_fn"
+    message = r"neither trainer_fn .* does not run here; `generic-trainer script` runs it"
+    with pytest.raises(InputError, match=message):
+        convert(str(file(ONLY_AS_MAIN.partition("\n")[2])))
+    path = file(ONLY_ELSEWHERE)
+    done = run(path, "--write")
+    assert isinstance(done.exception, ModuleError)
+    assert "m.py has no 'wide' after its import, only in code that did not run" in str(done.exception)
+    assert (done.stdout, path.read_text()) == ("", ONLY_ELSEWHERE)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("tensorflow_estimator") is None, reason="needs tensorflow-estimator")
+def test_the_result_is_imported_with_what_it_needs_before_it_is_shown(file: File, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("")
+    (tmp_path / "package" / "parts.py").write_text("columns = []\n")
+    imports = "from __future__ import annotations\nimport tensorflow as tf\nfrom .parts import columns\n"
+    name = "package/m.py"
+    shown = run(
+        file(f"{imports}wide = tf.estimator.LinearClassifier(columns)\nassert 'tf_keras' in str(tf.keras.Model)", name)
+    )
+    assert '"model_fn", __name__, fn_args, function="wide"' in shown.stdout, shown.exception
+    failed = run(file(f"{imports}wide = tf.estimator.LinearClassifier(column)\n", name), "--write")
+    assert isinstance(failed.exception, NameError)
+    assert 'm.py", line 4' in str(failed.exception.__cause__)
+    assert failed.stdout == ""
 
 
 def test_only_a_file_on_this_machine_is_converted(file: File, tmp_path: pathlib.Path) -> None:

@@ -6,6 +6,7 @@ import click
 import pytest
 
 from generic_trainer.cli import elasticdl
+from generic_trainer.cli.dlrover import dlrover
 from generic_trainer.cli.elasticdl_flags import SUPPORTED, effective_flags
 from generic_trainer.executors.errors import InputError
 
@@ -77,3 +78,33 @@ def test_commands_for_images_name_the_replacement(line: str) -> None:
     command, *words = line.split()
     with pytest.raises(InputError, match=rf"^elasticdl {command}.*generic-trainer submit --image IMAGE -- elasticdl"):
         COMMANDS[command].main(words, standalone_mode=False)
+
+
+def test_unique_beginnings_of_elasticdls_flags_are_accepted() -> None:
+    line = "--model_z=z --model_def=a.b --training_da=/d --num_ps=2 --num_evaluator=1 --dataset=g --seed 3"
+    values = COMMANDS["train"].make_context("train", line.split()).params
+    names = ("model_zoo", "training_data", "num_ps_pods", "num_evaluators", "feed", "seed")
+    assert [values[name] for name in names] == ["z", "/d", 2, "1", "g", 3]
+    with pytest.raises(click.NoSuchOption, match="--checkpoint"):
+        COMMANDS["train"].make_context("train", ["--checkpoint=/c"])
+
+
+@pytest.mark.parametrize("command", [*(COMMANDS[name] for name in ("train", "evaluate", "predict")), dlrover])
+def test_no_option_is_the_beginning_of_another_projects_flag(command: click.Command) -> None:
+    full_name = command.context_settings["token_normalize_func"]
+    names = [option.lstrip("-") for parameter in command.params for option in parameter.opts]
+    choices = [value for one in command.params if isinstance(one.type, click.Choice) for value in one.type.choices]
+    assert [full_name(name) for name in (*names, *choices)] == [*names, *choices]
+
+
+@pytest.mark.parametrize(
+    ("job", "script"),
+    [
+        ("python -m model_zoo.mnist.train --data /d", "-m model_zoo.mnist.train --output DIR -- --data /d"),
+        ("A=1 /usr/bin/python3 -u train.py", "train.py --output DIR"),
+        ("bash run.sh", "FILE --output DIR"),
+    ],
+)
+def test_jobs_with_a_command_are_pointed_to_script(job: str, script: str) -> None:
+    with pytest.raises(InputError, match=rf"Run it with: generic-trainer script {script}$"):
+        COMMANDS["train"].make_context("train", ["--image_name=a", f"--job_command={job}"])

@@ -58,6 +58,43 @@ ESTIMATOR = """
         tf.app.run(main)
 """
 
+ARGUMENTS = """
+    import argparse, sys
+    import click
+    import tensorflow.compat.v1 as tf
+
+    tf.app.flags.DEFINE_integer("steps", 1, "")
+    tf.logging.info("before the flags are parsed")
+    read = [tf.app.flags.FLAGS.steps]  # parses sys.argv, unless the flags are parsed already
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int)
+    read += [parser.parse_args().steps, int(sys.argv[2])]
+    command = click.command()(click.option("--steps", type=int)(lambda steps: steps))
+    print(*read, command.main(standalone_mode=False))
+"""
+
+PACKAGE = {
+    "__init__": "",
+    "__main__": "from .task import read",
+    "task": "import sys\nfrom . import model\nimport keras\nread = model.UNITS\nprint(__name__, read, *sys.argv[1:])",
+    "model": "UNITS = 7",
+    "keras": "raise ImportError('not in the path of python -m')",
+}
+
+TRAINING = """
+    import numpy as np
+    import tensorflow as tf
+
+    def input_fn():
+        raise KeyError("the training has begun")
+
+    api = getattr(tf.compat.v1, "estimator")
+    columns = [tf.feature_column.numeric_column("x")]
+    parse = api.export.build_parsing_serving_input_receiver_fn(tf.feature_column.make_parse_example_spec(columns))
+    model = api.LinearRegressor(columns, model_dir="run")
+"""
+EXPORTERS = "[getattr(api, 'FinalExporter')('last', parse)]"
+
 BUILDER = """
     import tensorflow.compat.v1 as tf
     tf.disable_eager_execution()
@@ -109,6 +146,51 @@ def test_a_script_of_tensorflow_1_with_flags_and_an_estimator(script: Any, tmp_p
     record = json.loads((tmp_path / "out" / "model_run" / "run.json").read_text())
     assert record["metrics"]["eval"]["average_loss"] >= 0
     assert record["keras"]["version"] == "2"
+
+
+def test_every_way_to_read_arguments_gets_them(script: Any) -> None:
+    done = script(ARGUMENTS, "--no-model", "--", "--steps", "7")
+    assert done.returncode == 0, done.stderr
+    assert "7 7 7 7" in done.stdout
+    assert "Logging before flag parsing" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        (["-m", "trainer.task"], "__main__ 7 --steps 3"),
+        pytest.param(["-m", "trainer"], "trainer.task 7 --steps 3", marks=pytest.mark.thorough),
+    ],
+)
+def test_a_module_of_a_package_runs_as_after_python_m(
+    command: Command, tmp_path: pathlib.Path, words: list[str], printed: str
+) -> None:
+    (tmp_path / "trainer").mkdir()
+    for name, text in PACKAGE.items():
+        (tmp_path / "trainer" / f"{name}.py").write_text(text)
+    done = command("script", *words, "--no-model", "--output", "out", "--", "--steps", "3", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert printed in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("tensorflow_estimator") is None, reason="needs tensorflow-estimator")
+@pytest.mark.parametrize(
+    ("call", "words", "is_warned"),
+    [
+        ("model.train(input_fn, steps=1)", [], True),
+        (f"evaluate = api.EvalSpec(input_fn, exporters={EXPORTERS})", [], False),
+        pytest.param("evaluate = api.EvalSpec(input_fn)", [], True, marks=pytest.mark.thorough),
+        pytest.param("model.train(input_fn, steps=1)", ["--no-model"], False, marks=pytest.mark.thorough),
+    ],
+)
+def test_an_estimator_that_nothing_exports_is_reported_before_the_training(
+    script: Any, call: str, words: list[str], is_warned: bool
+) -> None:
+    train = "api.train_and_evaluate(model, api.TrainSpec(input_fn, max_steps=1), evaluate)"
+    done = script("\n".join([textwrap.dedent(TRAINING), call, train]), *words)
+    assert "the training has begun" in done.stderr
+    assert ("nothing in its code exports a SavedModel" in done.stderr) == is_warned
 
 
 @pytest.mark.thorough

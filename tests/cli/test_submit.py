@@ -71,6 +71,12 @@ def test_the_same_command_line_runs_there(submit: Callable[..., Any]) -> None:
     assert submit(*KUBERAY, *given) == manifest  # without the "--", too
 
 
+def test_a_script_gets_its_arguments_there(submit: Callable[..., Any]) -> None:
+    given = ("script", "-m", "trainer.task", "--output", "gs://b/out", "--engine", "ray", "--", "--steps", "3")
+    words = ["script", "trainer.task", "-m", "--output=gs://b/out", "--engine=ray", "--", "--steps", "3"]
+    assert words_of(submit(*KUBERAY, "--", *given)) == words
+
+
 def test_vertex_gets_replicas_instead_of_ray(submit: Callable[..., Any]) -> None:
     ray = ("--engine", "ray", "--workers", "2:3", "--ps", "1", "--cpus-per-worker", "8", "--max-failures", "0")
     manifest = submit(*VERTEX, "--staging-bucket", "gs://staging/x", *TRAIN, *ray, "--timeout", "60")

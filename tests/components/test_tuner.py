@@ -7,6 +7,7 @@ import json
 import pathlib
 import re
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from tfx.orchestration import data_types
 from tfx.proto import trainer_pb2, tuner_pb2
 from tfx.types import standard_artifacts, standard_component_specs
 
-from generic_trainer import InputError, ModuleError, TrainingProcessError, Tuner
+from generic_trainer import FnArgs, InputError, ModuleError, TrainingProcessError, Tuner, TunerFnResult
 from generic_trainer.components.tuner import TunerExecutor, TunerSpec
+from generic_trainer.executors.tuning.search import defaults_of_search
 
 pytest.importorskip("keras_tuner")
 
@@ -156,6 +158,37 @@ def test_each_trial_is_logged_and_a_seed_makes_it_reproducible(
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize(("tuner_class", "own"), [("Hyperband", {"max_epochs": 9}), ("RandomSearch", {})])
+def test_the_defaults_of_a_search_have_the_names_of_its_best_trial(
+    tmp_path: pathlib.Path, tuner_class: str, own: dict[str, Any]
+) -> None:
+    import keras_tuner
+
+    class Longest(getattr(keras_tuner, tuner_class)):  # type: ignore[misc]
+        """The trials with most epochs are the best; nothing is trained."""
+
+        def run_trial(self, trial: Any, **_: object) -> float:
+            return float(trial.hyperparameters.values.get("tuner/epochs", 0))
+
+    def tuner_fn(fn_args: FnArgs) -> TunerFnResult:
+        hp = keras_tuner.HyperParameters()
+        hp.Float("x", 0.0, 6.0, default=2.0)
+        objective = keras_tuner.Objective("score", "max")
+        return TunerFnResult(
+            Longest(lambda hp: None, objective, hyperparameters=hp, directory=fn_args.working_dir, **own), {}
+        )
+
+    module = ModuleType("searches")
+    module.tuner_fn = tuner_fn  # type: ignore[attr-defined]
+    fn_args = FnArgs(working_dir=str(tmp_path))
+    values = defaults_of_search(module, None, fn_args)["values"]
+    assert not list(tmp_path.rglob("*.json"))
+    assert values["x"] == 2.0
+    tuner = tuner_fn(fn_args).tuner
+    tuner.search(verbose=0)
+    assert values.keys() == tuner.get_best_hyperparameters()[0].values.keys()
+
+
 def test_a_failed_trial_is_reported_and_skipped(
     search: Any, module: Callable[..., str], tried: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

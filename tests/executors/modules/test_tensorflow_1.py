@@ -19,6 +19,11 @@ NAMES = {
     "tf.compat.v1.contrib": "the package tf-slim for tf.contrib.slim",
     "__import__('tensorflow.contrib.slim')": "the package tf-slim for tf.contrib.slim",
     "__import__('tensorflow.gfile')": "tf.compat.v1.gfile",
+    "exec('from tensorflow_transform.saved.saved_transform_io import partially_apply_saved_transform')": (
+        "tft.TFTransformOutput(folder).transform_raw_features(features)"
+    ),
+    "__import__('tensorflow_transform').string_to_int": "tft.compute_and_apply_vocabulary(x)",
+    "exec('from tensorflow_transform.tf_metadata import dataset_schema')": "schema_from_feature_spec(feature_spec)",
     "exec('from tensorflow.train import AdamOptimizer')": "tf.compat.v1.train.AdamOptimizer",
     "tf.get_embedding_variable": "tf.get_embedding_variable is a name of DeepRec",
     "tf.compat.v1.EmbeddingVariableOption": "tf.EmbeddingVariableOption is a name of DeepRec",

@@ -238,11 +238,11 @@ def test_what_is_asked_for_is_not_changed(module: Write, sizes: str) -> None:
 
 
 @pytest.mark.thorough
-def test_of_attempts_that_all_fail_the_first_is_reported(module: Write, sizes: str) -> None:
+def test_of_attempts_that_all_fail_the_one_that_went_furthest_is_reported(module: Write, sizes: str) -> None:
     wrong = SPARSE_ONLY.replace("tft.scale_to_z_score(size)", "inputs['sizes']")
     report, shown = checked(module(source(TRANSFORMED, wrong)), sizes)
     assert report.first_failure.item == "transform"
-    assert "has no attribute" in report.first_failure.text
+    assert "sizes" in report.first_failure.text  # behind the line that fails on dense tensors
     assert adapted(report) == {}
     assert [one for one in shown if one.status == FAILED] == [report.first_failure]
 
