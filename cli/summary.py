@@ -107,18 +107,23 @@ def fields_of(summary: RunSummary) -> dict[str, object]:
 def summary_lines(record: RunJson) -> dict[str, str]:
     """Returns a run's summary lines other than locations: {label: text, or "" if it does not apply}.
 
-    These are the workers, the skipped records, the damaged checkpoints, the model weights to which the metrics belong,
-    and weights of examples that the metrics do not use.
+    These are the workers, the skipped records, the damaged checkpoints, what the model needs, whether it could not be
+    loaded for the check, the model weights to which the metrics belong, and weights of examples that the metrics do not
+    use.
 
     Args:
       record: The content of `run.json`.
     """
+    check = record.get("check") or {}
+    loads = (check.get("checks") or {}).get("loads", "passed")
     return {
         "Workers": workers_line(record.get("cluster") or {}),
         "Skipped": left_out_line(record.get("bad_records") or {}),
         "Damaged": "\n".join(
             "{path}: {problem}; {result}".format_map(damage) for damage in record.get("damaged_checkpoints") or ()
         ),
+        "Model needs": ", ".join(check.get("op_packages") or ()),
+        "Not checked": "" if loads.startswith(("passed", "skipped")) else f"the model's loading {loads}",
         "Metrics of": origin_line(record),
         "Weights": weights_line(record),
     }

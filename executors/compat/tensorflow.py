@@ -5,7 +5,9 @@ from __future__ import annotations
 import abc
 import contextlib
 import random
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .patching import replaced
@@ -227,6 +229,15 @@ def decode_structure(message: struct_pb2.StructuredValue) -> Any:
     from tensorflow.python.saved_model import nested_structure_coder
 
     return nested_structure_coder.decode_proto(message)
+
+
+def op_libraries() -> list[ModuleType]:
+    """Returns the modules that TensorFlow has made for the libraries of custom ops that this process has loaded.
+
+    A module has a function for each op, named like the op with "_" for ">". There is no public list of them.
+    """
+    modules = [module for module in list(sys.modules.values()) if isinstance(module, ModuleType)]
+    return [module for module in modules if vars(module).get("_IS_TENSORFLOW_PLUGIN")]
 
 
 def is_registered_op(name: str) -> bool:

@@ -116,13 +116,15 @@ class PlannedModel:
     Args:
       plan: The plan.
       model: The SavedModel's folder.
-      op_packages: Packages to import first because they register TensorFlow ops.
+      op_packages: Packages to import first because they register ops; see `CheckReport`.
 
     Attributes:
       plan: The plan; `check_scores` may correct it.
     """
 
-    def __init__(self, plan: EvaluationPlan, model: str, op_packages: Sequence[str] = ()) -> None:
+    def __init__(
+        self, plan: EvaluationPlan, model: str, op_packages: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
         self.plan = plan
         self._signature = load_signature(model, plan.signature or None, op_packages)
         self._feeding: Feeding | None = None

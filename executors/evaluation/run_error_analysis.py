@@ -38,7 +38,7 @@ class ErrorAnalysisRequest(TypedDict):
     plan: dict[str, Any]
     files: list[str]
     transform_graph: str | None
-    op_packages: list[str]
+    op_packages: dict[str, list[str]]
     seconds: float
     evaluated: str | None
 
@@ -49,7 +49,7 @@ def run_error_analysis(
     fn_args: FnArgs,
     *,
     raw_eval_files: Sequence[str] = (),
-    op_packages: Sequence[str] = (),
+    op_packages: Mapping[str, Sequence[str]] | None = None,
     environment: Mapping[str, str] | None = None,
     seconds: float,
 ) -> ErrorAnalysis:
@@ -60,7 +60,7 @@ def run_error_analysis(
       model: The SavedModel's folder.
       fn_args: The run's arguments: eval files, their format, and the Transform graph.
       raw_eval_files: Patterns of the eval examples before Transform.
-      op_packages: Packages to import first because they register TensorFlow ops.
+      op_packages: Packages to import first because they register ops; see `CheckReport`.
       environment: Environment variables of the process.
       seconds: Time limit for reading examples, and again for the permutation importance.
     """
@@ -100,7 +100,7 @@ def _analysis(
     *,
     files: Sequence[str] = (),
     transform_graph: str | None = None,
-    op_packages: Sequence[str] = (),
+    op_packages: Mapping[str, Sequence[str]] | None = None,
     evaluated: str | None = None,
     environment: Mapping[str, str] | None,
     seconds: float,
@@ -110,7 +110,7 @@ def _analysis(
         "plan": plan.to_json(),
         "files": list(files),
         "transform_graph": transform_graph,
-        "op_packages": list(op_packages),
+        "op_packages": {name: list(files) for name, files in (op_packages or {}).items()},
         "seconds": seconds,
         "evaluated": evaluated,
     }

@@ -221,6 +221,7 @@ class CheckJson(TypedDict, total=False):
     inputs: dict[str, object]
     latency: Latency
     batch_dependence: BatchDependenceJson | None
+    op_packages: dict[str, list[str]]
 
 
 class _OutputJson(TypedDict):

@@ -242,7 +242,9 @@ class _Check:
             self._add(crash_verdict("SavedModel", error, self._output))
             return
         answer = ", ".join(f"{name}={_shortened_values(values)}" for name, values in report.answer.items())
-        text = f"{size_text(report.size_bytes)}; loads in a new process; signatures: {', '.join(report.signatures)}"
+        loads = "; loads in a new process" if report.checks["loads"] == "passed" else ""
+        needs = f"; needs {', '.join(report.op_packages)}" if report.op_packages else ""
+        text = f"{size_text(report.size_bytes)}{loads}{needs}; signatures: {', '.join(report.signatures)}"
         source = _relative_to(report.example, trial.folder, self._folder)
         source = re.sub(r"the first (\w+ )?eval example \(.*\)", "an eval example", source)
         text += f"; prediction for {source}: {answer}" if answer else ""

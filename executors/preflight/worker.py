@@ -31,7 +31,7 @@ from ..modules.keras_version import KerasChoice
 from ..modules.source import ModuleSource
 from ..modules.source_text import text_of
 from ..runtime.files.schema import read_schema
-from ..saved_models.custom_ops import imported_op_packages
+from ..saved_models.custom_ops import OpPackage, imported_op_packages, op_libraries_noted
 from ..saved_models.sample_input import collect_sample_input
 from ..tuning.search import TUNER_FN, defaults_of_search, hyperparameters_text, import_keras_tuner
 from . import example_facts, input_watch, module_checks, synthetic_examples, trial
@@ -66,7 +66,7 @@ class Found(TypedDict, total=False):
 
     Attributes:
       estimate: The `Verdict` on time and memory; None if the trial failed.
-      op_packages: Packages to import before the model is loaded.
+      op_packages: The imported packages with custom ops, by name.
       example: A sample input for the SavedModel check.
       eval_files: Patterns of the evaluation examples.
       raw_eval_files: Patterns of the raw evaluation examples; [] without raw data.
@@ -77,7 +77,7 @@ class Found(TypedDict, total=False):
     """
 
     estimate: Any
-    op_packages: list[str]
+    op_packages: dict[str, OpPackage]
     example: SampleInput
     eval_files: Sequence[str] | None
     raw_eval_files: list[str]
@@ -114,6 +114,7 @@ class _Examination:
     def run(self) -> Found:
         """Loads the module, checks the examples, and tries a training if nothing has failed."""
         with contextlib.ExitStack() as stack:
+            stack.enter_context(op_libraries_noted())
             found = self._load(stack) if self._source else None
             self._attempt("examples", self._examine_examples)
             if found is not None and self._request.tunes and not self._events.has_failed:
@@ -126,6 +127,7 @@ class _Examination:
                 verdicts, watch = trial.try_training(
                     found, self._source, self._fn_args, self._records, self._events.progress, self._keras()
                 )
+            op_packages = imported_op_packages()  # while the user's modules are there
         estimated = None
         for verdict in verdicts:
             if verdict.item == "estimate":
@@ -135,7 +137,7 @@ class _Examination:
         place = trial.place_of_save(watch)
         return {
             "estimate": estimated,
-            "op_packages": imported_op_packages(),
+            "op_packages": op_packages,
             "example": example,
             "eval_files": self._fn_args.eval_files,
             "raw_eval_files": self._raw_eval_files,

@@ -45,6 +45,8 @@ def model_section(record: RunJson) -> Section:
     if {"median", "p90", "calls"} <= latency.keys():
         timed = f"median {seconds(latency['median']).text}, 90th percentile {seconds(latency['p90']).text}"
         rows.append(("Prediction latency", f"{timed} ({latency['calls']} calls on the CPU, one example each)"))
+    if packages := check.get("op_packages"):
+        rows.append(("Needs", f"{', '.join(packages)}, imported before the model is loaded"))
     if plan := record.get("evaluation_plan"):
         rows.append(("Evaluation", EvaluationPlan.from_json(plan).line()))
     checks = [(name, Cell(outcome, tone=_tone(outcome))) for name, outcome in (check.get("checks") or {}).items()]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from typing_extensions import NotRequired
 
     from .batch_dependence import BatchDependence
+    from .custom_ops import OpPackage
     from .sample_input import SampleInput
 
 BATCH_DEPENDENCE = "batch_dependence"  # property of a Model artifact, with the outcome of the check
@@ -57,7 +58,7 @@ class ProbeRequest(TypedDict):
     transform_graph_path: str | None
     required_signatures: list[str]
     skip: list[str]
-    op_packages: list[str]
+    op_packages: dict[str, OpPackage]
     example: SampleInput
 
 
@@ -73,6 +74,7 @@ class ProbeReport(TypedDict):
     inputs: NotRequired[dict[str, list[str | float]]]
     latency: NotRequired[dict[str, float]]
     batch_dependence: NotRequired[BatchDependence | None]
+    op_packages: NotRequired[dict[str, list[str]]]
     evaluation_plan: NotRequired[dict[str, object]]
 
 
@@ -93,6 +95,8 @@ class CheckReport:
       latency: `median` and `p90` in seconds of repeated calls with that example on the CPU, and their number `calls`;
         {} if no signature was run.
       batch_dependence: The answer that depends on the other examples of its batch; None if no dependence was found.
+      op_packages: Packages to import before the model is loaded, because they register ops of it, with the paths of
+        their libraries as far as they are known.
       evaluation_plan: The model's `evaluation.plan.EvaluationPlan`; {} if the probe makes none.
     """
 
@@ -106,6 +110,7 @@ class CheckReport:
     inputs: dict[str, list[str | float]] = dataclasses.field(default_factory=dict)
     latency: dict[str, float] = dataclasses.field(default_factory=dict)
     batch_dependence: BatchDependence | None = None
+    op_packages: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     evaluation_plan: dict[str, object] = dataclasses.field(default_factory=dict)
 
     @property
@@ -124,7 +129,7 @@ def check_saved_model(
     transform_graph_path: str | None = None,
     required_signatures: Sequence[str] = (),
     skip: Sequence[str] = (),
-    op_packages: Sequence[str] = (),
+    op_packages: Mapping[str, OpPackage] | None = None,
     example: Mapping[str, Any] | None = None,
     probe: str = PROBE,
     probe_arguments: Mapping[str, Any] | None = None,
@@ -144,7 +149,7 @@ def check_saved_model(
       transform_graph_path: A Transform graph; its raw schema is preferred for the synthetic example.
       required_signatures: Signatures that the model must have; if empty, any one is enough.
       skip: Names of checks to skip, from `options.CHECKS`.
-      op_packages: Packages to import first because they register TensorFlow ops.
+      op_packages: The packages with custom ops that the training has imported, by name.
       example: Sample input for the case that the eval files have no readable records: `source`, a description, and
         `features`, {name of the model's input: flat list of values; bytes as {"b64": …}}.
       probe: The module whose `execute` runs in the fresh process. `evaluation.probe` also plans the evaluation.
@@ -191,7 +196,7 @@ def check_saved_model(
         "transform_graph_path": transform_graph_path,
         "required_signatures": list(required_signatures),
         "skip": list(skip),
-        "op_packages": list(op_packages),
+        "op_packages": dict(op_packages or {}),
         "example": dict(example or {}),
         **(probe_arguments or {}),
     }

@@ -1,16 +1,29 @@
-"""Imports packages that register TensorFlow custom ops, which models with such ops need before they can be loaded."""
+"""Imports packages that register TensorFlow custom ops, which models with such ops need before they can be loaded.
+
+The process that trains has imported them: `imported_op_packages` names each with its ops. The model check keeps those
+that the model needs, and `note_packages` writes them into the model's folder, where `import_packages_for` reads them.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import json
+import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import TypedDict
 
-from ..compat.tensorflow import is_registered_op
+from ..compat.patching import replaced
+from ..compat.tensorflow import is_registered_op, op_libraries
 from ..errors import InputError
 from ..estimator import restore_estimator
+from ..runtime.files import file_io
 
+_NOTE = "assets.extra/op_packages.json"  # SavedModels keep other people's files in assets.extra
+# Packages of models that were trained elsewhere.
 _PACKAGES = {
     "tensorflow_addons": r"Addons>",
     "tensorflow_decision_forests": r"SimpleML",
@@ -24,32 +37,108 @@ _PACKAGES = {
 }
 
 
-_ESTIMATOR = "tensorflow_estimator"  # provides tf.estimator, which other packages may use at import
+class OpPackage(TypedDict):
+    """A package, or a module of the user, that has loaded libraries of custom ops.
 
-
-def imported_op_packages() -> list[str]:
-    """Returns the op packages that this process has imported, in an order suitable for import in another process.
-
-    `tensorflow_estimator` comes first if it is imported too.
+    Attributes:
+      ops: Names of the ops, with "_" for ">".
+      files: The libraries whose paths are known.
     """
-    found = [name for name in (*_PACKAGES, "tensorflow_ranking") if name in sys.modules]
-    return [_ESTIMATOR, *found] if found and _ESTIMATOR in sys.modules else found
+
+    ops: list[str]
+    files: list[str]
 
 
-def packages_for(ops: Iterable[str]) -> list[str]:
-    """Returns the packages that register a model's ops that are not registered in this process."""
+@contextlib.contextmanager
+def op_libraries_noted() -> Iterator[None]:
+    """Notes in the module of each library that `tf.load_op_library` loads in the block its path and who called it."""
+    import tensorflow as tf
+
+    def load(original: Callable[[str], ModuleType], library_filename: str) -> ModuleType:
+        library = original(library_filename)
+        library.__file__ = os.path.abspath(library_filename)
+        library.__package__ = _package(str(sys._getframe(2).f_globals.get("__name__")))  # beyond `replaced`
+        return library
+
+    with replaced(tf, "load_op_library", load):
+        yield
+
+
+def imported_op_packages() -> dict[str, OpPackage]:
+    """Returns the packages and modules with custom ops that this process has imported, by name.
+
+    They are those that have called `tf.load_op_library`, or refer to the module that TensorFlow has made for a library.
+    """
+    libraries = op_libraries()
+    packages: dict[str, OpPackage] = {}
+    for library in libraries:
+        file, owner = vars(library).get("__file__"), library.__package__ or _referring_package(library)
+        if owner and owner != "tensorflow":
+            package = packages.setdefault(owner, {"ops": [], "files": []})
+            package["ops"] += [op for op in vars(library) if op[0].isupper() and op not in package["ops"]]
+            package["files"] += [file] if file else []
+    return packages
+
+
+def _referring_package(library: ModuleType) -> str:
+    for name, module in list(sys.modules.items()):
+        # The attributes are not read, which could load a lazy module.
+        if isinstance(module, ModuleType) and any(value is library for value in list(vars(module).values())):
+            return _package(name)
+    return ""
+
+
+def _package(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def needed_packages(ops: Iterable[str], imported: Mapping[str, OpPackage]) -> dict[str, list[str]]:
+    """Returns the packages to import before a model is loaded, with their known libraries.
+
+    Args:
+      ops: Names of all ops in the model.
+      imported: The result of `imported_op_packages` in the process that made it.
+    """
     unknown = [op for op in ops if not is_registered_op(op)]
-    return [name for name, pattern in _PACKAGES.items() if any(re.match(pattern, op) for op in unknown)]
+    names = {op.replace(">", "_") for op in ops}
+    needed = {name: package["files"] for name, package in imported.items() if names & {*package["ops"]}}
+    known = {op for package in imported.values() for op in package["ops"]}
+    others = [op for op in unknown if op.replace(">", "_") not in known]
+    return {**{package: [] for op in others if (package := _package_of(op))}, **needed}
 
 
-def import_op_package(package: str) -> None:
+def note_packages(model: str, packages: Iterable[str]) -> None:
+    """Writes into a SavedModel's folder which packages it needs; a no-op for a model that needs none."""
+    if names := list(packages):
+        file_io.makedirs(os.path.join(model, os.path.dirname(_NOTE)))
+        file_io.write_text(os.path.join(model, _NOTE), json.dumps(names))
+
+
+def _noted_packages(model: str) -> list[str]:
+    path = os.path.join(model, _NOTE)
+    names = json.loads(file_io.read_text(path)) if file_io.exists(path) else []
+    return [name for name in names if isinstance(name, str) and name.isidentifier()]
+
+
+def _package_of(op: str) -> str:
+    return next((name for name, pattern in _PACKAGES.items() if re.match(pattern, op)), "")
+
+
+def import_op_package(package: str, files: Sequence[str] = ()) -> None:
     """Imports a package; restores `tf.estimator`, removed from TensorFlow, if the package needs it.
+
+    Args:
+      package: Its name.
+      files: Its libraries, which are loaded instead if they are there: the package may be a training module.
 
     Raises:
       Exception: Any exception of the package's import.
     """
-    if package == _ESTIMATOR:
-        restore_estimator()
+    if files and all(map(os.path.exists, files)):
+        import tensorflow as tf
+
+        for file in files:
+            tf.load_op_library(file)
         return
     try:
         importlib.import_module(package)
@@ -60,24 +149,27 @@ def import_op_package(package: str) -> None:
         importlib.import_module(package)
 
 
-def import_packages_for(ops: Iterable[str], named: Sequence[str], model: str) -> None:
+def import_packages_for(ops: Iterable[str], named: Mapping[str, Sequence[str]], model: str) -> None:
     """Imports the packages that register a model's ops that TensorFlow itself does not have.
 
     Args:
       ops: Names of all ops in the model.
-      named: Packages from --op-package; imported first.
+      named: Packages from --op-package, or of the run that made the model, with their libraries; imported first.
       model: The model's folder, for messages.
 
     Raises:
       InputError: If a package cannot be imported, or an op is still not registered; names the op and the package.
     """
-    for name in named:
-        _import(name, f"--op-package {name}")
-    for op in sorted(ops):
+    for name, files in named.items():
+        _import(name, f"--op-package {name}", files)
+    unknown = [op for op in sorted(ops) if not is_registered_op(op)]
+    for name in _noted_packages(model) if unknown else ():
+        _import(name, f"--model {model} needs the package {name}")
+    for op in unknown:
         if is_registered_op(op):
             continue
-        package = next((name for name, pattern in _PACKAGES.items() if re.match(pattern, op)), None)
-        if package is None:
+        package = _package_of(op)
+        if not package:
             raise InputError(
                 f"--model {model} uses the op {op!r}, which is not registered. Specify the package that registers it "
                 "with --op-package."
@@ -87,10 +179,15 @@ def import_packages_for(ops: Iterable[str], named: Sequence[str], model: str) ->
             raise InputError(f"--model {model} uses the op {op!r}, which this release of {package} does not register.")
 
 
-def _import(package: str, why: str) -> None:
+def _import(package: str, why: str, files: Sequence[str] = ()) -> None:
     try:
-        import_op_package(package)
+        import_op_package(package, files)
     except ModuleNotFoundError as error:
-        raise InputError(f"{why}: no module named {error.name!r}. Install it: pip install {package}") from error
+        import tensorflow as tf
+
+        raise InputError(
+            f"{why}: no module named {error.name!r}. Install a release of it for TensorFlow {tf.__version__}, or add "
+            "its folder to PYTHONPATH."
+        ) from error
     except Exception as error:  # TensorFlow raises its own errors for a library built for another release
         raise InputError(f"{why}: import failed: {type(error).__name__}: {error}") from error

@@ -27,7 +27,7 @@ from ..options import BATCHES, CHECKS
 from ..runtime.logs.exceptions import one_line_message
 from . import probe_examples
 from .batch_dependence import compare_in_batch
-from .custom_ops import import_op_package, packages_for
+from .custom_ops import import_op_package, needed_packages
 from .feeding import Feeding, feeding_of
 from .fitting_examples import kind_for
 from .input_names import feature_for
@@ -64,11 +64,13 @@ def execute(request: ProbeRequest) -> ProbeReport:
     checks = {name: "skipped" if name in skip else "passed" for name in CHECKS} | {BATCHES: "skipped"}
     meta_graph = _parse(request["model"], shown)
     ops = [op.name for op in meta_graph.meta_info_def.stripped_op_list.op]
-    missing = _import_op_packages(list(dict.fromkeys([*request["op_packages"], *packages_for(ops)])))
+    op_packages = needed_packages(ops, request["op_packages"])
+    missing = _import_op_packages(op_packages)
     signatures = _signatures(meta_graph)
     if "signatures" not in skip:
         _require_signatures(signatures, request["required_signatures"], shown)
     report: ProbeReport = {"checks": checks, "signatures": signatures, "example": "none", "answer": {}}
+    report["op_packages"] = op_packages
     if "loads" in skip:
         checks["answers"] = checks["finite"] = "skipped"
         return report
@@ -102,15 +104,15 @@ def execute(request: ProbeRequest) -> ProbeReport:
     return {**report, "asked": name, "fed": run.fed, "latency": _latency(run.repeat)}
 
 
-def _import_op_packages(packages: list[str]) -> str:
+def _import_op_packages(packages: Mapping[str, Sequence[str]]) -> str:
     """Imports packages that register ops; returns the import errors as text, or "".
 
     A failed import does not fail the check: the model may load without the package.
     """
     problems = []
-    for package in packages:
+    for package, files in packages.items():
         try:
-            import_op_package(package)
+            import_op_package(package, files)
         except Exception as error:
             problems.append(f"{package} cannot be imported: {type(error).__name__}: {one_line_message(error)}")
             logging.warning("The model check continues without a package: %s", problems[-1])

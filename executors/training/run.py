@@ -73,6 +73,7 @@ from ..runtime.process.run_environment import inherited_environment
 from ..runtime.process.surroundings import require_tensorflow_can_run, require_working_folder
 from ..runtime.process.termination import raise_if_ended
 from ..saved_models.check import check_saved_model, log_report
+from ..saved_models.custom_ops import note_packages
 from ..saved_models.finished import FILE_NAME as FINISHED
 from ..saved_models.finished import mark_finished
 from ..saved_models.links import replace_links
@@ -93,7 +94,7 @@ if TYPE_CHECKING:
 _WORKER = f"{__package__}.worker"
 _LISTED_CHANGES = 3  # in a warning; the record lists all
 # Stands in for the result of a module that raised.
-_NO_RESULT: TrainingResult = {"op_packages": (), "example": None, "evaluation_evidence": {}}
+_NO_RESULT: TrainingResult = {"op_packages": {}, "example": None, "evaluation_evidence": {}}
 
 
 def train(
@@ -371,7 +372,7 @@ class _Run:
                         self.record.status = SUCCEEDED
                         self.checkpoints.delete_finished()
         with warned_after_publishing():
-            self._analyze_errors(fn_args, result)
+            self._analyze_errors(fn_args)
             evaluated_examples.delete(fn_args.model_run_dir)
 
     def _trained(self, fn_args: FnArgs, staged_args: FnArgs) -> TrainingResult:
@@ -392,7 +393,7 @@ class _Run:
         with self._bad_records_recorded(self.checkpoints.model_run_dir):
             return self._record_result(cast("TrainingResult", finished.result))
 
-    def _analyze_errors(self, fn_args: FnArgs, result: TrainingResult) -> None:
+    def _analyze_errors(self, fn_args: FnArgs) -> None:
         """Compares the published model's predictions with the labels of the eval split, for the report."""
         model, seconds = find_saved_model(fn_args.serving_model_dir), self.options.analysis_seconds
         if not seconds or model is None or not self.record.evaluation_plan:
@@ -403,7 +404,7 @@ class _Run:
                 model,
                 fn_args,
                 raw_eval_files=self.raw_eval_files,
-                op_packages=result["op_packages"],
+                op_packages=self.record.check["op_packages"],
                 environment=self._keras().environment(),
                 seconds=seconds,
             ).write(fn_args.model_run_dir)
@@ -659,6 +660,8 @@ class _Run:
                 environment=self._keras().environment(),
                 timeout=self.options.timeout,
             )
+        if model := find_saved_model(staged_args.serving_model_dir):
+            note_packages(model, report.op_packages)
         self.record.check = dataclasses.asdict(report)
         self.record.evaluation_plan = self.record.check.pop("evaluation_plan")
         log_report(report)

@@ -47,14 +47,14 @@ from ..monitoring import profiling
 from ..monitoring.metrics import from_event_files, merge_metrics, sizes_of_event_files
 from ..runtime.files import file_io, storage_errors
 from ..runtime.logs import exceptions
-from ..saved_models.custom_ops import imported_op_packages
+from ..saved_models.custom_ops import OpPackage, imported_op_packages, op_libraries_noted
 from ..saved_models.finished import delete_marker, mark_finished
 from ..saved_models.sample_input import collect_sample_input
 from . import metrics_of_record
 from .module_logs import metrics_in_staging
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from ..monitoring.metrics import Metrics
     from ..saved_models.sample_input import SampleInput
@@ -73,7 +73,7 @@ class TrainingResult(TypedDict, total=False):
       metrics: See `metrics_of_record.py`.
       metrics_from: See `metrics_of_record.py`.
       evaluation_evidence: A `TrainingEvidence` as JSON; empty if no fit was observed.
-      op_packages: Packages with custom ops to import before the model is loaded.
+      op_packages: The imported packages with custom ops, by name.
       example: Sample input for the model check, or None.
       profile: See `RunRecord`.
       phases: Durations in seconds by phase name.
@@ -85,7 +85,7 @@ class TrainingResult(TypedDict, total=False):
     metrics: Metrics
     metrics_from: Origins
     evaluation_evidence: dict[str, object]
-    op_packages: Sequence[str]
+    op_packages: dict[str, OpPackage]
     example: SampleInput | None
     profile: Any
     phases: dict[str, float]
@@ -109,13 +109,16 @@ def execute(state: dict[str, object]) -> TrainingResult:
     start = clock()
     earlier_logs = sizes_of_event_files(request.fn_args.model_run_dir)
     try:
-        with loaded(
-            request.source,
-            request.options.dialect,
-            request.keras,
-            request.fn_args.checkpoint_dir,
-            is_restartable=request.is_restartable,
-        ) as module:
+        with (
+            op_libraries_noted(),
+            loaded(
+                request.source,
+                request.options.dialect,
+                request.keras,
+                request.fn_args.checkpoint_dir,
+                is_restartable=request.is_restartable,
+            ) as module,
+        ):
             estimator_use = run_context.part(EstimatorUse)
             installed_dialects = dialects.installed()
             name, evidence = dialects.choose(module, request.function, request.options, installed_dialects)
@@ -148,6 +151,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
                 completed_fits.restored(request.fn_args, request.source),  # innermost: the others observe restored fits
             ):
                 returned = run_fn(request.fn_args)
+            op_packages = imported_op_packages()  # while the user's modules are there
             if not file_io.exists(request.fn_args.serving_model_dir):
                 require_has_run(returned, f"{request.source.path}: {request.function or name}")
             done = clock()
@@ -175,7 +179,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
         "metrics": metrics,
         "metrics_from": origins,
         "evaluation_evidence": seen.to_json() if seen else {},
-        "op_packages": imported_op_packages(),
+        "op_packages": op_packages,
         "example": example,
         "profile": profile.record,
         "phases": {"load": run_fn_start - start, "run_fn": done - run_fn_start},

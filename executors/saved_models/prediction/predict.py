@@ -72,7 +72,7 @@ def predict(request: PredictionRequest, progress: Progress = lambda task, positi
       InputError: If the model cannot be loaded, or an example does not fit its signature; names file and row. No output
         file is written then, and an existing one is kept.
     """
-    signature = load_signature(request.model, request.signature, request.op_packages)
+    signature = load_signature(request.model, request.signature, dict.fromkeys(request.op_packages, ()))
     count, classes = 0, PredictedClasses(request.thresholds, request.class_names)
     with _long_values(), files.opened(request.output, escape_formulas=request.escape_formulas) as predictions:
         reader = read_record_reader(request.model) if list(signature.inputs) == [RECORDS] else None

@@ -111,19 +111,21 @@ class ServingSignature:
             ) from error
 
 
-def load_signature(model: str, name: str | None, op_packages: Sequence[str] = ()) -> ServingSignature:
+def load_signature(
+    model: str, name: str | None, op_packages: Mapping[str, Sequence[str]] | None = None
+) -> ServingSignature:
     """Loads a SavedModel and selects a signature.
 
     Args:
       model: The SavedModel's folder.
       name: The signature's name; None for `serving_default`, `predict`, or the only one.
-      op_packages: Packages to import first because they register TensorFlow ops.
+      op_packages: Packages to import first because they register ops; see `CheckReport`.
 
     Raises:
       InputError: If the model cannot be loaded, or has no such signature; lists the available ones.
     """
     graph = _serving_graph(model)
-    import_packages_for([op.name for op in graph.meta_info_def.stripped_op_list.op], op_packages, model)
+    import_packages_for([op.name for op in graph.meta_info_def.stripped_op_list.op], op_packages or {}, model)
     try:
         loaded = tf.saved_model.load(model, tags=list(graph.meta_info_def.tags))
     except Exception as error:  # a damaged model may raise any exception

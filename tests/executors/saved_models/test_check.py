@@ -287,7 +287,8 @@ def test_a_package_that_cannot_be_imported_does_not_fail_a_model_that_loads_with
 ) -> None:
     (tmp_path / "broken_ops.py").write_text("raise OSError('built for another TensorFlow')\n")
     monkeypatch.syspath_prepend(tmp_path)
-    report = check(save(), iris, op_packages=["broken_ops", "ops_that_are_not_installed"])
+    ops = {"ops": ["ParseExampleV2"], "files": []}
+    report = check(save(), iris, op_packages={"broken_ops": ops, "ops_that_are_not_installed": ops})
     assert report.checks["answers"] == "passed"
 
 
@@ -298,9 +299,11 @@ def test_a_model_with_an_op_of_an_uninstalled_package_is_not_checked(save: Calla
     renamed = [node for function in functions for node in function.node_def if node.op == "ParseExampleV2"]
     for node in renamed:
         node.op = "ParseExampleElsewhere"
+    model.meta_graphs[0].meta_info_def.stripped_op_list.op.add(name="ParseExampleElsewhere")
     graph.write_bytes(model.SerializeToString())
     assert renamed
-    report = check(str(graph.parent), iris, op_packages=["ops_that_are_not_installed"])
+    ops = {"ops": ["ParseExampleElsewhere"], "files": []}
+    report = check(str(graph.parent), iris, op_packages={"ops_that_are_not_installed": ops})
     assert report.checks["loads"].startswith("could not be run: ops_that_are_not_installed cannot be imported:")
     with pytest.raises(ModelCheckError, match="ParseExampleElsewhere"):
         check(str(graph.parent), iris)
