@@ -14,6 +14,7 @@ The word after the fence is the kind of the block:
 A comment on the line before the block marks it:
 
 * `<!-- checked: why it is not run -->`: commands are parsed by click, Python is compiled and its imports are resolved.
+* `<!-- needs: package -->`: it is run if the package is installed, else only parsed.
 * `<!-- output -->`: it shows example output, and is neither run nor checked.
 """
 
@@ -46,7 +47,7 @@ PAGES = [
 ]
 LONGEST = 300.0  # seconds for one block
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<info>.*)$")
-_MARK = re.compile(r"^ *<!-- (?P<name>checked|output)(?:: (?P<why>.+))? -->$")
+_MARK = re.compile(r"^ *<!-- (?P<name>checked|needs|output)(?:: (?P<why>.+))? -->$")
 _NUMBER = re.compile(r"\d+(?:[.:]\d+)*(?:e[-+]?\d+)?")
 _PROGRAMS = (
     "kubectl",
@@ -68,12 +69,13 @@ _PROGRAMS = (
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """A fenced block: its line, kind and content."""
+    """A fenced block: its line, kind and content; `why` is the text of its mark."""
 
     line: int
     kind: str
     title: str
     mark: str
+    why: str
     text: str
 
     def commands(self) -> list[tuple[str, list[str]]]:
@@ -108,7 +110,8 @@ def blocks_of(text: str) -> list[Block]:
         title = re.search(r'title="([^"]+)"', info)
         mark = _MARK.match(before)
         kind = info.split(" ")[0] if info else ""
-        blocks.append(Block(number, kind, title[1] if title else "", mark["name"] if mark else "", "\n".join(body)))
+        name, why = (mark["name"], mark["why"] or "") if mark else ("", "")
+        blocks.append(Block(number, kind, title[1] if title else "", name, why, "\n".join(body)))
     return blocks
 
 
@@ -220,6 +223,9 @@ def check(block: Block) -> None:
     if block.kind == "console":
         for command, _ in block.commands():
             check_command(command)
+    elif block.mark == "needs":
+        assert block.kind == "python", "only Python and commands may need a package"
+        ast.parse(block.text)
     elif block.kind == "text":
         assert block.mark or block.title, "a block of text needs a mark, such as <!-- output -->"
     else:
@@ -234,7 +240,8 @@ def _config() -> configparser.ConfigParser:
 
 
 def is_run(block: Block) -> bool:
-    return block.kind in ("console", "python") and not block.mark and not block.title
+    is_possible = not block.mark or (block.mark == "needs" and importlib.util.find_spec(block.why) is not None)
+    return block.kind in ("console", "python") and is_possible and not block.title
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
