@@ -15,9 +15,10 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from types import FrameType, ModuleType
+from types import FrameType, ModuleType, TracebackType
 from typing import TypeAlias
 
+from ..runtime.logs.exceptions import chain
 from .early_variables import is_read_early
 
 # Packages that a worker imports before the module, and that read variables when they are imported.
@@ -92,6 +93,14 @@ def _setter(frame: FrameType | None) -> str:
     return os.path.realpath(frame.f_code.co_filename) if frame is not None else ""
 
 
+def _remove_own_frames(trace: TracebackType | None) -> None:
+    """Removes the frames of this file, one for each import statement, from the traceback of the user's exception."""
+    while trace is not None:
+        while trace.tb_next is not None and trace.tb_next.tb_frame.f_code.co_filename == __file__:
+            trace.tb_next = trace.tb_next.tb_next
+        trace = trace.tb_next
+
+
 @contextlib.contextmanager
 def late_variables(files: Sequence[str]) -> Iterator[VariableWatch]:
     """Watches `os.environ` and the import statements for the duration of the block."""
@@ -116,5 +125,9 @@ def late_variables(files: Sequence[str]) -> Iterator[VariableWatch]:
     os.putenv, builtins.__import__ = putenv, load_watched
     try:
         yield watch
+    except BaseException as error:
+        for one in chain(error):
+            _remove_own_frames(one.__traceback__)
+        raise
     finally:
         os.putenv, builtins.__import__ = put, load

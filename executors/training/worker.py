@@ -235,7 +235,8 @@ def add_hints(error: Exception, request: TrainingRequest) -> None:
         return
     exceptions.add_note(error, f"Raised by the training module {request.source.path}")
     own = request.keras.hint(error), tensorflow_1.hint(error), import_shims.hint(error), exceptions.none_hint(error)
-    no_data = "" if request.fn_args.train_files else "The run has no training data: --train-files was not given."
+    is_in_run = not isinstance(error, ImportError) and not request.fn_args.train_files
+    no_data = "The run has no training data: --train-files was not given." if is_in_run else ""
     for hint in (*own, no_data, storage_errors.hint(error, request.fn_args.serving_model_dir)):
         if hint:
             exceptions.add_note(error, hint)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import pathlib
 import subprocess
 import sys
+import traceback
 
 import pytest
 
 from generic_trainer.executors.modules.early_variables import variables_set_in
 from generic_trainer.executors.modules.keras_version import choose
+from generic_trainer.executors.modules.late_variables import late_variables
 
 READ = {
     "an item": ("os.environ['KERAS_BACKEND'] = 'jax'", {"KERAS_BACKEND": "jax"}),
@@ -42,6 +45,19 @@ def test_the_module_chooses_its_keras_by_the_variable(tmp_path: pathlib.Path) ->
     choice = choose("auto", [str(file)])
     assert choice.version == "2"
     assert "TF_USE_LEGACY_KERAS" in choice.reason or "before TensorFlow 2.16" in choice.reason
+
+
+def test_a_failing_import_keeps_the_traceback_of_the_users_files(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "imports_nothing.py").write_text("import not_installed\n")
+    (tmp_path / "fails.py").write_text("import os\nimport imports_nothing\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError) as caught, late_variables([str(tmp_path / "fails.py")]):
+        importlib.import_module("fails")
+    names = [pathlib.Path(frame.filename).name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert "late_variables.py" not in names
+    assert [name for name in names if name.endswith(("fails.py", "nothing.py"))] == ["fails.py", "imports_nothing.py"]
 
 
 LATE = {
