@@ -11,6 +11,7 @@ from ...components.csv_example_gen import CsvExampleGen
 from ...components.example_gen_driver import ImportExampleGen
 from ...executors.errors import InputError
 from ...executors.runtime.files import file_io
+from ...executors.runtime.files.raw_data_files import no_data_error
 from .options import AUTO, CSV, SPLITS, TFRECORD
 
 TRAIN, EVAL, TEST = "train", "eval", "test"
@@ -56,7 +57,7 @@ def example_gen_for(data: str, data_format: str = AUTO, *, test_split: bool = Fa
         return _split_already(folder, files, test_split)
     records = [name for name in files if not file_io.isdir(os.path.join(folder, name))]
     if not records:
-        raise InputError(f"--data {data} contains no CSV file, no TFRecord file, and no folders train/ and eval/.")
+        raise no_data_error(data)
     pattern = records[0] if len(records) == 1 else "*"
     return _example_gen(ImportExampleGen, folder, {"single_split": pattern}, test_split)
 

@@ -24,6 +24,7 @@ from ...executors.inputs.example_files import (
 from ...executors.inputs.gzipped_files import head_of
 from ...executors.inputs.message_text import join_names
 from ...executors.runtime.files import file_io
+from ...executors.runtime.files.raw_data_files import no_data_error
 
 ROWS = 100_000  # maximum of rows to read; the pipeline later processes all rows
 _BATCH_ROWS = 4096
@@ -104,7 +105,7 @@ def _list_files(folder: str) -> list[str]:
         return _list_files(os.path.join(folder, "train"))
     files = tables or [name for name in names if not file_io.isdir(os.path.join(folder, name))]
     if not files:
-        raise InputError(f"--data {folder} contains no CSV file, no TFRecord file, and no folders train/ and eval/.")
+        raise no_data_error(folder)
     return [os.path.join(folder, name) for name in files]
 
 

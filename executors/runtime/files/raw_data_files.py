@@ -29,5 +29,13 @@ def raw_data_files(data: str) -> list[str]:
     for path in files:
         require_readable_kind(path, "--data")
     if not {os.path.basename(path) for path in files} >= SPLITS and all(map(file_io.isdir, files)):
-        raise InputError(f"--data {data} contains no CSV file, no TFRecord file, and no folders train/ and eval/.")
+        raise no_data_error(data)
     return files
+
+
+def no_data_error(data: str) -> InputError:
+    """Returns the error for a folder without files that a pipeline can read."""
+    return InputError(
+        f"--data {data} contains no CSV file, no TFRecord file, and no folders train/ and eval/. A module that reads "
+        f"other files itself runs without a pipeline: generic-trainer train MODULE --train-files {data} --output DIR"
+    )
