@@ -14,6 +14,7 @@ from ..checkpoints.damage import DamagedError, set_aside
 from ..checkpoints.directory import FINISHED_FITS, UNPUBLISHED
 from ..compat.keras import is_keras_2
 from ..errors import StorageError
+from ..modules.keras_version import backend_in_use
 from ..monitoring.progress import reported_step, skip_to
 from ..runtime.files import file_io
 from . import callback_state, fit_call
@@ -47,7 +48,8 @@ class FitKeeper(KerasObserver):
         """Restores the fit if it was completed in an earlier attempt; otherwise runs it and keeps its final state."""
         # The order of fits in other threads, or in callbacks of another fit, is not deterministic.
         in_order = threading.get_ident() == self._thread and not call.is_nested
-        if not in_order or call.has_callback_list or getattr(call.model, RESUMES_ITSELF, False):
+        is_kept = is_keras_2(call.model) or backend_in_use() == "tensorflow"  # checkpoints hold no models of others
+        if not in_order or not is_kept or call.has_callback_list or getattr(call.model, RESUMES_ITSELF, False):
             return proceed()
         return self._restore_or_run(call, proceed)
 

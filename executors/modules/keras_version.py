@@ -364,14 +364,19 @@ def version_in_use() -> str | None:
     return {"tf_keras.api._v2.keras": "2", "keras._tf_keras.keras": "3"}.get(str(name))
 
 
+def backend_in_use() -> str | None:
+    """Returns the backend of Keras 3 in this process, such as "tensorflow"; None if it is not imported."""
+    config = getattr(sys.modules.get("keras"), "config", None)
+    return str(config.backend()) if config is not None and hasattr(config, "backend") else None
+
+
 def require_backend() -> None:
     """Checks that Keras uses the backend that the environment, or the module that was just imported, sets.
 
     Raises:
       LateVariableError: When Keras was imported before, with another backend.
     """
-    config = getattr(sys.modules.get("keras"), "config", None)
-    in_use = config.backend() if config is not None and hasattr(config, "backend") else None
+    in_use = backend_in_use()
     wanted = os.environ.get(_BACKEND)
     if in_use and wanted and wanted != in_use:
         raise LateVariableError(
