@@ -294,7 +294,7 @@ def test_bad_files_and_paths(command: str, added: list[str], said: str, run: Run
         (["trian"], "train"),
         (["elasticdl", "trian"], "train"),
         (["elasticdl", "train", "--batchsize", "3"], "--minibatch_size"),
-        (["elasticdl", "train", "--model_zo", "x"], "--model_zoo"),
+        (["elasticdl", "train", "--modelzoo", "x"], "--model_zoo"),
         (["train", "--lable", "x"], None),
     ],
 )

@@ -33,7 +33,7 @@ def test_the_command_line_becomes_a_configuration_and_nothing_runs(
     for epochs in (2, 3):  # the second call replaces the entry of the first
         done = command("elasticdl", "train", *FLAGS, PARAMS, "--num_epochs", epochs, "--vscode", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-    wrong = command("elasticdl", "train", *FLAGS, "--num_epoch=3", "--vscode", ".vscode/launch.json", cwd=tmp_path)
+    wrong = command("elasticdl", "train", *FLAGS, "--num_epocs=3", "--vscode", ".vscode/launch.json", cwd=tmp_path)
 
     assert wrong.returncode == 2  # the command's flags are checked
     launch = json.loads((tmp_path / ".vscode" / "launch.json").read_text())
