@@ -231,6 +231,14 @@ def decode_structure(message: struct_pb2.StructuredValue) -> Any:
     return nested_structure_coder.decode_proto(message)
 
 
+def modules_that_load_op_libraries() -> tuple[ModuleType, ModuleType]:
+    """Returns the modules by which packages call `load_op_library`: `tf`, and the private one of many packages."""
+    import tensorflow as tf
+    from tensorflow.python.framework import load_library
+
+    return tf, load_library
+
+
 def op_libraries() -> list[ModuleType]:
     """Returns the modules that TensorFlow has made for the libraries of custom ops that this process has loaded.
 

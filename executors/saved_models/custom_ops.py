@@ -1,40 +1,22 @@
-"""Imports packages that register TensorFlow custom ops, which models with such ops need before they can be loaded.
+"""Finds the packages that register TensorFlow custom ops, which a model with such ops needs before it can be loaded.
 
 The process that trains has imported them: `imported_op_packages` names each with its ops. The model check keeps those
-that the model needs, and `note_packages` writes them into the model's folder, where `import_packages_for` reads them.
+that the model needs. `op_package_imports.py` notes them in the model's folder, and imports them.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib
-import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import ModuleType
+from importlib.machinery import ModuleSpec
+from types import FunctionType, ModuleType
 from typing import TypedDict
 
 from ..compat.patching import replaced
-from ..compat.tensorflow import is_registered_op, op_libraries
-from ..errors import InputError
-from ..estimator import restore_estimator
-from ..runtime.files import file_io
-
-_NOTE = "assets.extra/op_packages.json"  # SavedModels keep other people's files in assets.extra
-# Packages of models that were trained elsewhere.
-_PACKAGES = {
-    "tensorflow_addons": r"Addons>",
-    "tensorflow_decision_forests": r"SimpleML",
-    "tensorflow_io": r"IO>",
-    "tensorflow_recommenders_addons": r"(TFRA|Recommenders)>",
-    "struct2tensor": r"DecodeProtoSparse|EquiJoin|RunLengthBefore",
-    "tensorflow_text": (
-        r"TFText>|Sentencepiece|\w*Tokenize\w*WithOffsets|TokenizerFromLogits|NormalizeUTF8|CaseFoldUTF8|Utf8Binarize"
-        r"|ConstrainedSequence|MaxSpanningTree|RougeL|SentenceFragments|SplitMerge|RegexSplitWithOffsets|NgramsStringJoin"
-    ),
-}
+from ..compat.tensorflow import is_registered_op, modules_that_load_op_libraries, op_libraries
+from .installed_op_libraries import packages_with
 
 
 class OpPackage(TypedDict):
@@ -42,7 +24,7 @@ class OpPackage(TypedDict):
 
     Attributes:
       ops: Names of the ops, with "_" for ">".
-      files: The libraries whose paths are known.
+      files: Its libraries if the paths of all are known, else [].
     """
 
     ops: list[str]
@@ -52,15 +34,16 @@ class OpPackage(TypedDict):
 @contextlib.contextmanager
 def op_libraries_noted() -> Iterator[None]:
     """Notes in the module of each library that `tf.load_op_library` loads in the block its path and who called it."""
-    import tensorflow as tf
 
     def load(original: Callable[[str], ModuleType], library_filename: str) -> ModuleType:
         library = original(library_filename)
         library.__file__ = os.path.abspath(library_filename)
-        library.__package__ = _package(str(sys._getframe(2).f_globals.get("__name__")))  # beyond `replaced`
+        library.__package__ = _caller(sys._getframe(2).f_globals)  # beyond `replaced`
         return library
 
-    with replaced(tf, "load_op_library", load):
+    with contextlib.ExitStack() as stack:
+        for module in modules_that_load_op_libraries():
+            stack.enter_context(replaced(module, "load_op_library", load))
         yield
 
 
@@ -69,23 +52,42 @@ def imported_op_packages() -> dict[str, OpPackage]:
 
     They are those that have called `tf.load_op_library`, or refer to the module that TensorFlow has made for a library.
     """
-    libraries = op_libraries()
-    packages: dict[str, OpPackage] = {}
+    packages: dict[str, list[ModuleType]] = {}
+    for owner, library in _owned(op_libraries()):
+        packages.setdefault(owner, []).append(library)
+    return {owner: _described(libraries) for owner, libraries in packages.items() if owner != "tensorflow"}
+
+
+def _owned(libraries: Sequence[ModuleType]) -> Iterator[tuple[str, ModuleType]]:
+    """Yields the libraries whose package is known, with the package."""
+    others = {}
     for library in libraries:
-        file, owner = vars(library).get("__file__"), library.__package__ or _referring_package(library)
-        if owner and owner != "tensorflow":
-            package = packages.setdefault(owner, {"ops": [], "files": []})
-            package["ops"] += [op for op in vars(library) if op[0].isupper() and op not in package["ops"]]
-            package["files"] += [file] if file else []
-    return packages
-
-
-def _referring_package(library: ModuleType) -> str:
-    for name, module in list(sys.modules.items()):
+        if library.__package__:
+            yield library.__package__, library
+        else:
+            others[id(library)] = library
+    for name, module in list(sys.modules.items()) if others else ():
         # The attributes are not read, which could load a lazy module.
-        if isinstance(module, ModuleType) and any(value is library for value in list(vars(module).values())):
-            return _package(name)
-    return ""
+        values = list(vars(module).values()) if isinstance(module, ModuleType) else []
+        for reference in others.keys() & set(map(id, values)):
+            yield _package(name), others.pop(reference)
+
+
+def _described(libraries: Sequence[ModuleType]) -> OpPackage:
+    names = {name: value for library in libraries for name, value in vars(library).items() if name[0].isupper()}
+    files = [vars(library).get("__file__") or "" for library in libraries]
+    # Other capitalized names are of `typing`: TensorFlow has an op "Any".
+    ops = [name for name, value in names.items() if isinstance(value, FunctionType)]
+    return {"ops": ops, "files": files if all(files) else []}
+
+
+def _caller(variables: Mapping[str, object]) -> str:
+    """Returns the package or module with these global variables; a script has the name by which it can be imported."""
+    name = str(variables.get("__name__"))
+    if name == "__main__":
+        spec, file = variables.get("__spec__"), str(variables.get("__file__"))
+        name = spec.name if isinstance(spec, ModuleSpec) else os.path.splitext(os.path.basename(file))[0]
+    return _package(name)
 
 
 def _package(name: str) -> str:
@@ -99,95 +101,9 @@ def needed_packages(ops: Iterable[str], imported: Mapping[str, OpPackage]) -> di
       ops: Names of all ops in the model.
       imported: The result of `imported_op_packages` in the process that made it.
     """
-    unknown = [op for op in ops if not is_registered_op(op)]
-    names = {op.replace(">", "_") for op in ops}
-    needed = {name: package["files"] for name, package in imported.items() if names & {*package["ops"]}}
-    known = {op for package in imported.values() for op in package["ops"]}
-    others = [op for op in unknown if op.replace(">", "_") not in known]
-    return {**{package: [] for op in others if (package := _package_of(op))}, **needed}
-
-
-def note_packages(model: str, packages: Iterable[str]) -> None:
-    """Writes into a SavedModel's folder which packages it needs; a no-op for a model that needs none."""
-    if names := list(packages):
-        file_io.makedirs(os.path.join(model, os.path.dirname(_NOTE)))
-        file_io.write_text(os.path.join(model, _NOTE), json.dumps(names))
-
-
-def _noted_packages(model: str) -> list[str]:
-    path = os.path.join(model, _NOTE)
-    names = json.loads(file_io.read_text(path)) if file_io.exists(path) else []
-    return [name for name in names if isinstance(name, str) and name.isidentifier()]
-
-
-def _package_of(op: str) -> str:
-    return next((name for name, pattern in _PACKAGES.items() if re.match(pattern, op)), "")
-
-
-def import_op_package(package: str, files: Sequence[str] = ()) -> None:
-    """Imports a package; restores `tf.estimator`, removed from TensorFlow, if the package needs it.
-
-    Args:
-      package: Its name.
-      files: Its libraries, which are loaded instead if they are there: the package may be a training module.
-
-    Raises:
-      Exception: Any exception of the package's import.
-    """
-    if files and all(map(os.path.exists, files)):
-        import tensorflow as tf
-
-        for file in files:
-            tf.load_op_library(file)
-        return
-    try:
-        importlib.import_module(package)
-    except (AttributeError, ImportError) as error:
-        if "estimator" not in str(error):
-            raise
-        restore_estimator()
-        importlib.import_module(package)
-
-
-def import_packages_for(ops: Iterable[str], named: Mapping[str, Sequence[str]], model: str) -> None:
-    """Imports the packages that register a model's ops that TensorFlow itself does not have.
-
-    Args:
-      ops: Names of all ops in the model.
-      named: Packages from --op-package, or of the run that made the model, with their libraries; imported first.
-      model: The model's folder, for messages.
-
-    Raises:
-      InputError: If a package cannot be imported, or an op is still not registered; names the op and the package.
-    """
-    for name, files in named.items():
-        _import(name, f"--op-package {name}", files)
-    unknown = [op for op in sorted(ops) if not is_registered_op(op)]
-    for name in _noted_packages(model) if unknown else ():
-        _import(name, f"--model {model} needs the package {name}")
-    for op in unknown:
-        if is_registered_op(op):
-            continue
-        package = _package_of(op)
-        if not package:
-            raise InputError(
-                f"--model {model} uses the op {op!r}, which is not registered. Specify the package that registers it "
-                "with --op-package."
-            )
-        _import(package, f"--model {model} uses the op {op!r}, which the package {package} registers")
-        if not is_registered_op(op):
-            raise InputError(f"--model {model} uses the op {op!r}, which this release of {package} does not register.")
-
-
-def _import(package: str, why: str, files: Sequence[str] = ()) -> None:
-    try:
-        import_op_package(package, files)
-    except ModuleNotFoundError as error:
-        import tensorflow as tf
-
-        raise InputError(
-            f"{why}: no module named {error.name!r}. Install a release of it for TensorFlow {tf.__version__}, or add "
-            "its folder to PYTHONPATH."
-        ) from error
-    except Exception as error:  # TensorFlow raises its own errors for a library built for another release
-        raise InputError(f"{why}: import failed: {type(error).__name__}: {error}") from error
+    names = {op.replace(">", "_"): op for op in ops}
+    needed = {name: package for name, package in imported.items() if not names.keys().isdisjoint(package["ops"])}
+    known = {op for package in needed.values() for op in package["ops"]}
+    unknown = [op for name, op in names.items() if name not in known and not is_registered_op(op)]
+    installed: dict[str, list[str]] = {name: [] for name in packages_with(unknown)}
+    return installed | {name: package["files"] for name, package in needed.items()}

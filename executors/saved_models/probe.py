@@ -27,11 +27,12 @@ from ..options import BATCHES, CHECKS
 from ..runtime.logs.exceptions import one_line_message
 from . import probe_examples
 from .batch_dependence import compare_in_batch
-from .custom_ops import import_op_package, needed_packages
+from .custom_ops import needed_packages
 from .feeding import Feeding, feeding_of
 from .fitting_examples import kind_for
 from .input_names import feature_for
 from .missing_files import missing_files
+from .op_package_imports import import_op_package
 from .prediction.arrays import input_array
 from .probe_examples import Example
 from .sample_input import features_of

@@ -73,11 +73,11 @@ from ..runtime.process.run_environment import inherited_environment
 from ..runtime.process.surroundings import require_tensorflow_can_run, require_working_folder
 from ..runtime.process.termination import raise_if_ended
 from ..saved_models.check import check_saved_model, log_report
-from ..saved_models.custom_ops import note_packages
 from ..saved_models.finished import FILE_NAME as FINISHED
 from ..saved_models.finished import mark_finished
 from ..saved_models.links import replace_links
 from ..saved_models.locations import OTHER_MODELS, find_saved_model, lift_timestamped_model
+from ..saved_models.op_package_imports import note_packages
 from ..saved_models.publishing import publish
 from ..saved_models.rejected import Unpublished, find_unchecked, keep_abandoned, keep_unpublished, resume_unchecked
 from ..saved_models.staging import STAGING, Staging, staging_directory
@@ -653,15 +653,16 @@ class _Run:
         )
         others = os.path.join(file_io.parent(staged_args.serving_model_dir), OTHER_MODELS)
         for name in file_io.listdir(others) if file_io.isdir(others) else ():
-            check_saved_model(
-                os.path.join(others, name),
+            folder = os.path.join(others, name)
+            checked = check_saved_model(
+                folder,
                 skip=self.options.skip_checks,
                 op_packages=result["op_packages"],
                 environment=self._keras().environment(),
                 timeout=self.options.timeout,
             )
-        if model := find_saved_model(staged_args.serving_model_dir):
-            note_packages(model, report.op_packages)
+            note_packages(folder, checked.op_packages)
+        note_packages(staged_args.serving_model_dir, report.op_packages)
         self.record.check = dataclasses.asdict(report)
         self.record.evaluation_plan = self.record.check.pop("evaluation_plan")
         log_report(report)

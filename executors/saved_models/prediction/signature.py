@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from ...errors import InputError, did_you_mean
 from ...inputs.csv.columns import BYTES, FLOAT, INT
-from ..custom_ops import import_packages_for
+from ..op_package_imports import import_packages_for
 from ..signatures import ServedSignature, meta_graph_of, signature_in
 from ..tensor_values import UnreadableTensorError, plain_array
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import pathlib
@@ -13,7 +14,14 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from generic_trainer.executors.saved_models.custom_ops import needed_packages
+from generic_trainer import InputError
+from generic_trainer.executors.saved_models.custom_ops import (
+    imported_op_packages,
+    needed_packages,
+    op_libraries_noted,
+)
+from generic_trainer.executors.saved_models.installed_op_libraries import packages_with
+from generic_trainer.executors.saved_models.op_package_imports import import_packages_for
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -79,37 +87,122 @@ def write_package(folder: pathlib.Path, library: pathlib.Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("owner", ["an installed package", "a package of the user", "the module"])
+@pytest.mark.parametrize("owner", ["an installed package", "a package of the user", "the module", "a script"])
 @pytest.mark.thorough_but("an installed package")
 def test_a_model_is_loaded_with_the_ops_that_it_needs(
     owner: str, command: Command, iris: Any, library: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
-    path = tmp_path / "project" / "doubles.py"
-    write_package(tmp_path / "installed" if owner == "an installed package" else path.parent, library)
-    path.parent.mkdir(exist_ok=True)
-    shutil.copy(library, path.parent)
+    project, name = tmp_path / "project", "doubles" if owner == "the module" else "doubling_ops"
+    path = project / "doubles.py"
+    write_package(tmp_path / "installed" if owner == "an installed package" else project, library)
+    project.mkdir(exist_ok=True)
+    shutil.copy(library, project)
     path.write_text(MODULE.format(load=LOAD if owner == "the module" else "from doubling_ops import double_it"))
-    arguments = ["--train-files", iris.train, "--eval-files", iris.eval, "--output", tmp_path / "out"]
-    done = command("train", path, *arguments, new_python=True, env=environment)
+    words = ["train", path, "--train-files", iris.train, "--eval-files", iris.eval]
+    if owner == "a script":
+        name, path = "train-it", project / "train-it.py"
+        save = 'tf.saved_model.save(model, "exported", signatures=model.serve)'
+        path.write_text(MODULE.format(load=LOAD).partition("def run_fn")[0] + f"model = Model()\n{save}\n")
+        words = ["script", path]
+    done = command(*words, "--output", tmp_path / "out", new_python=True, env=environment, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    name = "doubles" if owner == "the module" else "doubling_ops"
     assert f"Model needs:  {name}\n" in done.stdout
     record = json.loads((tmp_path / "out" / "model_run" / "run.json").read_text())
     assert (record["check"]["checks"]["answers"], [*record["check"]["op_packages"]]) == ("passed", [name])
-    if owner != "an installed package":
-        return
     predict = ["predict", "--model", tmp_path / "out", "--examples", iris.eval, "--output", tmp_path / "answers.jsonl"]
     done = command(*predict, new_python=True, env={**os.environ})
     assert done.returncode == 2
-    assert "needs the package doubling_ops: no module named 'doubling_ops'" in done.stderr
-    assert command(*predict, new_python=True, env=environment).returncode == 0
+    folder = tmp_path / "installed" if owner == "an installed package" else project
+    remedy = f"Add its folder to PYTHONPATH, which was {folder} in the training"
+    assert f"needs {name}: no module named '{name}'. {remedy}" in done.stderr
+    assert command(*predict, new_python=True, env={**os.environ, "PYTHONPATH": str(folder)}).returncode == 0
     first = json.loads((tmp_path / "answers.jsonl").read_text().splitlines()[0])
     assert first["y"] > 0
+
+
+PIPELINE = """
+import tensorflow as tf
+from doubling_ops import double_it
+
+class Model(tf.Module):
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    def serve(self, examples):
+        x = tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([], tf.float32)})["x"]
+        return {"y": tf.sigmoid(double_it(x))[:, None]}
+
+
+def run_fn(fn_args):
+    model = Model()
+    tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_the_evaluator_of_a_pipeline_loads_the_ops(
+    command: Command, library: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    write_package(tmp_path / "installed", library)
+    (tmp_path / "module.py").write_text(PIPELINE)
+    rows = [f"{x / 100},{int(x % 17 < 8 + x / 25)}" for x in range(-200, 200)]
+    (tmp_path / "data.csv").write_text("\n".join(["x,y", *rows]))
+    words = ["--data", "data.csv", "--module-file", "module.py", "--label", "y", "--pipeline-root", "pipeline"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
+    done = command("run", *words, new_python=True, env=environment, cwd=tmp_path)
+    assert "Evaluated:    binary: y (probabilities) against label y" in done.stdout, done.stderr
+
+
+def test_a_package_is_found_by_its_call_or_by_a_reference_to_its_library(
+    library: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    load = f"load_op_library({str(library)!r})"  # TensorFlow loads a copy of the file without ops
+    (tmp_path / "keeps_the_library.py").write_text(f"import tensorflow as tf\nlibrary = tf.{load}\n")
+    private = "from tensorflow.python.framework import load_library"
+    (tmp_path / "keeps_the_function.py").write_text(f"{private}\ndouble_it = load_library.{load}.double_it\n")
+    importlib.import_module("keeps_the_library")
+    assert imported_op_packages() == {"keeps_the_library": {"ops": ["DoubleIt"], "files": []}}
+    with op_libraries_noted():
+        importlib.import_module("keeps_the_function")
+    assert imported_op_packages() == {"keeps_the_function": {"ops": ["DoubleIt"], "files": [str(library)]}}
 
 
 def test_needed_packages_register_an_op_of_the_model() -> None:
     ours = {"ours": {"ops": ["Ours_Double", "Double"], "files": ["/a.so"]}, "other": {"ops": ["Other"], "files": []}}
     assert needed_packages(["MatMul", "Ours>Double"], ours) == {"ours": ["/a.so"]}
     assert needed_packages(["MatMul"], ours) == {}
-    assert needed_packages(["TFText>Tokenize", "Unknown"], ours) == {"tensorflow_text": []}  # trained elsewhere
+
+
+def test_the_packages_of_a_model_from_elsewhere_are_found_by_the_libraries_of_installed_packages(
+    library: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_package(tmp_path, library)
+    (tmp_path / "doubling_ops-1.dist-info").mkdir()
+    (tmp_path / "doubling_ops-1.dist-info" / "METADATA").write_text("Name: doubling-ops\nVersion: 1\n")
+    lines = ["doubling_ops/__init__.py", "doubling_ops/_double.so", "doubling_ops/_deleted.so", "text.so"]
+    (tmp_path / "doubling_ops-1.dist-info" / "RECORD").write_text("".join(f"{line},,\n" for line in lines))
+    (tmp_path / "text.so").write_text("DoubleIt")  # not a library of TensorFlow
+    monkeypatch.syspath_prepend(tmp_path)
+    assert packages_with(["Ours>DoubleIt", "Unknown"]) == ["doubling_ops"]
+    assert needed_packages(["Ours>DoubleIt"], {}) == {"doubling_ops": []}
+    with pytest.raises(InputError, match="'UnknownOp', which no installed package registers"):
+        import_packages_for(["UnknownOp"], {}, "model")
+
+
+DAMAGED = {
+    '{"ours": [': "is not JSON",
+    "": "is not JSON",
+    '["ours"]': "must hold a JSON object, not a list",
+    '{"ours": "/a.so"}': "must map names of packages to lists of libraries, not 'ours' to '/a.so'",
+}
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_a_damaged_list_of_packages_is_reported_with_its_path(content: str, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "assets.extra" / "op_packages.json"
+    path.parent.mkdir()
+    path.write_text(content)
+    import_packages_for(["MatMul"], {}, str(tmp_path))  # a model without custom ops needs no list
+    with pytest.raises(InputError, match=rf"{path} {DAMAGED[content]}.* Copy it again .*, or delete it"):
+        import_packages_for(["UnknownOp"], {}, str(tmp_path))
