@@ -13,7 +13,7 @@ _MESSAGES = (
     re.compile(r"cannot import name '(\w+)' from 'tensorflow_transform[\w.]*'"),
     re.compile(r"No module named 'tensorflow_transform[\w.]*\.(\w+)'"),
 )
-# By name: the replacement. TFX's own modules up to 0.26 and others of that time use these.
+# By name: the replacement, which the installed package does not show. TFX's own modules up to 0.26 use these names.
 _REPLACEMENTS = {
     "partially_apply_saved_transform": "tft.TFTransformOutput(folder).transform_raw_features(features), with the "
     "folder above transform_fn; it returns the transformed features only",

@@ -19,12 +19,6 @@ _MESSAGES = (
     re.compile(r"cannot import name '(?P<name>\w+)' from '(?P<module>tensorflow[\w.]*)'"),
     re.compile(r"No module named '(?P<module>tensorflow)\.(?P<name>\w+)"),
 )
-# https://deeprec.readthedocs.io: embedding variables, their options and optimizers, and staged input.
-_OF_DEEPREC = re.compile(
-    r"(^|\.)(get_(multihash_|dynamic_dimension_)?(embedding_)?variable|EmbeddingVariable(Option|Config)|InitializerOption"
-    r"|StorageOption|GlobalStepEvict|L2WeightEvict|CounterFilter|CBFFilter|SmartStageOptions|staged"
-    r"|categorical_column_with_embedding|Ada(m|grad)(Async|Decay\w*)Optimizer|AdamW\w*Optimizer)$"
-)
 _OF_DATASETS = re.compile(r"'\w*Dataset\w*' object has no attribute '(\w+)'")
 # The internal names of public namespaces: `tensorflow._api.v2.train` is `tf.train`, `tf_keras.api._v2.keras.losses` is
 # `tf.losses`.
@@ -42,12 +36,13 @@ def hint(error: BaseException) -> str:
 def hint_for_text(text: str) -> str:
     """Returns advice for the first name of TensorFlow 1 that a message reports as missing; "" without one."""
     found = (match for pattern in _MESSAGES for match in pattern.finditer(text))
-    hints = (_hint(_NAMESPACE.sub("", match["module"]), match["name"]) for match in found)
+    hints = (_hint(match["module"], match["name"]) for match in found)
     own = next(filter(None, hints), "") or _hint_for_datasets(text)
     return own or removed_transform_names.hint_for_text(text)
 
 
-def _hint(namespace: str, name: str) -> str:
+def _hint(module: str, name: str) -> str:
+    namespace = _NAMESPACE.sub("", module)
     path = f"{namespace}.{name}" if namespace else name
     if path.partition(".")[0] == "contrib":
         return (
@@ -56,12 +51,17 @@ def _hint(namespace: str, name: str) -> str:
             "dict for tf.contrib.training.HParams."
         )
     if not _is_tensorflow_1(path):
-        return (
-            f"tf.{path} is a name of DeepRec, a fork of TensorFlow 1.15. TensorFlow has no replacement for it."
-            if _OF_DEEPREC.search(path)
-            else ""
-        )
+        return _hint_for_unknown(path) if module.partition(".")[0] == "tensorflow" else ""
     return f"tf.{path} is a name of TensorFlow 1. Use tf.compat.v1.{path}, or import tensorflow.compat.v1 as tf."
+
+
+def _hint_for_unknown(path: str) -> str:
+    import tensorflow as tf
+
+    return (
+        f"Neither TensorFlow {tf.__version__} nor tf.compat.v1 has tf.{path}. If it is not misspelled, it is a name of "
+        "another release, or of a fork such as DeepRec, and there is no replacement for it."
+    )
 
 
 def _hint_for_datasets(text: str) -> str:
