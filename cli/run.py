@@ -63,7 +63,7 @@ def run(check: bool, as_json: bool, **flags: object) -> None:
       generic-trainer run --data taxi/ --module-file taxi_keras.py --label big_tip
 
     With --json an object with: model, model_run, report, metrics, metrics_of, hyperparameters, cluster, bad_records,
-    slices, evaluation, blessed, reason, pushed_model, already_pushed, metadata, cached.
+    not_checked, slices, evaluation, blessed, reason, pushed_model, already_pushed, metadata, cached.
     """  # noqa: D301 (click's mark of lines to keep)
     options = pipeline_options(flags)
     if not file_io.is_remote(options["data"]):

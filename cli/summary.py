@@ -14,6 +14,7 @@ import click
 
 from ..executors.monitoring import run_record
 from ..executors.monitoring.metrics_origin import origin_line, weights_line
+from ..executors.monitoring.unchecked_model import unchecked_line
 from ..executors.runtime.logs.sanitize import printable
 from ..executors.tuning.tuner_fn import KERAS_TUNER_PREFIX
 from .tables import print_pairs
@@ -39,6 +40,7 @@ class RunSummary:
       hyperparameters: {name: value} of the input hyper-parameters.
       cluster: The workers, as in `run.json`; None for a single process.
       bad_records: The skipped unreadable records, as in `run.json`; None without any.
+      not_checked: Why the check has not loaded the model; None if it has.
     """
 
     model: str | None
@@ -49,6 +51,7 @@ class RunSummary:
     hyperparameters: Mapping[str, object]
     cluster: ClusterJson | None
     bad_records: SkippedRecords | None
+    not_checked: str | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,6 +99,7 @@ def run_summary(record: RunJson, model: str | None, model_run: str | None, repor
         hyperparameters=hyperparameters_of(record),
         cluster=record.get("cluster") or None,
         bad_records=record.get("bad_records") or None,
+        not_checked=unchecked_line(record) or None,
     )
 
 
@@ -107,15 +111,14 @@ def fields_of(summary: RunSummary) -> dict[str, object]:
 def summary_lines(record: RunJson) -> dict[str, str]:
     """Returns a run's summary lines other than locations: {label: text, or "" if it does not apply}.
 
-    These are the workers, the skipped records, the damaged checkpoints, what the model needs, whether it could not be
-    loaded for the check, the model weights to which the metrics belong, and weights of examples that the metrics do not
+    These are the workers, the skipped records, the damaged checkpoints, what the model needs, why the check did not
+    load it, the model weights to which the metrics belong, and weights of examples that the metrics do not
     use.
 
     Args:
       record: The content of `run.json`.
     """
     check = record.get("check") or {}
-    loads = (check.get("checks") or {}).get("loads", "passed")
     return {
         "Workers": workers_line(record.get("cluster") or {}),
         "Skipped": left_out_line(record.get("bad_records") or {}),
@@ -123,7 +126,7 @@ def summary_lines(record: RunJson) -> dict[str, str]:
             "{path}: {problem}; {result}".format_map(damage) for damage in record.get("damaged_checkpoints") or ()
         ),
         "Model needs": ", ".join(check.get("op_packages") or ()),
-        "Not checked": "" if loads.startswith(("passed", "skipped")) else f"the model's loading {loads}",
+        "Not checked": unchecked_line(record),
         "Metrics of": origin_line(record),
         "Weights": weights_line(record),
     }

@@ -93,7 +93,8 @@ def train(
 
     On a platform that sets TF_CONFIG, each process runs the same command; the chief publishes the model.
 
-    With --json an object with: model, model_run, report, metrics, metrics_of, hyperparameters, cluster, bad_records.
+    With --json an object with: model, model_run, report, metrics, metrics_of, hyperparameters, cluster, bad_records,
+    not_checked.
     """  # noqa: D301 (click's mark of lines to keep)
     sys.path.insert(0, os.getcwd())  # as `python -m package.module` does
     options = options_from(flags)

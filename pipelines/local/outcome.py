@@ -10,7 +10,9 @@ from ml_metadata.proto import metadata_store_pb2
 
 from ...components.pusher import ALREADY_PUSHED, NOT_PUSHED
 from ...executors.evaluation.metrics import EXAMPLE_COUNT
+from ...executors.monitoring import run_record
 from ...executors.monitoring.notebook_html import run_view
+from ...executors.monitoring.unchecked_model import unchecked_line
 from ..definition.options import BASELINE
 from ..history.evaluation_results import ALL, Evaluation, read_evaluation
 
@@ -81,6 +83,7 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
     evaluation, blessing = artifacts.get("ModelEvaluation"), artifacts.get("ModelBlessing")
     pushed, model = artifacts.get("PushedModel"), artifacts.get("Model")
     results = read_evaluation(evaluation.uri) if evaluation is not None else Evaluation({})
+    logs = artifacts["ModelRun"].uri if "ModelRun" in artifacts else None
     slices = {name: {metric: one.value for metric, one in found.items()} for name, found in results.slices.items()}
     overall = slices.pop(ALL, {})
     logged = _training_metrics(model) if model is not None else {}
@@ -88,7 +91,7 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
         overall = {**logged.get("eval", {}), **overall} if overall or "eval" in logged else {}
     return Outcome(
         model=model.uri if model is not None else None,
-        model_run=artifacts["ModelRun"].uri if "ModelRun" in artifacts else None,
+        model_run=logs,
         pushed_model=_destination(pushed) if pushed is not None else None,
         blessed=bool(blessing.custom_properties["blessed"].int_value) if blessing is not None else None,
         metadata=displayed_metadata,
@@ -99,11 +102,11 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
         slices=slices,
         already_pushed=pushed is not None and bool(pushed.custom_properties[ALREADY_PUSHED].int_value),
         plan=results.verdict.plan_line if results.verdict and not results.verdict.failed else "",
-        reason=_reason(results, pushed),
+        reason=_reason(results, pushed, unchecked_line(run_record.read(logs)) if logs else ""),
     )
 
 
-def _reason(results: Evaluation, pushed: metadata_store_pb2.Artifact | None) -> str:
+def _reason(results: Evaluation, pushed: metadata_store_pb2.Artifact | None, unchecked: str) -> str:
     verdict = results.verdict
     if pushed is not None and (refused := pushed.custom_properties[NOT_PUSHED].string_value):
         return str(refused)
@@ -111,6 +114,8 @@ def _reason(results: Evaluation, pushed: metadata_store_pb2.Artifact | None) -> 
         return "; ".join(f"{metric} of {name}: {why}" for name, metric, why in results.failures)
     is_pushed = pushed is not None and _destination(pushed) is not None
     if verdict.blessed and not verdict.has_threshold:
+        if unchecked:
+            return f"{verdict.reason}; {'pushed although ' * is_pushed}{unchecked}."
         return f"{verdict.reason}; {'pushed because ' * is_pushed}the SavedModel check passed."
     return verdict.reason
 

@@ -247,6 +247,7 @@ def test_a_model_of_another_library_is_announced_before_the_training(
     done = command("train", path, "--output", tmp_path / "out", "--skip-check", "parses")
     assert done.returncode == 0
     assert "neither TensorFlow nor Keras" not in done.stderr
+    assert "Not checked:  the model was not loaded, because --skip-check was given" in done.stdout
     assert (tmp_path / "out" / "model" / "Format-Serving" / "model.pkl").exists()
 
 
@@ -329,6 +330,7 @@ def test_json_is_all_of_the_standard_output(
         "hyperparameters": {},
         "cluster": None,
         "bad_records": None,
+        "not_checked": None,
     }
     assert "from the module" in done.stderr
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import subprocess
 from collections.abc import Callable
@@ -52,6 +53,10 @@ def test_a_model_that_cannot_be_evaluated_is_kept_or_pushed_with_the_reason(
     assert unknown.returncode == 0, unknown.stderr[-3000:]
     assert "No quality threshold: the task is unknown; pushed because the SavedModel check passed." in unknown.stdout
     assert "Pushed model: " in unknown.stdout
+    unchecked = command(*arguments, module(SQUARES + MODULE), "--task", "unknown", "--skip-check", "loads", "--json")
+    summary = json.loads(unchecked.stdout)
+    assert summary["not_checked"] == "the model was not loaded, because --skip-check was given"
+    assert summary["reason"] == f"No quality threshold: the task is unknown; pushed although {summary['not_checked']}."
 
 
 @pytest.mark.thorough
