@@ -85,7 +85,7 @@ def _caller(variables: Mapping[str, object]) -> str:
     """Returns the package or module with these global variables; a script has the name by which it can be imported."""
     name = str(variables.get("__name__"))
     if name == "__main__":
-        spec, file = variables.get("__spec__"), str(variables.get("__file__"))
+        spec, file = variables.get("__spec__"), str(variables.get("__file__") or name)
         name = spec.name if isinstance(spec, ModuleSpec) else os.path.splitext(os.path.basename(file))[0]
     return _package(name)
 
