@@ -10,7 +10,7 @@ from ..inputs.message_text import join_names
 from ..saved_models.signatures import ServedOutput, ServedSignature
 from .evidence import OutputEvidence, TrainingEvidence
 from .losses import TASK_OF_LOSS
-from .plan import BINARY, MULTICLASS, SET_BY_OPTION, Overrides
+from .plan import BINARY, MULTICLASS, REGRESSION, SET_BY_OPTION, Overrides
 
 # If a signature has several forms of one output, metrics are computed from the first name in this list.
 _KEYS = (
@@ -76,9 +76,19 @@ def choose_outputs(signature: ServedSignature, evidence: TrainingEvidence | None
     return _guess(scores, _only(trained))
 
 
-def is_fitted(served: ServedOutput, trained: OutputEvidence) -> bool:
+def is_fitted(served: ServedOutput, trained: OutputEvidence | None) -> bool:
     """Whether an output of the signature is a form of what the fitted model returns for its output."""
-    return bool(_among([served], {*trained.tensors, *trained.alike}))
+    return trained is not None and bool(_among([served], {*trained.tensors, *trained.alike}))
+
+
+def is_converted_back(served: ServedOutput, trained: OutputEvidence | None) -> bool:
+    """Whether the export computes an output from what the fitted model returns for a number.
+
+    Trained on the logarithm or on standardized values, a model then usually answers in the units of the raw label.
+    """
+    if trained is None or TASK_OF_LOSS.get(trained.loss) != REGRESSION or is_fitted(served, trained):
+        return False
+    return not served.sources.isdisjoint({*trained.tensors, *trained.alike})
 
 
 def _single(
