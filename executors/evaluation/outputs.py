@@ -96,28 +96,28 @@ def _single(
 ) -> tuple[ServedOutput | None, str]:
     """Returns the output that a training of one output fitted and the reason; (None, "") if nothing shows it."""
     [trained, *_] = evidence.outputs or [OutputEvidence()]
-    by_name = {one.name: one for one in scores}
+    by_name = {served.name: served for served in scores}
     for name in (*overrides.labels.values(), trained.key, trained.name):
         if name in by_name:
             return by_name[name], "it has the name of the label or of the model's output"
     by_model = [(_FITTED, evidence.fitted_tensors), (_ALIKE, trained.alike)]
     fitted = next(((why, forms) for why, names in by_model if (forms := _among(scores, names))), (_FITTED, []))
     others = _among(scores, evidence.others)
-    if fitted[1] and len({one.root for one in (*fitted[1], *others)}) > 1:
+    if fitted[1] and len({served.root for served in (*fitted[1], *others)}) > 1:
         return None, ""
     for reason, forms in (
         fitted,
         (_FITTED, others),
         (
             "the loss is computed from it",
-            _with_forms([one for one in scores if one.name in evidence.loss_keys], scores),
+            _with_forms([served for served in scores if served.name in evidence.loss_keys], scores),
         ),
         (
             "it is the only score" if len(scores) == 1 else "the others are forms of it",
             [] if _is_summary(scores[0], trained) else list(scores),
         ),
     ):
-        if len({one.root for one in forms}) == 1:
+        if len({served.root for served in forms}) == 1:
             return min(forms, key=_rank), reason
     return None, ""
 

@@ -173,7 +173,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
     if evaluated.examples:
         seen = (seen or TrainingEvidence()).with_examples(evaluated.examples.evidence())
     evaluated.save(request.fn_args.model_run_dir)
-    metrics, origins = observations.metrics(returned, logged)
+    metrics, origins = observations.metrics(returned, logged, installed_dialects[name].eval_remedies)
     result: TrainingResult = {
         "dialect": name,
         "evidence": evidence,
