@@ -22,10 +22,11 @@ from ..executors.modules import tensorflow_1
 from ..executors.monitoring.run_record import stack
 from ..executors.runtime.files import storage_errors
 from ..executors.runtime.logs import standard_streams
-from ..executors.runtime.logs.error_output import error_lines, traceback_lines
+from ..executors.runtime.logs.error_output import MAX_CHARACTERS, error_lines, one_line, traceback_lines
 from ..executors.runtime.logs.exceptions import (
     RemoteTraceback,
     has_user_frame,
+    inner_error,
     message_of,
     one_line_message,
     traceback_of,
@@ -219,7 +220,9 @@ def _print_failure(error: BaseException) -> None:
     notes = [note for note in dict.fromkeys(advice) if note and note not in text]  # not in the traceback
     last = _located(f"failed: {type(error).__qualname__}: {message}", text)
     _print_lines(traceback_lines("\n".join([text.rstrip(), *notes])))
-    _print_error(f"generic-trainer: {last}")
+    summary = f"generic-trainer: {last}"
+    is_printed = message in text and all(len(line) <= MAX_CHARACTERS for line in message.splitlines())
+    _print_lines([one_line(summary)] if is_printed else error_lines(summary))
 
 
 def _located(message: str, traceback: str) -> str:
@@ -227,7 +230,8 @@ def _located(message: str, traceback: str) -> str:
     location = user_location(traceback)
     path, _, line = location.rpartition(":")
     is_located = location in message or f"({os.path.basename(path)}, line {line}" in message  # a SyntaxError's
-    return message if not location or is_located else f"{message} ({location})"
+    end = "." if message.endswith(".") else ""
+    return message if not location or is_located else f"{message.removesuffix('.')} ({location}){end}"
 
 
 def _short_message(error: BaseException) -> str:
@@ -235,6 +239,8 @@ def _short_message(error: BaseException) -> str:
     notes: list[str] = getattr(error, "__notes__", [])
     if type(error).__name__ in ("DataLossError", "InvalidArgumentError", "UnicodeDecodeError") and len(notes) > 1:
         return notes[-1]
+    if inner := inner_error(error):
+        return inner[1].strip()
     return one_line_message(error) if type(error).__module__.startswith("tensorflow.") else message_of(error)
 
 

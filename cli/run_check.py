@@ -152,11 +152,13 @@ class BackgroundCheck:
             raise self._error
         assert self._report is not None
         if (failed := self._report.first_failure) is not None:
+            error = _make_error(failed)
             for verdict in self._report.verdicts:
-                if verdict.status not in (PASSED, NOT_REACHED):
+                is_raised = verdict.text in str(error) and verdict.remedy in str(error)  # the last line has both
+                if verdict.status not in (PASSED, NOT_REACHED) and not is_raised:
                     click.echo("\n".join(format_verdict(verdict)), err=True)
             logging.error("The run would fail at %s (use --no-check to run it anyway).", failed.item)
-            raise _make_error(failed)
+            raise error
         for verdict in self._report.verdicts:
             if verdict.status == WARNING:
                 advice = f". {verdict.remedy}" if verdict.remedy else ""
@@ -219,5 +221,5 @@ def _make_error(verdict: Verdict) -> BaseException:
     """Returns the exception for a failed verdict: the module's exception if there is one, else a TrainerError."""
     if verdict.error is not None:
         return rebuild(verdict.error)
-    parts = (f"{part.rstrip('.')}." for part in (verdict.text, verdict.remedy) if part)
+    parts = (part if part.endswith(".") else f"{part}." for part in (verdict.text, verdict.remedy) if part)
     return _ERRORS.get(verdict.exit_code, InputError)(" ".join(parts))

@@ -95,7 +95,9 @@ class CommandLine:
                 options.append(flag_name(parameter) if value is None else f"{flag_name(parameter)}={value}")
         given = {parameter.name for parameter, _ in self.given}
         added = [f"{self.flag(name)}={value}" for name, value in changes.items() if value and name not in given]
-        rest = next((self.values[str(one.name)] for one in self.kind.command.params if one.nargs < 0), ())
+        rest = next(
+            (self.values[str(parameter.name)] for parameter in self.kind.command.params if parameter.nargs < 0), ()
+        )
         return (*self.command.split(), *arguments, *options, *added, *(["--", *rest] if rest else ()))
 
 

@@ -176,7 +176,7 @@ class EvaluatorExecutor(executor.Executor):
             result.errors.write(output)
         refusals, warnings = _refusals(result.config, output, allow_trivial=inputs.allow_trivial)
         if result.plan.is_guess and has_threshold(result.plan):
-            # Its metrics, and so the other refusals, may be those of an output that nobody fitted.
+            # The other refusals are of its metrics; the training may not have fitted this output.
             refusals = [f"the evaluated output {result.plan.outputs[0].output} is {result.plan.reasons['output']}"]
         notes = (*notes, *result.notes, *warnings)
         if not refusals and not has_threshold(result.plan):

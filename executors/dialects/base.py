@@ -55,6 +55,7 @@ class Dialect:
       installed_first: Whether an installed package takes precedence over the module's own folders of the same name.
       keras: The Keras version that all modules of the dialect need: "2", "3", or "" if it depends on the module.
       no_scaffold: Why `init` has no template for a new module in this dialect; "" if it has one.
+      eval_remedies: How a module without eval metrics can provide them: one that fits Keras models, and others.
     """
 
     needs: ClassVar[str] = ""
@@ -67,6 +68,7 @@ class Dialect:
     installed_first: ClassVar[bool] = False
     keras: ClassVar[str] = ""
     no_scaffold: ClassVar[str] = "it has no template"
+    eval_remedies: ClassVar[tuple[str, str]] = ("Pass validation_data to fit.", "")
 
     def detect(self, path: str) -> Evidence | None:
         """Returns the first evidence for this dialect in a source file, or None.

@@ -97,11 +97,14 @@ def loaded(
     known = installed()  # reads the metadata of all installed packages
     imports = dialect not in known or known[dialect].imports_module
     installed_first = any(
-        call_dialect(one, "detect", path) for one in known.values() if one.installed_first for path in source.files
+        call_dialect(candidate, "detect", path)
+        for candidate in known.values()
+        if candidate.installed_first
+        for path in source.files
     )
     with restored_on_use(), settings_noted(keras, checkpoint_dir):
-        for one in known.values():
-            call_dialect(one, "prepare", source.files)
+        for candidate in known.values():
+            call_dialect(candidate, "prepare", source.files)
         with loader.loaded(source, imports, installed_first, is_restartable) as module:
             if keras:
                 keras_version.require_backend()

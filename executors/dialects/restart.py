@@ -81,7 +81,7 @@ def keras_version_error(error: Exception) -> KerasVersionError | None:
       error: An exception of the module that `loaded` has imported, raised in the block of `loaded`.
     """
     use = run_context.part(EstimatorUse) or EstimatorUse()
-    if not any(_is_missing_estimator(one, use) for one in chain(error)):
+    if not any(_is_missing_estimator(cause, use) for cause in chain(error)):
         return None
     wrong_keras = KerasVersionError(
         f"{use.place or 'The module'} uses tf.estimator, which needs Keras 2, but tf.keras is Keras 3 in this process. "

@@ -17,6 +17,11 @@ class RunFnDialect(Dialect):
     entry_points = ("run_fn",)
     functions = ("run_fn",)
     no_scaffold = ""
+    eval_remedies = (
+        "Pass validation_data to fit, or return them from run_fn, such as {'val_loss': 0.3}.",
+        "Return them from run_fn, such as {'val_loss': 0.3}, or write them to fn_args.model_run_dir with "
+        "tf.summary.scalar('eval/loss', …).",
+    )
 
     def matches(self, module: ModuleType, function: str | None) -> str:
         """Returns the reason if the module defines the requested function, or `run_fn` if none was requested."""

@@ -6,22 +6,23 @@ with observed_by(ExportWatch("census.py")):
 
 from __future__ import annotations
 
-import ast
+import pathlib
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from absl import logging
 
 from ..estimator.interception import EstimatorCall, EstimatorObserver
-from ..modules.source import find_source, parsed
+from ..modules.source import find_source
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# Functions that write a SavedModel, or that may: `save` is also a method of other objects.
-_EXPORTS = re.compile(r"\w*export\w*|save|save_model|simple_save|savedmodelbuilder", re.IGNORECASE)
+# What follows the training cannot be seen before it, so the files' text decides. A warning needs that they call no
+# function that writes a SavedModel; one that is never called is found after the training.
+_EXPORTS = re.compile(r"(?:export\w*|\bsave|save_model|simple_save|SavedModelBuilder)\(")
 
 
 class ExportWatch(EstimatorObserver):
@@ -46,16 +47,9 @@ class ExportWatch(EstimatorObserver):
     def _warn(self) -> None:
         with tempfile.TemporaryDirectory() as scratch:
             files = find_source(self._path, scratch).files
-        if not any(_EXPORTS.fullmatch(name) for file in files for name in _called_names(file)):
+        if not any(_EXPORTS.search(pathlib.Path(file).read_text("utf-8", "replace")) for file in files):
             logging.warning(
                 "%s trains an Estimator, but nothing in its code exports a SavedModel; without one, the run fails "
                 "after the training. Call export_saved_model(folder, serving_input_receiver_fn) of the Estimator then, "
                 "or set exporters of the EvalSpec. With --no-model, the run succeeds without a model.", self._path,
             )  # fmt: skip
-
-
-def _called_names(path: str) -> Iterator[str]:
-    """Yields the last names of the functions that a file calls: "export_saved_model" for `a.b.export_saved_model()`."""
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Attribute, ast.Name)):
-            yield node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id

@@ -10,13 +10,11 @@ from ..saved_models.fitting_examples import kind_for
 from ..saved_models.signatures import ServedSignature
 from .evidence import LabelEvidence, OutputEvidence, TrainingEvidence
 from .features import ExampleFeatures, Feature
-from .labels import Choice, candidates_of, choose, converted_label, label_problem, with_raw_numbers
-from .losses import TASK_OF_LOSS
-from .outputs import Pair, choose_outputs, is_fitted
+from .labels import Choice, candidates_of, choose, converted_label, label_problem
+from .outputs import Pair, choose_outputs, is_converted_back, is_fitted
 from .plan import (
     MULTICLASS,
     MULTILABEL,
-    REGRESSION,
     SET_BY_OPTION,
     EvaluationPlan,
     OutputPlan,
@@ -156,9 +154,8 @@ def _outputs(
         y = trained.label if trained else None
         named = _label_named(served.name, trained, number == 0, features, overrides)
         candidates = candidates_of(named, features, inputs)
-        choice = choose(candidates, y, trained_on) if named else converted_label(y, inputs)
-        if trained and TASK_OF_LOSS.get(trained.loss) == REGRESSION and served.is_computed_from(trained.tensors):
-            choice = with_raw_numbers(choice, candidates)
+        converts = is_converted_back(served, trained)
+        choice = choose(candidates, y, trained_on, is_converted_back=converts) if named else converted_label(y, inputs)
         feature = choice.candidate.feature if choice.candidate else None
         targets = choice.mapping.pairs if choice.mapping else ()
         labels = mapped_label_facts(y, targets) if targets else label_facts(y, feature)
@@ -180,7 +177,7 @@ def _outputs(
                 scores,
                 trained.loss if trained else "",
                 targets,
-                choice.mapping.scale if choice.mapping and trained and is_fitted(served, trained) else (),
+                choice.mapping.scale if choice.mapping and is_fitted(served, trained) else (),
             )
         )
     chosen = tuple([one for one in planned if one.label] or planned[:1])

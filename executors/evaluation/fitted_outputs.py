@@ -32,7 +32,7 @@ _NAME = re.compile(rf'"name": ({_TEXT.pattern})')
 
 @dataclasses.dataclass(eq=False)
 class _Returned:
-    """What the calls of a layer or model returned.
+    """The tensors that the calls of a layer or model returned.
 
     Attributes:
       names: {key or position of an output: names of its tensors}, named as in `saved_models.output_forms`.

@@ -134,11 +134,15 @@ class PlannedModel:
         """The features that the signature parses or takes as tensors; None if unknown."""
         fed = self.plan.inputs
         inputs = self._signature.served.inputs
-        parsings = [one.parsing for one in inputs if one.parsing and one.is_parsed and one.name not in fed]
+        parsings = [
+            served.parsing for served in inputs if served.parsing and served.is_parsed and served.name not in fed
+        ]
         if not all(parsing.features for parsing in parsings):
             return None
         parsed = {feature.name for parsing in parsings for feature in parsing.features}
-        return parsed | {fed.get(one.name, one.name) for one in inputs if not one.is_parsed or one.name in fed}
+        return parsed | {
+            fed.get(served.name, served.name) for served in inputs if not served.is_parsed or served.name in fed
+        }
 
     def answers(self, features: Features, reader: ExampleReader) -> dict[str, np.ndarray]:
         """Runs the signature on a batch; returns {output: array}.
@@ -160,7 +164,7 @@ class PlannedModel:
         """Returns what the plan feeds the signature; a plan without the examples' features is completed by a batch."""
         if self._feeding is None:
             fed = self.plan.inputs
-            records = tuple(one.name for one in self._signature.served.inputs if one.name not in fed)
+            records = tuple(served.name for served in self._signature.served.inputs if served.name not in fed)
             self._feeding = Feeding(records, fed) if fed else feeding_of_batch(self._signature, batch, dict)
         return self._feeding
 

@@ -93,13 +93,14 @@ class _Feature:
     def mapping(self, name: str) -> LabelMapping | None:
         """Returns how the training converts the feature; None if it does not, or if its texts have no classes."""
         table, numbers = self.table, self.numbers
-        if table.conflict:
-            return LabelMapping(name, rows=table.rows, conflict=table.conflict)
-        if not table.targets or (numbers.rows and numbers.has_fractions):
-            scale = numbers.scale() if numbers.conversion else ()
-            conflict = "" if scale else numbers.conversion
-            return LabelMapping(name, (), numbers.rows, conflict, scale) if numbers.conversion else None
-        if all(value == target for value, target in table.targets.items()):
+        has_numbers = numbers.rows > 0 and (numbers.has_fractions or not table.targets)
+        conversion = numbers.conversion if has_numbers else ""
+        # Before the table, where a number has two targets if its logarithm is rounded differently in other batches.
+        if scale := numbers.scale() if conversion else ():
+            return LabelMapping(name, rows=numbers.rows, scale=scale)
+        if conflict := table.conflict or conversion:
+            return LabelMapping(name, rows=numbers.rows or table.rows, conflict=conflict)
+        if has_numbers or all(value == target for value, target in table.targets.items()):
             return None
         pairs = [(value, int(target) if target % 1 == 0 else target) for value, target in table.targets.items()]
         return LabelMapping(name, tuple(sorted(pairs, key=lambda pair: (pair[1], str(pair[0])))), table.rows)

@@ -25,13 +25,14 @@ _MOST = 0.9  # of the values of an output in these units are between those of th
 
 def scale_of(values: np.ndarray, targets: np.ndarray) -> Scale:
     """Returns the scale of numbers that determine the targets in order, without being equal to them; () otherwise."""
-    order = np.lexsort((targets, values))
+    order = np.argsort(values, kind="stable")
     values, targets = values[order], targets[order]
-    steps = np.diff(targets)
-    is_ordered = (steps >= 0).all() or (steps <= 0).all()
+    steps, slack = np.diff(targets), _EQUAL * np.ptp(targets)  # equal values may have targets with other last digits
+    is_ordered = (steps >= -slack).all() or (steps <= slack).all()
     is_equal = np.allclose(values, targets, rtol=_EQUAL, atol=_EQUAL * np.ptp(values))
+    count = np.count_nonzero(np.diff(values)) + 1
     targets, first = np.unique(targets, return_index=True)
-    if not is_ordered or is_equal or len(targets) < _FEWEST:
+    if not is_ordered or is_equal or min(count, len(targets)) < _FEWEST:
         return ()
     points = np.unique(np.linspace(0, len(targets) - 1, _POINTS).astype(int))
     return tuple(zip(values[first][points].tolist(), targets[points].tolist(), strict=True))

@@ -83,16 +83,22 @@ def candidates_of(label: str, features: ExampleFeatures, inputs: Collection[str]
     return found
 
 
-def choose(candidates: Sequence[Candidate], y: LabelEvidence | None, trained_on: str) -> Choice:
+def choose(
+    candidates: Sequence[Candidate], y: LabelEvidence | None, trained_on: str, *, is_converted_back: bool = False
+) -> Choice:
     """Returns the candidate that matches the labels that the model is fitted to.
 
     Args:
       candidates: Candidates from `candidates_of`.
       y: The labels in `fit`; None if they were not observed.
       trained_on: Kind of the training examples, RAW or TRANSFORMED; "" if unknown.
+      is_converted_back: Whether the output is in the units of the raw label, which is then selected if it is a number.
     """
     if not candidates:
         return Choice(None, "no label is set")
+    raw = [candidate for candidate in candidates if not candidate.is_transformed]
+    if is_converted_back and raw and raw[0].feature.dtype != "string":
+        return Choice(raw[0], "raw feature; the export computes the output from that of the fitted model")
     fitting, problems = [], []
     for one in candidates:
         mapping = _mapping_of(one, y, trained_on)
@@ -126,17 +132,6 @@ def converted_label(y: LabelEvidence | None, inputs: Collection[str]) -> Choice:
     [mapping] = mappings
     dtype = "string" if isinstance(mapping.pairs[0][0], str) else "int64"
     return Choice(Candidate(Feature(mapping.feature, dtype), False), _CONVERTED, mapping=mapping)
-
-
-def with_raw_numbers(choice: Choice, candidates: Sequence[Candidate]) -> Choice:
-    """Returns the raw label, if it is a number, instead of the one that a model is fitted to.
-
-    It is the one to compare with an output that the export computes from that of the model: trained on the logarithm
-    or on standardized values, a model usually answers in the label's own unit.
-    """
-    raw = [one for one in candidates if not one.is_transformed and one.feature.dtype != "string"]
-    is_same = choice.candidate in raw
-    return choice if is_same or not raw else Choice(raw[0], "raw feature; the export converts the model's output")
 
 
 def _mapping_of(candidate: Candidate, y: LabelEvidence | None, trained_on: str) -> LabelMapping | None:

@@ -10,7 +10,7 @@ from ..inputs.message_text import join_names
 from ..saved_models.signatures import ServedOutput, ServedSignature
 from .evidence import OutputEvidence, TrainingEvidence
 from .losses import TASK_OF_LOSS
-from .plan import BINARY, MULTICLASS, SET_BY_OPTION, Overrides
+from .plan import BINARY, MULTICLASS, REGRESSION, SET_BY_OPTION, Overrides
 
 # If a signature has several forms of one output, metrics are computed from the first name in this list.
 _KEYS = (
@@ -76,9 +76,19 @@ def choose_outputs(signature: ServedSignature, evidence: TrainingEvidence | None
     return _guess(scores, _only(trained))
 
 
-def is_fitted(served: ServedOutput, trained: OutputEvidence) -> bool:
+def is_fitted(served: ServedOutput, trained: OutputEvidence | None) -> bool:
     """Whether an output of the signature is a form of what the fitted model returns for its output."""
-    return bool(_among([served], {*trained.tensors, *trained.alike}))
+    return trained is not None and bool(_among([served], {*trained.tensors, *trained.alike}))
+
+
+def is_converted_back(served: ServedOutput, trained: OutputEvidence | None) -> bool:
+    """Whether the export computes an output from what the fitted model returns for a number.
+
+    Trained on the logarithm or on standardized values, a model then usually answers in the units of the raw label.
+    """
+    if trained is None or TASK_OF_LOSS.get(trained.loss) != REGRESSION or is_fitted(served, trained):
+        return False
+    return not served.sources.isdisjoint({*trained.tensors, *trained.alike})
 
 
 def _single(
@@ -86,28 +96,28 @@ def _single(
 ) -> tuple[ServedOutput | None, str]:
     """Returns the output that a training of one output fitted and the reason; (None, "") if nothing shows it."""
     [trained, *_] = evidence.outputs or [OutputEvidence()]
-    by_name = {one.name: one for one in scores}
+    by_name = {served.name: served for served in scores}
     for name in (*overrides.labels.values(), trained.key, trained.name):
         if name in by_name:
             return by_name[name], "it has the name of the label or of the model's output"
     by_model = [(_FITTED, evidence.fitted_tensors), (_ALIKE, trained.alike)]
     fitted = next(((why, forms) for why, names in by_model if (forms := _among(scores, names))), (_FITTED, []))
     others = _among(scores, evidence.others)
-    if fitted[1] and len({one.root for one in (*fitted[1], *others)}) > 1:
+    if fitted[1] and len({served.root for served in (*fitted[1], *others)}) > 1:
         return None, ""
     for reason, forms in (
         fitted,
         (_FITTED, others),
         (
             "the loss is computed from it",
-            _with_forms([one for one in scores if one.name in evidence.loss_keys], scores),
+            _with_forms([served for served in scores if served.name in evidence.loss_keys], scores),
         ),
         (
             "it is the only score" if len(scores) == 1 else "the others are forms of it",
             [] if _is_summary(scores[0], trained) else list(scores),
         ),
     ):
-        if len({one.root for one in forms}) == 1:
+        if len({served.root for served in forms}) == 1:
             return min(forms, key=_rank), reason
     return None, ""
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..errors import InputError, TrainerError
+from ..inputs.message_text import join_names
 from .label_scale import outputs_in_units
 from .plan import (
     BINARY,
@@ -184,7 +185,8 @@ def in_units_of_labels(plan: EvaluationPlan, answers: Mapping[str, np.ndarray]) 
       answers: {output: array} for some examples.
 
     Raises:
-      InputError: If the user set an output in other units, or there is not exactly one in those of the label.
+      InputError: If the user set an output in other units, or if there is none in those of the label, or several that
+        differ.
     """
     reasons, outputs = dict(plan.reasons), list(plan.outputs)
     for number, output in enumerate(plan.outputs):
@@ -197,12 +199,16 @@ def in_units_of_labels(plan: EvaluationPlan, answers: Mapping[str, np.ndarray]) 
 
 def _in_units(output: OutputPlan, answers: Mapping[str, np.ndarray], fitted: np.ndarray) -> OutputPlan:
     names = outputs_in_units(output.label_scale, fitted, answers)
-    if len(names) != 1:
-        value, target = output.label_scale[len(output.label_scale) // 2]
+    value, target = output.label_scale[len(output.label_scale) // 2]
+    conversion = f"the training converts label {output.label} to other units, such as {value:.4g} to {target:.4g}"
+    if not names:
         raise InputError(
-            f"the training converts label {output.label} to other units, such as {value:.4g} to {target:.4g}, which "
-            f"are those of output {output.output}. Export the output in the units of the label too, or set --label to "
-            "a feature in those of the model."
+            f"{conversion}, which are those of output {output.output}. Export the output in the units of the label "
+            "too, or set --label to a feature in those of the model."
+        )
+    if len({answers[name].astype(np.float32).tobytes() for name in names}) > 1:  # copies may differ in shape and type
+        raise InputError(
+            f"{conversion}, and the outputs {join_names(names)} may be in those of the label. Set --eval-output."
         )
     return dataclasses.replace(output, output=names[0], label_scale=())
 

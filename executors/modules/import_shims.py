@@ -54,10 +54,10 @@ def first_import(path: str, packages: Collection[str]) -> tuple[int, str] | None
 
 def hint(error: BaseException) -> str:
     """Returns that an import failed because only a part of its package is provided; "" for other exceptions."""
-    for one in chain(error):
-        package = str(getattr(one, "name", None) or "").partition(".")[0]
+    for cause in chain(error):
+        package = str(getattr(cause, "name", None) or "").partition(".")[0]
         spec = getattr(sys.modules.get(package), "__spec__", None)
-        if isinstance(one, ImportError) and spec is not None and spec.origin == __name__:
+        if isinstance(cause, ImportError) and spec is not None and spec.origin == __name__:
             return (
                 f"{package} is not installed. Generic Trainer provides what training code takes from it, and this "
                 "import is not part of that: the package's own processes, such as master and agents, do not run here."

@@ -331,7 +331,7 @@ def _calls(node: ast.Call, method: ast.Attribute) -> Iterator[KerasSign]:
 
 
 def _messages(error: BaseException) -> str:
-    return "\n".join(f"{type(one).__module__}.{type(one).__name__}: {message_of(one)}" for one in chain(error))
+    return "\n".join(f"{type(cause).__module__}.{type(cause).__name__}: {message_of(cause)}" for cause in chain(error))
 
 
 def _is_raised_by_keras(error: BaseException) -> bool:

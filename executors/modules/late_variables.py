@@ -126,8 +126,8 @@ def late_variables(files: Sequence[str]) -> Iterator[VariableWatch]:
     try:
         yield watch
     except BaseException as error:
-        for one in chain(error):
-            _remove_own_frames(one.__traceback__)
+        for cause in chain(error):
+            _remove_own_frames(cause.__traceback__)
         raise
     finally:
         os.putenv, builtins.__import__ = put, load

@@ -86,10 +86,10 @@ def split_name(name: str) -> tuple[str | None, str]:
 
     The split is None if the name has none.
     """
-    found = _SPLIT.search(name)
-    if found is None:
+    split = _SPLIT.search(name)
+    if split is None:
         return None, name
-    return "train" if found[1] or found[3] else "eval", name[: found.start()] + name[found.end() :]
+    return "train" if split[1] or split[3] else "eval", name[: split.start()] + name[split.end() :]
 
 
 def from_return_value(returned: object) -> Metrics:

@@ -161,9 +161,9 @@ class Attempt:
             return cast("Found", returned)
 
         try:
-            found = with_restarts(keras, self._request.options, start) if keras else start(None)
+            evidence = with_restarts(keras, self._request.options, start) if keras else start(None)
         except Exception as error:  # the process itself failed: exceptions of the module arrive as verdicts
-            found = {}
+            evidence = {}
             events.read()
             self._add(crash_verdict(events.stage, error, self._output))
         events.read()
@@ -173,7 +173,7 @@ class Attempt:
                 self._add(verdict)
         prepared: Prepared = raw.prepared() if raw else {}
         outcome = Outcome(self._report.first_failure, events.reads, prepared.get("kinds", {}))
-        return Trial(outcome, found, self._request, self._folder, environment)
+        return Trial(outcome, evidence, self._request, self._folder, environment)
 
     def _set_outputs(self) -> None:
         """Redirects all output folders to the attempt's folder, with the layout of a pipeline root."""

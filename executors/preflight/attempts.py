@@ -90,16 +90,16 @@ class Attempts:
 
         return _Attempt(settings, reasons, report, self._attempt(settings, report, add))
 
-    def _report_selected(self, one: _Attempt, first: Settings, adjustable: Collection[str]) -> None:
-        verdicts = one.report.verdicts
-        changed = {name: value for name, value in vars(one.settings).items() if value != getattr(first, name)}
-        if changed and one.trial.outcome.failure:
-            text = f"with {one.settings}, the run gets further, but fails, too: {'; '.join(one.reasons)}"
+    def _report_selected(self, attempt: _Attempt, first: Settings, adjustable: Collection[str]) -> None:
+        verdicts = attempt.report.verdicts
+        changed = {name: value for name, value in vars(attempt.settings).items() if value != getattr(first, name)}
+        if changed and attempt.trial.outcome.failure:
+            text = f"with {attempt.settings}, the run gets further, but fails, too: {'; '.join(attempt.reasons)}"
             verdicts.append(Verdict("adaptation", WARNING, text))
         elif changed:
-            verdicts.append(adaptation_verdict(changed, one.reasons))
+            verdicts.append(adaptation_verdict(changed, attempt.reasons))
             self._report.findings.update(changed)
-        elif one.settings.train_examples != RAW and (why := one.trial.outcome.reason_for_raw()):
+        elif attempt.settings.train_examples != RAW and (why := attempt.trial.outcome.reason_for_raw()):
             verdicts.append(transformed_examples_warning(why, "train_examples" in adjustable))
         for verdict in verdicts:
             self._show_once(verdict)

@@ -46,10 +46,10 @@ def file_verdicts(request: CheckRequest) -> Iterator[Verdict]:
 def _examples(patterns: list[str]) -> str:
     files = []
     for pattern in patterns:
-        found = [file for path in file_io.glob(pattern) for file in _files_of(path)]
-        if not found:
+        matches = [file for path in file_io.glob(pattern) for file in _files_of(path)]
+        if not matches:
             raise InputError(f"no file matches {pattern!r}.{_suggestion(pattern)} Check the path or the split name.")
-        files += found
+        files += matches
     size = sum(map(file_io.size_of, files))
     return f"{len(files)} file{'s' * (len(files) != 1)}, {size_text(size)}: {', '.join(patterns)}"
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from ..errors import did_you_mean
 from ..modules import import_shims
-from ..runtime.logs.exceptions import NONE_PATTERN, NONE_REMEDY, one_line_message
+from ..runtime.logs.exceptions import NONE_PATTERN, NONE_REMEDY, inner_error, one_line_message
 
-_LAST_ERROR = re.compile(r"^[ \t]*(?:\w+\.)*(\w*(?:Error|Exception)): (.+)", re.MULTILINE | re.DOTALL)
 _MAX_LENGTH = 400
 # Decoration that Keras and TensorFlow add to messages.
 _DECORATION = re.compile(
@@ -63,11 +62,7 @@ _REMEDIES = (
 
 def error_line(error: BaseException) -> str:
     """Returns an exception in one line: its type and message, without TensorFlow's stack frames, and its notes."""
-    text = str(getattr(error, "message", None) or error)
-    if ("in user code" in text or "Exception encountered" in text) and (found := _LAST_ERROR.findall(text)):
-        name, message = found[-1]
-    else:
-        name, message = type(error).__name__, one_line_message(error)
+    name, message = inner_error(error) or (type(error).__name__, one_line_message(error))
     notes = [note for note in getattr(error, "__notes__", ()) if not note.startswith("Raised by")]
     return f"{name}: {'; '.join([shorten_message(message), *notes])}"
 

@@ -115,17 +115,17 @@ class _Examination:
         """Loads the module, checks the examples, and tries a training if nothing has failed."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(op_libraries_noted())
-            found = self._load(stack) if self._source else None
+            module = self._load(stack) if self._source else None
             self._attempt("examples", self._examine_examples)
-            if found is not None and self._request.tunes and not self._events.has_failed:
+            if module is not None and self._request.tunes and not self._events.has_failed:
                 self._attempt("hyperparameters", self._use_search_defaults)
-            if found is None or self._events.has_failed or not self._state["can_try"]:
+            if module is None or self._events.has_failed or not self._state["can_try"]:
                 return {}
             assert self._source is not None
             self._events.stage("trial")
             with collect_sample_input() as example, input_watch.watching(self._events.reads):
                 verdicts, watch = trial.try_training(
-                    found, self._source, self._fn_args, self._records, self._events.progress, self._keras()
+                    module, self._source, self._fn_args, self._records, self._events.progress, self._keras()
                 )
             op_packages = imported_op_packages()  # while the user's modules are there
         estimated = None

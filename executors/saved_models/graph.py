@@ -123,13 +123,13 @@ class Graph:
         seen: set[tuple[int, str]] = set()
         while waiting:
             name, scope = waiting.pop()
-            found = self.node(name, scope)
-            if found is None or (key := (id(found.scope), found.definition.name)) in seen:
+            node = self.node(name, scope)
+            if node is None or (key := (id(node.scope), node.definition.name)) in seen:
                 continue
             seen.add(key)
-            yield found
-            if not until(found):
-                waiting += [(one, found.scope) for one in found.inputs]
+            yield node
+            if not until(node):
+                waiting += [(operand, node.scope) for operand in node.inputs]
 
     def sources(self, tensor: str) -> set[str]:
         """Returns the names of the placeholders that a tensor depends on."""
@@ -160,7 +160,7 @@ class Graph:
     def nodes_in_bodies(self, node: Node) -> Iterator[Node]:
         """Yields the nodes of each function in a node's attributes, such as a branch of an If, recursively."""
         attributes = [*node.definition.attr.values()]
-        functions = [function.name for one in attributes for function in (one.func, *one.list.func)]
+        functions = [function.name for attribute in attributes for function in (attribute.func, *attribute.list.func)]
         for function in filter(None, map(self._library.get, functions)):
             scope = self._child(node.scope, node.definition, function)
             for definition in scope.nodes.values():

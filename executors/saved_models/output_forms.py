@@ -37,6 +37,21 @@ def forms_in(graph: Graph, tensor: str, scope: Scope | None = None) -> tuple[tup
     return (*names, *(name for part, _ in parts for name in part)), roots.pop()
 
 
+def sources_of(graph: Graph, tensor: str) -> frozenset[str]:
+    """Returns the names of the tensors that a tensor of the top-level graph is computed from, itself included."""
+    names: set[str] = set()
+    seen: set[tuple[int, str]] = set()
+    waiting = [(tensor, graph.top)]
+    while waiting:
+        hops = list(graph.hops(*waiting.pop()))
+        names.update(map(_name, hops))
+        for node in hops[-1:]:
+            if (key := (id(node.scope), str(node.definition.name))) not in seen:
+                seen.add(key)
+                waiting += [(operand, node.scope) for operand in node.inputs]
+    return frozenset(names)
+
+
 def _operands(graph: Graph, node: Node) -> list[tuple[str, Scope]]:
     """Returns the inputs of which a node is a form, with their scope; [] for a node that computes something else."""
     inputs: list[str] = []

@@ -359,11 +359,11 @@ def _other_feeds(specs: Mapping[str, tf.TensorSpec], feeding: Feeding, example: 
 def _feeding(signature: ServedSignature, example: Example) -> Feeding:
     """Returns what the signature is fed; a sample input has values for the inputs, and zeros fit all but records."""
     if example.serialized:
-        features = {name for one in (example, *example.others) for name in one.features} or None
+        features = {name for row in (example, *example.others) for name in row.features} or None
         return feeding_of(
             signature, features, lambda: [name for name, dtype in example.dtypes.items() if dtype == "string"]
         )
-    named = {one.name: feature_for(one.name, example.features) for one in signature.inputs}
+    named = {served.name: feature_for(served.name, example.features) for served in signature.inputs}
     if missing := [name for name, feature in named.items() if example.features and feature is None]:
         known = closest_names(sorted(example.features), near=missing[0])
         raise InputError(f"the example has no feature {missing[0]!r}; it has {known}")

@@ -47,7 +47,9 @@ class Example:
     def dtypes(self) -> dict[str, str]:
         """{feature: "int64", "float32" or "string"} of it and of `others`, without features that have no value."""
         examples = (*self.others, self)
-        return {name: _dtype_of(values[0]) for one in examples for name, values in one.features.items() if values}
+        return {
+            name: _dtype_of(values[0]) for example in examples for name, values in example.features.items() if values
+        }
 
 
 def first_examples(patterns: Sequence[str], payload_format: str) -> list[Example]:

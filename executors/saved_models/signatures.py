@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from ..compat.tensorflow import parse_saved_model
 from .graph import Graph, Node
-from .output_forms import forms_in
+from .output_forms import forms_in, sources_of
 from .parsing_ops import ParsedFeature, Parsing, parsings_of
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class ServedOutput:
       op: The op that computes its values; "" if there are several.
       tensors: Names of the tensors that it is a form of; see `output_forms`.
       root: The tensor that all of its forms are computed from.
+      sources: Names of all tensors that it is computed from, with those in `tensors`.
     """
 
     name: str
@@ -85,16 +86,12 @@ class ServedOutput:
     op: str = ""
     tensors: tuple[str, ...] = ()
     root: str = ""
+    sources: frozenset[str] = frozenset()
 
     @property
     def is_score(self) -> bool:
         """Whether it is a floating-point tensor that is not computed by an op for classes, keys or rounding."""
         return self.dtype in ("float32", "float64", "float16", "bfloat16") and self.op not in _CLASS_OPS
-
-    def is_computed_from(self, fitted: Collection[str]) -> bool:
-        """Whether a function that returns it computes it from one of these tensors, and it is not a form of them."""
-        functions = {_function_of(name) for name in self.tensors}
-        return bool(functions & {_function_of(name) for name in fitted}) and not {*fitted} & {*self.tensors}
 
     @property
     def width(self) -> int | None:
@@ -185,7 +182,8 @@ def _signature(
         tensors.append(tensor)
         ops = {node.op for node in graph.producers(tensor)} if info.name else set()
         forms = forms_in(graph, tensor) if info.name else ((), "")
-        outputs.append(ServedOutput(key, *_described(info), next(iter(ops)) if len(ops) == 1 else "", *forms))
+        op, sources = next(iter(ops)) if len(ops) == 1 else "", sources_of(graph, tensor)
+        outputs.append(ServedOutput(key, *_described(info), op, *forms, sources))
     nodes = list(graph.nodes(tensors))
     parsings = parsings_of(graph, nodes)
     inputs = []
@@ -197,10 +195,6 @@ def _signature(
     parsed = {feature.name: feature for parsing in parsings.values() for feature in parsing.features}
     features = tuple(parsed.values()) if parsings else None
     return ServedSignature(name, tuple(inputs), tuple(outputs), features, transforms)
-
-
-def _function_of(tensor: str) -> str:
-    return tensor.partition(":")[0]
 
 
 def _described(info: meta_graph_pb2.TensorInfo) -> tuple[str, Shape | None]:

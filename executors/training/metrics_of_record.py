@@ -45,10 +45,6 @@ from .estimator_evaluations import EstimatorEvaluations
 
 Origins = dict[str, dict[str, object]]  # by split, as in `RunRecord.metrics_from`
 _UNKNOWN: dict[str, object] = {"source": "unknown"}
-_NO_EVAL_METRICS = (
-    "No eval metrics are recorded. Pass validation_data to fit, return them from run_fn, such as {'val_loss': 0.3}, or "
-    "write them to fn_args.model_run_dir with tf.summary.scalar('eval/loss', …)."
-)
 
 
 @contextlib.contextmanager
@@ -85,12 +81,15 @@ class Observations:
     estimators: EstimatorEvaluations
     reported: Mapping[str, object]
 
-    def metrics(self, returned: object, event_files: Metrics) -> tuple[Metrics, Origins]:
+    def metrics(
+        self, returned: object, event_files: Metrics, remedies: tuple[str, str] = ("", "")
+    ) -> tuple[Metrics, Origins]:
         """Returns the metrics of record and, by split, their origin.
 
         Args:
           returned: Return value of `run_fn`.
           event_files: The last values in the event files.
+          remedies: For a log line if there are no eval metrics; see `Dialect.eval_remedies`.
         """
         explicit = self._by_split(numbers_returned(returned))
         seen, origins = self._published_metrics(is_evaluated="eval" in explicit)
@@ -109,15 +108,17 @@ class Observations:
             elif split in logged and origin != _UNKNOWN:
                 metrics[split], origins[split] = logged[split], {"source": "logged"}
         if self.fn_args.is_chief and not metrics.get("eval") and origins.get("eval") != _UNKNOWN:
-            logging.info(_NO_EVAL_METRICS)
+            logging.info("No eval metrics are recorded. %s", remedies[self.keras.is_empty])
         return metrics, {split: origins[split] for split in SPLITS if split in origins}
 
     def _by_split(self, returned: Metrics) -> Metrics:
         """Moves train metrics to eval that are the results of a Keras `evaluate`, as `return_dict` returns them."""
         train = returned.get("train", {})
-        results = [one.metrics["eval"] for one in self.keras.evaluated if one.origin["source"] == "evaluate"]
+        results = [
+            evaluated.metrics["eval"] for evaluated in self.keras.evaluated if evaluated.origin["source"] == "evaluate"
+        ]
         evaluation: dict[str, float] = max(
-            (one for one in results if one.items() <= train.items()), key=len, default={}
+            (result for result in results if result.items() <= train.items()), key=len, default={}
         )
         others = {name: value for name, value in train.items() if name not in evaluation}
         metrics = {"train": others, "eval": {**evaluation, **returned.get("eval", {})}}

@@ -9,7 +9,8 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Iterator
+import traceback
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from absl import logging
@@ -172,7 +173,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
     if evaluated.examples:
         seen = (seen or TrainingEvidence()).with_examples(evaluated.examples.evidence())
     evaluated.save(request.fn_args.model_run_dir)
-    metrics, origins = observations.metrics(returned, logged)
+    metrics, origins = observations.metrics(returned, logged, installed_dialects[name].eval_remedies)
     result: TrainingResult = {
         "dialect": name,
         "evidence": evidence,
@@ -235,16 +236,22 @@ def add_hints(error: Exception, request: TrainingRequest) -> None:
         return
     exceptions.add_note(error, f"Raised by the training module {request.source.path}")
     own = request.keras.hint(error), tensorflow_1.hint(error), import_shims.hint(error), exceptions.none_hint(error)
-    is_in_run = not isinstance(error, ImportError) and not request.fn_args.train_files
-    no_data = "The run has no training data: --train-files was not given." if is_in_run else ""
+    lacks_data = not request.fn_args.train_files and _had_arguments(error, request.source.files)
+    no_data = "The run has no training data: --train-files was not given." if lacks_data else ""
     for hint in (*own, no_data, storage_errors.hint(error, request.fn_args.serving_model_dir)):
         if hint:
             exceptions.add_note(error, hint)
     if text := exceptions.tensorflow_message(error):
         exceptions.add_note(error, f"TensorFlow's message contains bytes that are not text: {text[:_MAX_QUOTED]}")
     with contextlib.suppress(OSError):  # the data files may be gone; the module's exception matters more
-        for found in _describe_bad_data(error, request.fn_args):
-            exceptions.add_note(error, found)
+        for description in _describe_bad_data(error, request.fn_args):
+            exceptions.add_note(error, description)
+
+
+def _had_arguments(error: Exception, files: Sequence[str]) -> bool:
+    """Whether a function of the module that failed had the `fn_args`: not while imported, nor in a script or job."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename in files]
+    return any(isinstance(value, FnArgs) for frame in frames for value in frame.f_locals.values())
 
 
 def _describe_bad_data(error: Exception, fn_args: FnArgs) -> Iterator[str]:

@@ -73,20 +73,20 @@ def tune_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mappi
         with step_checkpoints(step_checkpoint_root(best.uri), identity, best.uri, is_estimator=False) as folder:
             fn_args.working_dir = os.path.join(folder.path, _SEARCH)
             request = TrainingRequest(source, function, fn_args, options, keras)
-            found = with_restarts(
+            search = with_restarts(
                 keras, options, lambda choice: _run_search(dataclasses.replace(request, keras=choice))
             )
-    file_io.write_text(os.path.join(best.uri, BEST), json.dumps(found["best"]))
-    file_io.write_text(os.path.join(results.uri, RESULTS), json.dumps(found["trials"]))
-    values = found["best"].get("values", {})
+    file_io.write_text(os.path.join(best.uri, BEST), json.dumps(search["best"]))
+    file_io.write_text(os.path.join(results.uri, RESULTS), json.dumps(search["trials"]))
+    values = search["best"].get("values", {})
     best.set_string_custom_property("values", json.dumps(values))
-    results.set_int_custom_property("trials", len(found["trials"]))
-    results.set_string_custom_property("objective", found["objective"])
-    if found["bad_records"]:
-        results.set_int_custom_property("bad_records", found["bad_records"]["count"])
-    if found["trials"]:
-        best.set_float_custom_property(found["objective"], float(found["trials"][0]["score"]))
-    logging.info("Best hyperparameters of %s trials: %s", len(found["trials"]), hyperparameters_text(values))
+    results.set_int_custom_property("trials", len(search["trials"]))
+    results.set_string_custom_property("objective", search["objective"])
+    if search["bad_records"]:
+        results.set_int_custom_property("bad_records", search["bad_records"]["count"])
+    if search["trials"]:
+        best.set_float_custom_property(search["objective"], float(search["trials"][0]["score"]))
+    logging.info("Best hyperparameters of %s trials: %s", len(search["trials"]), hyperparameters_text(values))
 
 
 def _require_sequential(tune_args: Any) -> None:

@@ -227,6 +227,27 @@ def test_no_data_are_needed_by_a_module_that_reads_none(
     assert command("train", path, "--output", tmp_path / "out").returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("code", "is_in_run", "arguments"),
+    [
+        ("def run_fn(fn_args):\n    import missing_package", True, ["train"]),
+        ("def run_fn(fn_args):\n    pass\n[][1]", False, ["train"]),
+        ("def main():\n    return [][1]\nmain()", False, ["script"]),  # has no --train-files
+    ],
+)
+def test_missing_data_are_named_if_run_fn_had_begun(
+    code: str,
+    is_in_run: bool,
+    arguments: list[str],
+    command: Command,
+    module: Callable[..., str],
+    tmp_path: pathlib.Path,
+) -> None:
+    done = command(*arguments, module(code), "--output", tmp_path / "out")
+    assert done.returncode == 1, done.stderr
+    assert ("--train-files was not given" in done.stderr) == is_in_run
+
+
 def test_a_model_of_another_library_is_announced_before_the_training(
     command: Command, module: Callable[..., str], tmp_path: pathlib.Path
 ) -> None:

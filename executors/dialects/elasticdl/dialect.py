@@ -26,6 +26,7 @@ class ElasticDLDialect(Dialect):
     functions = ("custom_model", "feed", "dataset_fn", "loss", "optimizer", "eval_metrics_fn")
     installed_first = True  # the folders of a model zoo are named after libraries and data sets: deepctr, mnist
     no_scaffold = "its models read single records, without statistics of the data such as means and vocabularies"
+    eval_remedies = ("Set --validation_data, and define eval_metrics_fn in the model file.",) * 2
 
     def detect(self, path: str) -> Evidence | None:
         """Returns where a file imports ElasticDL or defines the required parts of a model file."""

@@ -1,5 +1,7 @@
 """Formats the error that ends a command: up to 20 lines of details, and a short last line that names the problem.
 
+The details are the sentences for which the last line has no room, or the whole message if its first one is too long.
+
     for line in error_lines(f"generic-trainer: {error}"):
         print(line, file=sys.stderr)
 
@@ -23,19 +25,24 @@ MAX_CHARACTERS = 300
 _MAX_LINES = 20
 _MAX_TRACEBACK_LINES = 100
 _MARKS = re.compile(r"^[\s^~|-]*\^[\s^~-]*")
+_SENTENCE_END = re.compile(r"(?<=[.!?]) (?=[^a-z])")
 _ENDS = (":", ",", ";", ".", "!", "?")
 _MAX_WORD = (160, 80, 50)  # of a last line that is too long: a value, path or name that the message repeats
 
 
 def error_lines(message: str) -> Iterator[str]:
-    """Yields the details, if the message does not fit in one line, and then the message in one line."""
+    """Yields the details, if the message does not fit in one line, and then the problem in one line."""
     text = printable_lines(masked_text(message))
-    if len(_joined(text)) > MAX_CHARACTERS:
-        details = text if is_verbose() else _with_short_words(text, MAX_CHARACTERS)
-        if details != text:
-            _keep(text)
-        yield from _limited(list(_wrapped(details)), _MAX_LINES, text)
-    yield _short_line(text)
+    if len(_joined(text)) <= MAX_CHARACTERS:
+        yield _joined(text)
+        return
+    problem, rest = _split(text)
+    shown = rest or text
+    details = shown if is_verbose() else _with_short_words(shown, MAX_CHARACTERS)
+    if details != shown:
+        _keep(text)
+    yield from _limited(list(_wrapped(details)), _MAX_LINES, text)
+    yield _short_line(problem)
 
 
 def one_line(message: str) -> str:
@@ -59,6 +66,12 @@ def _short_line(text: str) -> str:
         return line
     shorter = [_with_short_words(line, limit) for limit in _MAX_WORD]
     return _shortened(next((text for text in shorter if len(text) <= MAX_CHARACTERS), shorter[-1]))
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Splits a message of one line after the last sentence that fits in a line; ("message", "") if none does."""
+    ends = [match.start() for match in _SENTENCE_END.finditer(text, 0, MAX_CHARACTERS + 1)] if "\n" not in text else []
+    return (text[: ends[-1]], text[ends[-1] :].strip()) if ends else (text, "")
 
 
 def _joined(text: str) -> str:

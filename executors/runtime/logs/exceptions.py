@@ -28,14 +28,18 @@ _PROJECT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "
 _OURS = tuple(os.path.join(_PROJECT, name, "") for name in ("components", "executors"))
 _PACKAGE = tuple(os.path.join(_PROJECT, name, "") for name in ("cli", "pipelines"))
 # Files with stack frames between this project's call and the user's module.
-_MACHINERY = (contextlib.__file__, importlib.__file__, "<frozen importlib")
+_MACHINERY = (contextlib.__file__, importlib.__file__, "<frozen importlib", "<frozen runpy")
 _LOCATION = re.compile(r'^[ \t]*(?:\| +)*File "([^"]+)", line (\d+)', re.MULTILINE)
 _COMPILED = "apache_beam/"  # frames of Beam's Cython code have relative paths
 
 # Beginnings of lines in TensorFlow's errors that only give the location inside TensorFlow.
-_NOISE = ("Graph execution error", "Detected at node", "Node:", "<stack traces", "[[{{", "File ", "(most recent call")
+_NOISE = ("Graph execution error", "Detected at node", "Node:", "<stack traces", "[[", "File ", "(most recent call")
 _NODE = re.compile(rb"\{\{(?:function_)?node ")
-_OPERATION = re.compile(r"\{\{function_node \S+\}\} ?| \[Op:\w+\].*")
+_OPERATION = re.compile(
+    r"\{\{function_node \S+\}\} ?| \[Op:\w+\].*|Name: <unknown>, "
+    r"|Error in user-defined function passed to \S+ transformation with iterator: \S+: "
+)
+_INNER_ERROR = re.compile(r"^[ \t]*(?:\w+\.)*(\w*(?:Error|Exception)): (.+)", re.MULTILINE | re.DOTALL)
 
 # Messages of Keras, TensorFlow and tf.estimator for None instead of a tensor, none of which names the function.
 NONE_PATTERN = r"None values not supported|convert a value \(None\)|Missing loss\."
@@ -244,8 +248,9 @@ def _libraries() -> tuple[str, ...]:
 
 
 def traceback_of(error: BaseException) -> str:
-    """Returns the traceback's text, from the first frame in the user's code."""
-    return "".join(traceback.format_exception(type(error), error, _user_traceback(error)))
+    """Returns the traceback's text, from the first frame in the user's code; that of the cause for a `TrainerError`."""
+    shown = (isinstance(error, errors.TrainerError) and error.__cause__) or error
+    return "".join(traceback.format_exception(type(shown), shown, _user_traceback(shown)))
 
 
 def _user_traceback(error: BaseException) -> TracebackType | None:
@@ -301,6 +306,14 @@ def add_note(error: BaseException, note: str) -> None:
 def none_hint(error: BaseException) -> str:
     """Returns advice if an error means that a function returned None; "" for other errors."""
     return NONE_REMEDY if isinstance(error, (TypeError, ValueError)) and re.search(NONE_PATTERN, str(error)) else ""
+
+
+def inner_error(error: BaseException) -> tuple[str, str] | None:
+    """Returns type and message of the error that a message of AutoGraph or Keras quotes; None for other errors."""
+    text = _text_of(getattr(error, "message", None) or error)
+    is_quoted = "in user code" in text or "Exception encountered" in text
+    inner = _INNER_ERROR.findall(text) if is_quoted else []
+    return inner[-1] if inner else None
 
 
 def one_line_message(error: BaseException) -> str:

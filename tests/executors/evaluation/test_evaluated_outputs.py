@@ -182,7 +182,8 @@ def test_a_label_in_other_units_is_compared_with_the_output_in_its_own(
 
     def answer(x: Any) -> Any:
         z = model(x)
-        return {"a_score": z, "amount": back(z), "ceiling": back(z) + 20.0}
+        copy = tf.cast(tf.squeeze(back(z), 1), tf.float64)
+        return {"a_score": z, "amount": back(z), "amount_again": copy, "ceiling": back(z) + 20.0}
 
     made = plan(tmp_path, answer, run)
     fitted = model(X).numpy()
@@ -191,6 +192,28 @@ def test_a_label_in_other_units_is_compared_with_the_output_in_its_own(
     assert (made.outputs[0].output, output.output, output.label) == ("a_score", "amount", "y")
     with pytest.raises(InputError, match=r"the training converts label y to other units, such as .* output a_score"):
         in_units_of_labels(made, {"a_score": fitted})
+    with pytest.raises(InputError, match=r"the outputs amount, nearly may be in those of the label"):
+        in_units_of_labels(made, {"a_score": fitted, "amount": answers["amount"], "nearly": answers["amount"] * 1.0001})
+
+
+@pytest.mark.parametrize(
+    ("answer", "label"),
+    [
+        (lambda x, z: {"rating": z * 1.5 + 3.0}, "y"),
+        (lambda x, z: {"twice": x * 2.0}, ""),  # in the same function, but not computed from the fitted output
+    ],
+)
+def test_the_export_converts_the_fitted_output_back_to_few_different_labels(
+    answer: Callable[[Any, Any], Any], label: str, tmp_path: pathlib.Path
+) -> None:
+    rows = tf.data.Dataset.from_tensor_slices({"x": np.tile(X, (4, 1)), "y": np.arange(64.0)[:, None] % 5})
+    model = dense(keras)
+
+    def run() -> Any:
+        model.fit(rows.batch(8).map(lambda row: (row["x"], (row["y"] - 3.0) / 1.5)), verbose=0)
+        return model
+
+    assert plan(tmp_path, lambda x: answer(x, model(x)), run).outputs[0].label == label
 
 
 @pytest.mark.parametrize(

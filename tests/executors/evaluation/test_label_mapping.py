@@ -154,21 +154,41 @@ def test_a_number_that_is_converted_has_a_scale_or_is_no_label(
     assert bool(mapping and mapping.scale) is has_scale
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize(("count", "has_scale"), [(50, True), (5, False)])
+def test_labels_with_equal_values_have_a_scale_if_enough_differ(sign: float, count: int, has_scale: bool) -> None:
+    """The last digit of a logarithm depends on the row's place in its batch."""
+    prices = np.random.default_rng(1).permutation(np.repeat(np.arange(1, count + 1), 300 // count))
+    rows = tf.data.Dataset.from_tensor_slices({"price": prices}).batch(7)
+
+    [mapping] = label_mappings(rows.map(lambda row: (1, sign * tf.math.log1p(tf.cast(row["price"], tf.float32)))))["0"]
+
+    values = np.array(mapping.scale)
+    assert (len(values) > 0, mapping.conflict == "") == (has_scale, has_scale)
+    assert not has_scale or set(values[:, 0]) == set(prices)
+    assert not has_scale or np.allclose(values[:, 1], sign * np.log1p(values[:, 0]))
+
+
+FITTED, CONVERTED = "serve:dense/BiasAdd:0", "serve:Expm1:0"
+
+
 @pytest.mark.parametrize(
-    ("tensors", "label"),
+    ("tensor", "sources", "label"),
     [
-        (("serve:dense/BiasAdd:0",), ""),  # the fitted output, a logarithm
-        (("serve:Expm1:0",), "price"),  # computed from it
-        (("other:dense/BiasAdd:0",), ""),  # another function, of which nothing is known
+        (FITTED, {FITTED}, ""),  # the fitted output, a logarithm
+        (CONVERTED, {CONVERTED, FITTED}, "price"),
+        (CONVERTED, {CONVERTED, "serve:examples:0"}, ""),  # of another tensor in the same function
     ],
 )
-def test_a_converted_number_is_the_label_of_what_the_export_converts_back(tensors: tuple[str, ...], label: str) -> None:
+def test_a_converted_number_is_the_label_of_what_the_export_converts_back(
+    tensor: str, sources: set[str], label: str
+) -> None:
     y = LabelEvidence("float32", (), mappings=(LabelMapping("price", rows=60, conflict="…, such as 9 to 2.3"),))
-    trained = OutputEvidence("p", loss="mean_squared_error", label=y, tensors=("serve:dense/BiasAdd:0",))
+    trained = OutputEvidence("p", loss="mean_squared_error", label=y, tensors=(FITTED,))
     served = ServedSignature(
         "serving_default",
         (ServedInput("x", "float32", ()),),
-        (ServedOutput("p", "float32", (1,), tensors=tensors),),
+        (ServedOutput("p", "float32", (1,), tensors=(tensor,), sources=frozenset(sources)),),
     )
     features = ExampleFeatures({name: Feature(name, "float32") for name in ("x", "price")})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import types
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -36,6 +37,7 @@ def preprocessing_fn(inputs: dict[str, Any]) -> dict[str, Any]:
         "target": income,
         "kind_hot": tf.one_hot(tf.squeeze(inputs["kind"], 1), 3),
         "big": tf.cast(inputs["tips"] > inputs["fare"] * 0.2, tf.int64),
+        "x_log": tf.math.log1p(inputs["x"]),
     }
 
 
@@ -99,7 +101,15 @@ def fitted(transformed: Transformed, y: Any, loss: str, units: int, activation: 
     return model, evidence
 
 
-def served(model: Any, transformed: Transformed, folder: pathlib.Path, *, raw: bool, name: str = "x_xf") -> str:
+def served(
+    model: Any,
+    transformed: Transformed,
+    folder: pathlib.Path,
+    *,
+    raw: bool,
+    name: str = "x_xf",
+    convert: Callable[[Any], Any] = tf.identity,
+) -> str:
     """Exports a model for raw examples, with the Transform graph in its own, or for transformed ones."""
     graph = tft.TFTransformOutput(transformed.graph)
     model.tft_layer = graph.transform_features_layer()
@@ -112,7 +122,7 @@ def served(model: Any, transformed: Transformed, folder: pathlib.Path, *, raw: b
         features = tf.io.parse_example(examples, spec)
         if raw:
             features = model.tft_layer(features)
-        return {"outputs": model({name: features[name]})}
+        return {"outputs": convert(model({name: features[name]}))}
 
     tf.saved_model.save(model, str(folder / "model"), signatures=serve)
     return str(folder / "model")
@@ -132,6 +142,7 @@ def test_origins_are_found_in_the_graph(transformed: Transformed) -> None:
         "target": {"income"},
         "kind_hot": {"kind"},
         "big": {"tips", "fare"},
+        "x_log": {"x"},
     }
 
 
@@ -154,6 +165,18 @@ def test_the_label_is_the_transformed_feature_that_the_model_is_fitted_to(
     assert (one.label, one.label_is_transformed) == (feature, True), plan.reasons
     assert (one.task, one.classes, one.label_is_one_hot) == expected
     assert plan.examples == "raw"
+
+
+@pytest.mark.parametrize(("convert", "label"), [(tf.identity, "x_log"), (tf.math.expm1, "x")])
+def test_an_output_that_the_export_converts_back_is_compared_with_the_raw_label(
+    convert: Callable[[Any], Any], label: str, transformed: Transformed, tmp_path: pathlib.Path
+) -> None:
+    with observed((), label_batches=2) as seen:
+        model, _ = fitted(transformed, transformed.arrays["x_log"], "mse", 1, None)
+        path = served(model, transformed, tmp_path, raw=True, convert=convert)
+    plan = planned(transformed, path, "x", seen.evidence())
+    [output] = plan.outputs
+    assert (output.label, output.label_is_transformed) == (label, label == "x_log"), plan.reasons
 
 
 def test_a_label_that_the_input_fn_changes_again_is_neither_of_the_two(

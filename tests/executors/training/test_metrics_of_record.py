@@ -76,7 +76,7 @@ def recorded(tmp_path: pathlib.Path) -> Recorded:
         )
         with observed([], fn_args) as seen:
             returned = run_fn(fn_args)
-        return seen.metrics(returned, logged or {})
+        return seen.metrics(returned, logged or {}, ("Pass validation_data.", "Return them."))
 
     return run
 
@@ -365,7 +365,7 @@ def test_eval_metrics_of_a_custom_loop_are_recorded_or_the_log_has_the_remedy(
         metrics, _ = recorded(lambda fn_args: returned)
 
     assert metrics.get("eval") == expected
-    assert ("No eval metrics are recorded. Pass validation_data to fit, " in caplog.text) == (expected is None)
+    assert ("No eval metrics are recorded. Return them." in caplog.text) == (expected is None)
 
 
 @pytest.mark.thorough_but("keras")
