@@ -43,6 +43,7 @@ from ..modules import import_shims, tensorflow_1
 from ..modules.keras_version import KerasChoice, version_in_use
 from ..modules.seeds import seed_all
 from ..modules.source import imports_in
+from ..modules.source_text import text_of
 from ..monitoring import profiling
 from ..monitoring.metrics import from_event_files, merge_metrics, sizes_of_event_files
 from ..runtime.files import file_io, storage_errors
@@ -235,8 +236,8 @@ def add_hints(error: Exception, request: TrainingRequest) -> None:
         return
     exceptions.add_note(error, f"Raised by the training module {request.source.path}")
     own = request.keras.hint(error), tensorflow_1.hint(error), import_shims.hint(error), exceptions.none_hint(error)
-    is_in_run = not isinstance(error, ImportError) and not request.fn_args.train_files
-    no_data = "The run has no training data: --train-files was not given." if is_in_run else ""
+    lacks_data = not any(own) and not isinstance(error, ImportError) and _lacks_train_files(request)
+    no_data = "The run has no training data: --train-files was not given." if lacks_data else ""
     for hint in (*own, no_data, storage_errors.hint(error, request.fn_args.serving_model_dir)):
         if hint:
             exceptions.add_note(error, hint)
@@ -245,6 +246,14 @@ def add_hints(error: Exception, request: TrainingRequest) -> None:
     with contextlib.suppress(OSError):  # the data files may be gone; the module's exception matters more
         for found in _describe_bad_data(error, request.fn_args):
             exceptions.add_note(error, found)
+
+
+def _lacks_train_files(request: TrainingRequest) -> bool:
+    """Whether the module's files read `fn_args.train_files`, and the run has none. A script gets no `fn_args`."""
+    chosen = dialects.installed().get(request.options.dialect)
+    if request.fn_args.train_files or (chosen and not chosen.imports_module):
+        return False
+    return any("train_files" in text_of(file) for file in request.source.files)
 
 
 def _describe_bad_data(error: Exception, fn_args: FnArgs) -> Iterator[str]:
