@@ -216,7 +216,8 @@ def _print_failure(error: BaseException) -> None:
     message = storage_errors.hint(error) or (str(explained) if explained else _short_message(error))
     if not explained and (hint := surroundings.memory_hint(error)):  # messages that do not name the cause
         message = f"{message}. {hint}".removeprefix(". ")
-    advice = [*getattr(error, "__notes__", ()), tensorflow_1.hint(error)]
+    # The subprocess of a module has added its hints; here they would first have to import TensorFlow.
+    advice = getattr(error, "__notes__", None) or [tensorflow_1.hint(error)]
     notes = [note for note in dict.fromkeys(advice) if note and note not in text]  # not in the traceback
     last = _located(f"failed: {type(error).__qualname__}: {message}", text)
     _print_lines(traceback_lines("\n".join([text.rstrip(), *notes])))

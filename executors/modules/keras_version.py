@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import InputError, LateVariableError
-from ..runtime.logs.exceptions import chain, message_of, one_line_message
+from ..runtime.logs.exceptions import chain, has_user_frame, message_of, one_line_message
 from ..runtime.process.run_environment import inherited_environment
 from .early_variables import variables_set_in
 from .keras_imports import is_missing
@@ -50,6 +50,8 @@ _TRUE = ("1", "true")
 _QUOTED = 200  # characters of an error's message in a reason
 _FIT_ARGUMENTS = frozenset({"epochs", "steps_per_epoch", "validation_data", "validation_steps", "callbacks"})
 _SAVE_METHODS = ("save", "save_model", "save_weights")
+_PATHS = ("join", "joinpath", "Path", "str", "fspath")  # functions whose result ends with their last argument
+_FILES_OF_BOTH = (".keras", ".h5", ".hdf5")  # endings of files that `save` of Keras 2 and 3 writes
 
 # Error messages of Keras 3 for Keras 2 code ("3"), and of Keras 2 for Keras 3 code ("2").
 _ERROR_PATTERNS = {
@@ -324,10 +326,27 @@ def _calls(node: ast.Call, method: ast.Attribute) -> Iterator[KerasSign]:
         return
     if any(keyword.arg in ("save_format", "signatures", "save_traces") for keyword in node.keywords):
         yield KerasSign(node.lineno, "2", f"{ast.unparse(method)}(…) with arguments that Keras 3 removed", True)
-    elif node.args and method.attr == "save" and "serving_model_dir" in ast.unparse(node.args[0]):
+    elif node.args and method.attr == "save":
         target = ast.unparse(node.args[0])
-        version = "3" if re.search(r"\.keras['\")]", target) else "2"
-        yield KerasSign(node.lineno, version, f"{ast.unparse(method)}({target})", True)
+        end = _constant_end(node.args[0])
+        is_served = "serving_model_dir" in target
+        version = "3" if is_served and end.endswith(".keras") else "2"
+        if is_served or (end and not end.endswith(_FILES_OF_BOTH)):
+            yield KerasSign(node.lineno, version, f"{ast.unparse(method)}({target})", is_served)
+
+
+def _constant_end(path: ast.expr) -> str:
+    """Returns the end of a path that the source shows: "/1" for `folder + "/1"`, "1" for `join(folder, "1")`; or ""."""
+    if isinstance(path, ast.Constant):
+        return str(path.value)
+    if isinstance(path, ast.BinOp):
+        return _constant_end(path.right) if isinstance(path.op, (ast.Add, ast.Div)) else ""
+    parts: Sequence[ast.expr] = ()
+    if isinstance(path, ast.JoinedStr):
+        parts = path.values
+    elif isinstance(path, ast.Call) and ast.unparse(path.func).rpartition(".")[2] in _PATHS:
+        parts = path.args
+    return _constant_end(parts[-1]) if parts else ""
 
 
 def _messages(error: BaseException) -> str:
@@ -338,8 +357,11 @@ def _is_raised_by_keras(error: BaseException) -> bool:
     """Whether an exception's innermost frame is in Keras.
 
     Keras removes TensorFlow's frames from tracebacks, so TensorFlow's own exceptions, of data and memory, are left out.
+    So are errors of files and of the network, which Keras replaces when a download fails.
     """
-    if isinstance(error, MemoryError) or type(error).__module__.startswith("tensorflow."):
+    if isinstance(error, (MemoryError, OSError)) or type(error).__module__.startswith("tensorflow."):
+        return False
+    if any(isinstance(one, OSError) and not has_user_frame(one) for one in chain(error)):
         return False
     names = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
     return bool(names) and names[-1].partition(".")[0] in KERAS_PACKAGES

@@ -216,12 +216,17 @@ def test_a_script_without_a_model_fails_unless_that_is_asked_for(script: Any, tm
 
 
 def test_the_scripts_own_error_and_exit_code_end_the_run(script: Any, tmp_path: pathlib.Path) -> None:
-    done = script("raise KeyError('nowhere')")
+    done = script("raise KeyError('nowhere')  # not in train_files")
     assert done.returncode == 1
     assert "KeyError: 'nowhere'" in done.stderr
+    assert "--train-files" not in done.stderr
     done = script("import sys\nsys.exit(2)")
     assert done.returncode == 1
-    assert "trains.py ended with sys.exit(2)" in done.stderr
+    assert "trains.py ended with sys.exit(2). (trains.py:2)" in done.stderr.splitlines()[-1]
+    assert "executors/" not in done.stderr
+    done = script("import tensorflow as tf\ntf.logging.set_verbosity('INFO')")
+    assert "tf.logging is a name of TensorFlow 1" in done.stderr
+    assert "oneDNN" not in done.stderr, "the command imports TensorFlow for a hint that the message has"
 
 
 @pytest.mark.thorough

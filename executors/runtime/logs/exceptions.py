@@ -248,20 +248,27 @@ def _libraries() -> tuple[str, ...]:
 
 
 def traceback_of(error: BaseException) -> str:
-    """Returns the traceback's text, from the first frame in the user's code; that of the cause for a `TrainerError`."""
-    shown = (isinstance(error, errors.TrainerError) and error.__cause__) or error
-    return "".join(traceback.format_exception(type(shown), shown, _user_traceback(shown)))
+    """Returns the traceback's text, from the first frame in the user's code.
+
+    If only the cause of one of this project's errors has such a frame, it is the cause's traceback.
+    """
+    cause = error.__cause__
+    tb = _user_traceback(error)
+    if isinstance(error, errors.TrainerError) and tb is None and cause and _user_traceback(cause):
+        return traceback_of(cause)
+    # A file that does not parse has no frame; the error itself contains the line.
+    shown = tb or (None if isinstance(error, SyntaxError) else error.__traceback__)
+    return "".join(traceback.format_exception(type(error), error, shown))
 
 
 def _user_traceback(error: BaseException) -> TracebackType | None:
-    """Returns the traceback from the frame that this project called; all of it if there is none."""
+    """Returns the traceback from the frame that this project called; None if there is none."""
     tb = error.__traceback__
     while tb is not None and not _is_own_frame(tb):  # frames of this project's callers: a pipeline, the command
         tb = tb.tb_next
     while tb is not None and (_is_own_frame(tb) or _file(tb).startswith(_MACHINERY)):
         tb = tb.tb_next
-    # A file that does not parse has no frame; the error itself contains the line.
-    return tb or (None if isinstance(error, SyntaxError) else error.__traceback__)
+    return tb
 
 
 def _is_own_frame(tb: TracebackType) -> bool:

@@ -13,6 +13,9 @@ from generic_trainer.executors.modules.keras_version import KerasChoice, choose
 KERAS_2 = {
     "the RFC's save": "def run_fn(args):\n    model.save(args.serving_model_dir)",
     "save_format": "model.save(folder, save_format='tf', signatures=s)",
+    "a folder": "model.save('saved/1')",
+    "a folder in a variable one": "self.model.save(os.path.join(folder, 'saved'))",
+    "a folder after a variable one": "model.save(f'{folder}/1', overwrite=True)",
     "Transform": "import tensorflow_transform as tft",
     "tf-keras": "import tf_keras",
     "feature columns": "import tensorflow as tf\ntf.feature_column.numeric_column('x')",
@@ -38,6 +41,9 @@ NEITHER = {
     "plain tf.keras": "import tensorflow as tf\ntf.keras.Sequential()",
     "saved_model.save": "tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)",
     "another save": "checkpoint.save(path)",
+    "a file of both": "model.save(folder / 'model.h5')",
+    "another file of both": "model.save('%s.keras' % name)\nmodel.save(folder + '/' + name + '.keras')",
+    "a path that a function chooses": "model.save(path_of('best'))",
     "broken": "def run_fn(:",
 }
 pytestmark = pytest.mark.usefixtures("keras_3_is_there")
@@ -136,6 +142,28 @@ def test_an_error_typical_of_the_wrong_keras_version_names_the_option(version: s
     other = "2" if version == "3" else "3"
     assert f"use --keras {other}, or keras=" in KerasChoice(version, "because").hint(error)
     assert KerasChoice(version, "because").hint(ValueError("shapes (3,) and (4,) do not match")) == ""
+
+
+def test_an_error_of_files_or_of_the_network_is_no_evidence_even_if_keras_replaces_it(tmp_path: pathlib.Path) -> None:
+    import keras
+
+    with pytest.raises(Exception, match="URL fetch failure") as caught:
+        keras.utils.get_file("missing.npz", f"file://{tmp_path}/none.npz", cache_dir=str(tmp_path))
+    assert KerasChoice("3", "because").evidence_against(caught.value) == ("", False)
+
+
+def test_a_file_error_that_the_module_has_handled_itself_hides_no_evidence(tmp_path: pathlib.Path) -> None:
+    import keras
+
+    def without_cache() -> None:
+        try:
+            (tmp_path / "cache").read_text()
+        except FileNotFoundError:
+            keras.optimizers.Adam(lr=0.1)
+
+    with pytest.raises(ValueError, match="lr") as caught:
+        without_cache()
+    assert KerasChoice("3", "because").evidence_against(caught.value)[0].startswith("the error is raised inside Keras")
 
 
 def test_a_process_that_uses_the_other_keras_is_refused_and_an_untouched_one_is_not() -> None:

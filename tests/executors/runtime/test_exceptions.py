@@ -7,6 +7,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from generic_trainer import FnArgs, InputError, TrainingOptions, TrainingProcessError
 from generic_trainer.executors.dialects.loading import choose_keras
+from generic_trainer.executors.dialects.script import run_script
 from generic_trainer.executors.engines import in_process
 from generic_trainer.executors.engines.training_request import TrainingRequest
 from generic_trainer.executors.modules.source import find_source
@@ -380,6 +382,16 @@ class TestWhereTheTracebackBegins:
         """)
 
         assert files_of(traceback_of(error)) == ["taxi.py", "fn_args.py"]
+
+    def test_of_a_script_that_exits(self, module: Callable[..., str], tmp_path: pathlib.Path) -> None:
+        path = module("import argparse\nargparse.ArgumentParser().parse_args(['--unknown'])", "taxi.py")
+        script = types.ModuleType("taxi")
+        script.__file__ = path
+        with pytest.raises(TrainingProcessError, match=r"sys\.exit\(2\)") as caught:
+            run_script(script, FnArgs())
+        text = traceback_of(caught.value)
+        assert files_of(text) == ["taxi.py", "argparse.py"]
+        assert text.endswith("SystemExit: 2\n")
 
     def test_at_our_own_frames_when_there_are_no_others(self, failed: Callable[..., BaseException]) -> None:
         assert "worker.py" in files_of(traceback_of(failed("x = 1")))
