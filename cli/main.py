@@ -28,6 +28,7 @@ from ..executors.runtime.logs.exceptions import (
     has_user_frame,
     message_of,
     one_line_message,
+    summary_of,
     traceback_of,
     user_location,
 )
@@ -232,10 +233,8 @@ def _located(message: str, traceback: str) -> str:
 
 def _short_message(error: BaseException) -> str:
     """Returns an error's message: in one line for TensorFlow's errors, and the location for errors of bad data."""
-    notes: list[str] = getattr(error, "__notes__", [])
-    if type(error).__name__ in ("DataLossError", "InvalidArgumentError", "UnicodeDecodeError") and len(notes) > 1:
-        return notes[-1]
-    return one_line_message(error) if type(error).__module__.startswith("tensorflow.") else message_of(error)
+    is_of_tensorflow = type(error).__module__.startswith("tensorflow.")
+    return summary_of(error) or (one_line_message(error) if is_of_tensorflow else message_of(error))
 
 
 def _interrupt_note(error: BaseException) -> str:

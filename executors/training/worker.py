@@ -235,16 +235,16 @@ def add_hints(error: Exception, request: TrainingRequest) -> None:
         return
     exceptions.add_note(error, f"Raised by the training module {request.source.path}")
     own = request.keras.hint(error), tensorflow_1.hint(error), import_shims.hint(error), exceptions.none_hint(error)
-    is_in_run = not isinstance(error, ImportError) and not request.fn_args.train_files
-    no_data = "The run has no training data: --train-files was not given." if is_in_run else ""
+    lacks_data = not request.fn_args.train_files and exceptions.has_frame_naming("train_files", error)
+    no_data = "The run has no training data: --train-files was not given." if lacks_data else ""
     for hint in (*own, no_data, storage_errors.hint(error, request.fn_args.serving_model_dir)):
         if hint:
             exceptions.add_note(error, hint)
     if text := exceptions.tensorflow_message(error):
-        exceptions.add_note(error, f"TensorFlow's message contains bytes that are not text: {text[:_MAX_QUOTED]}")
+        exceptions.add_summary(error, f"TensorFlow's message contains bytes that are not text: {text[:_MAX_QUOTED]}")
     with contextlib.suppress(OSError):  # the data files may be gone; the module's exception matters more
         for found in _describe_bad_data(error, request.fn_args):
-            exceptions.add_note(error, found)
+            exceptions.add_summary(error, found)
 
 
 def _describe_bad_data(error: Exception, fn_args: FnArgs) -> Iterator[str]:
