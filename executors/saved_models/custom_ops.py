@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.metadata
 import json
 import os
 import re
@@ -21,6 +22,7 @@ from ..compat.tensorflow import is_registered_op, op_libraries
 from ..errors import InputError
 from ..estimator import restore_estimator
 from ..runtime.files import file_io
+from ..runtime.logs.exceptions import add_summary
 
 _NOTE = "assets.extra/op_packages.json"  # SavedModels keep other people's files in assets.extra
 # Packages of models that were trained elsewhere.
@@ -51,17 +53,36 @@ class OpPackage(TypedDict):
 
 @contextlib.contextmanager
 def op_libraries_noted() -> Iterator[None]:
-    """Notes in the module of each library that `tf.load_op_library` loads in the block its path and who called it."""
+    """Notes in the module of each library that `tf.load_op_library` loads in the block its path and who called it.
+
+    The exception for a library that was built for another TensorFlow gets a summary that says so.
+    """
     import tensorflow as tf
 
     def load(original: Callable[[str], ModuleType], library_filename: str) -> ModuleType:
-        library = original(library_filename)
+        package = _package(str(sys._getframe(2).f_globals.get("__name__")))  # beyond `replaced`
+        try:
+            library = original(library_filename)
+        except tf.errors.NotFoundError as error:
+            if "undefined symbol" in str(error):
+                add_summary(error, _of_another_release(library_filename, package))
+            raise
         library.__file__ = os.path.abspath(library_filename)
-        library.__package__ = _package(str(sys._getframe(2).f_globals.get("__name__")))  # beyond `replaced`
+        library.__package__ = package
         return library
 
     with replaced(tf, "load_op_library", load):
         yield
+
+
+def _of_another_release(library: str, package: str) -> str:
+    import tensorflow as tf
+
+    text = f"{package}: {os.path.basename(library)} was built for another TensorFlow than {tf.__version__}"
+    for name in importlib.metadata.packages_distributions().get(package, ())[:1]:
+        wanted = [one for one in importlib.metadata.requires(name) or () if re.match(r"tensorflow(?![\w-])", one)]
+        text += "".join(f": {name} {importlib.metadata.version(name)} requires {one}" for one in wanted[:1])
+    return f"{text}. Install a release of {package} for TensorFlow {tf.__version__}, if there is one."
 
 
 def imported_op_packages() -> dict[str, OpPackage]:

@@ -134,7 +134,7 @@ def test_a_package_that_requires_keras_2_decides(
 ) -> None:
     folder = tmp_path / "site-packages" / "ranks-1.0.dist-info"
     folder.mkdir(parents=True)
-    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: ranks\nVersion: 1.0\nRequires-Dist: {requirement}\n")
+    (folder / "METADATA").write_text(f"Name: ranks\nVersion: 1.0\nRequires-Dist: {requirement}\n")
     monkeypatch.syspath_prepend(str(folder.parent))
     assert chosen("import ranks", tmp_path).version == version
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import pathlib
@@ -13,7 +14,8 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from generic_trainer.executors.saved_models.custom_ops import needed_packages
+from generic_trainer.executors.runtime.logs.exceptions import summary_of
+from generic_trainer.executors.saved_models.custom_ops import needed_packages, op_libraries_noted
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -113,3 +115,24 @@ def test_needed_packages_register_an_op_of_the_model() -> None:
     assert needed_packages(["MatMul", "Ours>Double"], ours) == {"ours": ["/a.so"]}
     assert needed_packages(["MatMul"], ours) == {}
     assert needed_packages(["TFText>Tokenize", "Unknown"], ours) == {"tensorflow_text": []}  # trained elsewhere
+
+
+def test_a_library_for_another_tensorflow_is_named_with_its_requirement(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "code.c").write_text("void gone(void);\nvoid call(void) { gone(); }\n")
+    library = tmp_path / "trees" / "_trees.so"
+    library.parent.mkdir()
+    subprocess.run(["g++", "-shared", "-fPIC", "-x", "c", str(tmp_path / "code.c"), "-o", str(library)], check=True)
+    (library.parent / "__init__.py").write_text(LOAD.replace("_double.so", "_trees.so"))
+    metadata = tmp_path / "tree_trees-1.2.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Name: tree-trees\nVersion: 1.2\nRequires-Dist: tensorflow==2.4.1\n")
+    (metadata / "top_level.txt").write_text("trees\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with op_libraries_noted(), pytest.raises(tf.errors.NotFoundError) as caught:
+        importlib.import_module("trees")
+    assert summary_of(caught.value) == (
+        f"trees: _trees.so was built for another TensorFlow than {tf.__version__}: tree-trees 1.2 requires "
+        f"tensorflow==2.4.1. Install a release of trees for TensorFlow {tf.__version__}, if there is one."
+    )
