@@ -29,6 +29,7 @@ from ..executors.runtime.logs.exceptions import (
     inner_error,
     message_of,
     one_line_message,
+    summary_of,
     traceback_of,
     user_location,
 )
@@ -237,9 +238,8 @@ def _located(message: str, traceback: str) -> str:
 
 def _short_message(error: BaseException) -> str:
     """Returns an error's message: in one line for TensorFlow's errors, and the location for errors of bad data."""
-    notes: list[str] = getattr(error, "__notes__", [])
-    if type(error).__name__ in ("DataLossError", "InvalidArgumentError", "UnicodeDecodeError") and len(notes) > 1:
-        return notes[-1]
+    if text := summary_of(error):
+        return text
     if inner := inner_error(error):
         return inner[1].strip()
     return one_line_message(error) if type(error).__module__.startswith("tensorflow.") else message_of(error)

@@ -59,9 +59,9 @@ def _array(weight: keras.Variable) -> np.ndarray:
     import numpy as np
     import tensorflow as tf
 
-    array: np.ndarray = np.asarray(
-        tf.convert_to_tensor(getattr(weight, "value", weight) if _is_of_keras_3(weight) else weight)
-    )
+    value = getattr(weight, "value", weight) if _is_of_keras_3(weight) else weight
+    # NumPy cannot read PyTorch's tensors with a gradient; Keras's own conversion can.
+    array: np.ndarray = np.asarray(tf.convert_to_tensor(value) if value is weight or tf.is_tensor(value) else weight)
     return array
 
 

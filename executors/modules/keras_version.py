@@ -36,8 +36,13 @@ KERAS_PACKAGES = ("keras", "tf_keras")
 
 _KERAS_2_IMPORTS = ("tf_keras", "tensorflow_estimator")
 _KERAS_3_IMPORTS = ("keras",)
-# As distributions name it in their requirements: "tf-keras", "tf_keras>=2", "tf-keras>=2.16; extra == 'tf'".
-_REQUIRES_KERAS_2 = re.compile(r"tf[-_]keras\b", re.IGNORECASE)
+# As distributions name it in their requirements: "tf-keras", "tf_keras>=2", "tf-keras>=2.16; extra == 'tf'"; or they
+# require a TensorFlow before 2.16, where `tf.keras` is Keras 2: "tensorflow<2.16.0,>=2.10", "tensorflow~=2.15.0".
+_REQUIRES_KERAS_2 = re.compile(
+    r"tf[-_]keras\b|tensorflow([-_](cpu|intel))?(?![\w-])[^;]*"
+    r"(<\s*2\.16\b|(<=?|==)\s*2\.(\d|1[0-5])\b|~=\s*2\.(\d|1[0-5])\.)",
+    re.IGNORECASE,
+)
 # Attributes of `tf` without a counterpart in Keras 3, and names that only Keras 3 has.
 _KERAS_2_NAMES = re.compile(
     r"^tf\.(feature_column|estimator|compat\.v1\.(estimator|feature_column|keras|layers)|layers)\b"
@@ -100,12 +105,14 @@ class KerasChoice:
       reason: The option or source line that determined it.
       variables: Environment variables that the module sets when it is imported.
       restarts: Which of the settings a first start of the process has shown to be needed: "version" and "variables".
+      is_required: Whether the module has code that fails under the other version, and none that fails under this one.
     """
 
     version: str
     reason: str
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
     restarts: Sequence[str] = ()
+    is_required: bool = False
 
     def environment(self) -> dict[str, str]:
         """Returns the environment variables to set before TensorFlow is imported."""
@@ -135,9 +142,10 @@ class KerasChoice:
     def evidence_against(self, error: BaseException) -> tuple[str, bool]:
         """Returns why a module that failed may need the other Keras version, or "", and whether that is certain.
 
-        Messages typical of the wrong version are certain. Other errors raised by Keras's code may have any reason.
+        Messages typical of the wrong version are certain. Other errors raised by Keras's code may have any reason, and
+        are no evidence against a version that the module requires.
         """
-        is_raised_there = _is_raised_by_keras(error)
+        is_raised_there = not self.is_required and _is_raised_by_keras(error)
         is_typical = _ERROR_PATTERNS[self.version].search(_messages(error)) is not None
         if not (is_raised_there or is_typical):
             return "", False
@@ -208,15 +216,17 @@ def _version(
         version = "2" if variables[VARIABLE].lower() in _TRUE else "3"
         return _require_working_fit(KerasChoice(version, f"the module sets {VARIABLE}={variables[VARIABLE]}"), fit)
     if (backend := variables.get(_BACKEND, _TENSORFLOW)) != _TENSORFLOW:  # only Keras 3 has others
-        return _require_working_fit(KerasChoice("3", f"the module sets {_BACKEND}={backend}"), fit)
+        choice = KerasChoice("3", f"the module sets {_BACKEND}={backend}", is_required=True)
+        return _require_working_fit(choice, fit)
     for group in (files, beside):
         found: dict[tuple[bool, str], str] = {}
         for file in group:
             for sign in (*more_signs(file), *_signs(file)):
                 found.setdefault((sign.fails, sign.version), f"{os.path.basename(file)}, line {sign.line}: {sign.text}")
-        for key in ((True, "2"), (True, "3"), (False, "2"), (False, "3")):
-            if key in found:
-                return _require_working_fit(KerasChoice(key[1], found[key]), fit)
+        for fails, version in ((True, "2"), (True, "3"), (False, "2"), (False, "3")):
+            if reason := found.get((fails, version)):
+                is_required = fails and not {(True, "2"), (True, "3")} <= found.keys()
+                return _require_working_fit(KerasChoice(version, reason, is_required=is_required), fit)
     if fit:
         return KerasChoice("2", f"{fit} runs on several workers, which Keras 3 does not support")
     undecided = "the source does not indicate a version"
@@ -305,7 +315,7 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[KerasSign]:
 
 
 def _requires_keras_2(package: str) -> bool:
-    """Whether a package's distribution requires tf-keras, so that its layers and models are of Keras 2."""
+    """Whether a package's distribution requires tf-keras or an old TensorFlow, so that its layers are of Keras 2."""
     if package == __name__.partition(".")[0]:  # it requires both versions, and works with either
         return False
     with contextlib.suppress(importlib.metadata.PackageNotFoundError, ValueError):

@@ -7,7 +7,9 @@ that the model needs. `op_package_imports.py` notes them in the model's folder, 
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec
@@ -16,6 +18,7 @@ from typing import TypedDict
 
 from ..compat.patching import replaced
 from ..compat.tensorflow import is_registered_op, modules_that_load_op_libraries, op_libraries
+from ..runtime.logs.exceptions import add_summary
 from .installed_op_libraries import packages_with
 
 
@@ -33,18 +36,38 @@ class OpPackage(TypedDict):
 
 @contextlib.contextmanager
 def op_libraries_noted() -> Iterator[None]:
-    """Notes in the module of each library that `tf.load_op_library` loads in the block its path and who called it."""
+    """Notes in the module of each library that `tf.load_op_library` loads in the block its path and who called it.
+
+    The exception for a library that was built for another TensorFlow gets a summary that says so.
+    """
+    import tensorflow as tf
 
     def load(original: Callable[[str], ModuleType], library_filename: str) -> ModuleType:
-        library = original(library_filename)
+        package = _caller(sys._getframe(2).f_globals)  # beyond `replaced`
+        try:
+            library = original(library_filename)
+        except tf.errors.NotFoundError as error:
+            if "undefined symbol" in str(error):
+                add_summary(error, _of_another_release(library_filename, package))
+            raise
         library.__file__ = os.path.abspath(library_filename)
-        library.__package__ = _caller(sys._getframe(2).f_globals)  # beyond `replaced`
+        library.__package__ = package
         return library
 
     with contextlib.ExitStack() as stack:
         for module in modules_that_load_op_libraries():
             stack.enter_context(replaced(module, "load_op_library", load))
         yield
+
+
+def _of_another_release(library: str, package: str) -> str:
+    import tensorflow as tf
+
+    text = f"{package}: {os.path.basename(library)} was built for another TensorFlow than {tf.__version__}"
+    for name in importlib.metadata.packages_distributions().get(package, ())[:1]:
+        wanted = [one for one in importlib.metadata.requires(name) or () if re.match(r"tensorflow(?![\w-])", one)]
+        text += "".join(f": {name} {importlib.metadata.version(name)} requires {one}" for one in wanted[:1])
+    return f"{text}. Install a release of {package} for TensorFlow {tf.__version__}, if there is one."
 
 
 def imported_op_packages() -> dict[str, OpPackage]:

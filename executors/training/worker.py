@@ -9,8 +9,7 @@ import contextlib
 import dataclasses
 import os
 import time
-import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from absl import logging
@@ -236,22 +235,17 @@ def add_hints(error: Exception, request: TrainingRequest) -> None:
         return
     exceptions.add_note(error, f"Raised by the training module {request.source.path}")
     own = request.keras.hint(error), tensorflow_1.hint(error), import_shims.hint(error), exceptions.none_hint(error)
-    lacks_data = not request.fn_args.train_files and _had_arguments(error, request.source.files)
+    missing = not any(own) and not request.fn_args.train_files
+    lacks_data = missing and exceptions.has_frame_naming("train_files", error)
     no_data = "The run has no training data: --train-files was not given." if lacks_data else ""
     for hint in (*own, no_data, storage_errors.hint(error, request.fn_args.serving_model_dir)):
         if hint:
             exceptions.add_note(error, hint)
     if text := exceptions.tensorflow_message(error):
-        exceptions.add_note(error, f"TensorFlow's message contains bytes that are not text: {text[:_MAX_QUOTED]}")
+        exceptions.add_summary(error, f"TensorFlow's message contains bytes that are not text: {text[:_MAX_QUOTED]}")
     with contextlib.suppress(OSError):  # the data files may be gone; the module's exception matters more
         for description in _describe_bad_data(error, request.fn_args):
-            exceptions.add_note(error, description)
-
-
-def _had_arguments(error: Exception, files: Sequence[str]) -> bool:
-    """Whether a function of the module that failed had the `fn_args`: not while imported, nor in a script or job."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename in files]
-    return any(isinstance(value, FnArgs) for frame in frames for value in frame.f_locals.values())
+            exceptions.add_summary(error, description)
 
 
 def _describe_bad_data(error: Exception, fn_args: FnArgs) -> Iterator[str]:

@@ -220,6 +220,9 @@ def test_the_scripts_own_error_and_exit_code_end_the_run(script: Any, tmp_path: 
     assert done.returncode == 1
     assert "KeyError: 'nowhere'" in done.stderr
     assert "--train-files" not in done.stderr
+    done = script("import tensorflow as tf\ntf.reshape([1, 2], [3])")
+    assert "InvalidArgumentError: " in done.stderr.splitlines()[-1]
+    assert "2 values, but the requested shape has 3 (trains.py:2)" in done.stderr.splitlines()[-1]
     done = script("import sys\nsys.exit(2)")
     assert done.returncode == 1
     assert "trains.py ended with sys.exit(2). (trains.py:2)" in done.stderr.splitlines()[-1]

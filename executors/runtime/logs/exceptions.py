@@ -23,6 +23,7 @@ from typing import Any, TypedDict, cast
 from ... import errors
 
 _PLAIN = (str, int, float, bool, type(None))
+_SUMMARY = "one_line_summary"  # of an exception: an attribute with text, which reaches other processes
 _LONGEST = 100_000  # maximum characters of a message: some quote all of the data
 _PROJECT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 _OURS = tuple(os.path.join(_PROJECT, name, "") for name in ("components", "executors"))
@@ -308,6 +309,23 @@ def add_note(error: BaseException, note: str) -> None:
         error.__notes__ = [note]  # type: ignore[attr-defined]
     elif note not in notes:
         notes.append(note)
+
+
+def add_summary(error: BaseException, text: str) -> None:
+    """Adds a note that also stands for the exception's message where there is only one line, see `summary_of`."""
+    add_note(error, text)
+    setattr(error, _SUMMARY, text)
+
+
+def summary_of(error: BaseException) -> str:
+    """Returns the text that stands for an exception's message in one line; "" without one."""
+    return str(getattr(error, _SUMMARY, ""))
+
+
+def has_frame_naming(name: str, error: BaseException) -> bool:
+    """Whether code in the traceback of an exception, or of its causes, uses a name, as attribute or as text."""
+    codes = [frame.f_code for one in chain(error) for frame, _ in traceback.walk_tb(one.__traceback__)]
+    return any(name in (*code.co_names, *code.co_consts) for code in codes)
 
 
 def none_hint(error: BaseException) -> str:

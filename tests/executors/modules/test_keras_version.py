@@ -124,6 +124,53 @@ def test_a_caught_error_that_smells_of_the_wrong_keras_counts() -> None:
     assert "--keras 3" in KerasChoice("2", "because").hint(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("requirement", "version"),
+    [
+        ("tf_keras>=2.16; extra == 'tf'", "2"),
+        ("tensorflow<2.16.0,>=2.10", "2"),
+        ("tensorflow~=2.15.0", "2"),
+        ("tensorflow==2.19.0", "3"),
+        ("tensorflow<3,>=2.12.0", "3"),
+        ("tensorflow-metadata<1.16", "3"),
+    ],
+)
+def test_a_package_that_requires_keras_2_decides(
+    requirement: str, version: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "site-packages" / "ranks-1.0.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text(f"Name: ranks\nVersion: 1.0\nRequires-Dist: {requirement}\n")
+    monkeypatch.syspath_prepend(str(folder.parent))
+    assert chosen("import ranks", tmp_path).version == version
+
+
+def _error_inside_keras() -> Exception:
+    import keras
+
+    with pytest.raises(ValueError, match="input_dim") as caught:
+        keras.layers.Embedding(-1, 2)
+    return caught.value
+
+
+def _error_of_files_inside_keras() -> Exception:
+    import keras
+
+    with pytest.raises(OSError) as caught:  # noqa: PT011
+        keras.saving.load_model("nowhere/model.h5")
+    return caught.value
+
+
+def test_an_error_inside_keras_is_no_evidence_against_a_version_that_the_code_requires(tmp_path: pathlib.Path) -> None:
+    error = _error_inside_keras()
+    assert chosen("import keras", tmp_path).evidence_against(error)[0]
+    for source in (KERAS_3["ops"], "import os\nos.environ['KERAS_BACKEND'] = 'jax'\nimport keras"):
+        assert chosen(source, tmp_path).evidence_against(error) == ("", False)
+    both = f"{KERAS_3['ops']}\n{KERAS_2['DenseFeatures']}"
+    assert chosen(both, tmp_path).evidence_against(error)[0]
+    assert KerasChoice("3", "").evidence_against(_error_of_files_inside_keras()) == ("", False)
+
+
 def test_the_option_wins(tmp_path: pathlib.Path) -> None:
     assert chosen(KERAS_2["Transform"], tmp_path, "3") == KerasChoice("3", "keras='3' was requested")
     assert chosen(KERAS_3["ops"], tmp_path, "2").version == "2"

@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 
 from generic_trainer import InputError
+from generic_trainer.executors.runtime.logs.exceptions import summary_of
 from generic_trainer.executors.saved_models.custom_ops import (
     imported_op_packages,
     needed_packages,
@@ -206,3 +207,24 @@ def test_a_damaged_list_of_packages_is_reported_with_its_path(content: str, tmp_
     import_packages_for(["MatMul"], {}, str(tmp_path))  # a model without custom ops needs no list
     with pytest.raises(InputError, match=rf"{path} {DAMAGED[content]}.* Copy it again .*, or delete it"):
         import_packages_for(["UnknownOp"], {}, str(tmp_path))
+
+
+def test_a_library_for_another_tensorflow_is_named_with_its_requirement(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "code.c").write_text("void gone(void);\nvoid call(void) { gone(); }\n")
+    library = tmp_path / "trees" / "_trees.so"
+    library.parent.mkdir()
+    subprocess.run(["g++", "-shared", "-fPIC", "-x", "c", str(tmp_path / "code.c"), "-o", str(library)], check=True)
+    (library.parent / "__init__.py").write_text(LOAD.replace("_double.so", "_trees.so"))
+    metadata = tmp_path / "tree_trees-1.2.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Name: tree-trees\nVersion: 1.2\nRequires-Dist: tensorflow==2.4.1\n")
+    (metadata / "top_level.txt").write_text("trees\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with op_libraries_noted(), pytest.raises(tf.errors.NotFoundError) as caught:
+        importlib.import_module("trees")
+    assert summary_of(caught.value) == (
+        f"trees: _trees.so was built for another TensorFlow than {tf.__version__}: tree-trees 1.2 requires "
+        f"tensorflow==2.4.1. Install a release of trees for TensorFlow {tf.__version__}, if there is one."
+    )

@@ -15,7 +15,7 @@ import tensorflow as tf
 from sklearn.metrics import f1_score
 
 from generic_trainer import FnArgs, TrainingOptions, report_progress, train
-from generic_trainer.executors.keras.weight_fingerprints import of_saved_model, of_weights
+from generic_trainer.executors.keras.weight_fingerprints import fingerprint, of_saved_model, of_weights
 from generic_trainer.executors.modules.keras_version import _tensorflow_release
 from generic_trainer.executors.monitoring.metrics import Metrics
 from generic_trainer.executors.training.metrics_of_record import Origins, observed
@@ -519,6 +519,24 @@ def test_fingerprints_are_the_same_in_memory_and_on_disk(tmp_path: pathlib.Path,
     assert of_weights(model.weights)[1] == weights[1]  # the bias is 0
     model.set_weights([weight + 1 for weight in model.get_weights()])
     assert not set(of_weights(model.weights)) & set(weights)
+
+
+def test_a_weight_that_numpy_cannot_read_is_read_by_keras() -> None:
+    """PyTorch's tensors with a gradient refuse the conversion; Keras's variables that hold them do not."""
+
+    class Tensor:
+        def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+
+    class Variable:
+        __module__ = "keras.src.backend.torch.core"
+        dtype, value = "float32", Tensor()
+
+        def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+            return np.ones(3, "float32")
+
+    [weight] = of_weights([Variable()])  # type: ignore[list-item]
+    assert weight == fingerprint(np.ones(3, "float32"))
 
 
 RESTORED = """
