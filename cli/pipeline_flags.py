@@ -11,6 +11,7 @@ import click
 
 from ..executors.number_range import PIPELINE_STEPS
 from ..pipelines.definition.options import PipelineKeywords
+from ..pipelines.definition.pipeline_root import OTHER_ROOT, ROOT, default_root
 from .evaluation_flags import evaluation_flags
 from .input_flags import input_flags
 from .number_type import NumberType
@@ -47,7 +48,10 @@ _FLAGS = (
     ),
     *_MODULES,
     click.option(
-        "--pipeline-root", default="pipeline", show_default=True, metavar="DIR", help="Directory for all outputs."
+        "--pipeline-root",
+        default=default_root,
+        metavar="DIR",
+        help=f"Directory for all outputs (default: {ROOT}, or {OTHER_ROOT} if {ROOT} has files of yours).",
     ),
     click.option("--pipeline-name", "name", default="", help="Pipeline name (default: the module's name)."),
     click.option("--train-steps", type=_STEPS, default=0, help="Training steps (default: set by the module)."),

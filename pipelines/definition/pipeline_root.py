@@ -12,6 +12,12 @@ from ...executors.training.run_lock import hold_run_lock
 
 ROOT_MARKER = "generic_trainer_pipeline.json"  # marks a folder as the root of a pipeline
 PLAIN_DATA = "plain_csv"
+ROOT, OTHER_ROOT = "pipeline", "pipeline_root"
+
+
+def default_root() -> str:
+    """Returns the root of a pipeline that sets none: in many TFX projects, the folder `pipeline` has their code."""
+    return OTHER_ROOT if _is_foreign(ROOT) else ROOT
 
 
 def convert_data_in_root(data: str, root: str) -> tuple[str, list[str]]:

@@ -8,7 +8,12 @@ import pytest
 
 from generic_trainer import InputError
 from generic_trainer.executors.training.run_lock import hold_run_lock
-from generic_trainer.pipelines.definition.pipeline_root import PLAIN_DATA, ROOT_MARKER, convert_data_in_root
+from generic_trainer.pipelines.definition.pipeline_root import (
+    PLAIN_DATA,
+    ROOT_MARKER,
+    convert_data_in_root,
+    default_root,
+)
 
 
 def test_a_copy_lies_in_a_root_that_is_new_or_a_pipelines_and_nothing_is_written_elsewhere(
@@ -46,3 +51,13 @@ def test_a_copy_lies_in_a_root_that_is_new_or_a_pipelines_and_nothing_is_written
         assert convert_data_in_root(data, root) == (data, [])
     assert [path.name for path in (tmp_path / "others").iterdir()] == ["thesis"]
     assert convert_data_in_root("gs://bucket/a.csv", str(tmp_path / "new")) == ("gs://bucket/a.csv", [])
+
+
+def test_a_folder_with_code_is_not_the_default_root(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert default_root() == "pipeline"
+    pathlib.Path("pipeline").mkdir()
+    pathlib.Path("pipeline", "pipeline.py").write_text("")
+    assert default_root() == "pipeline_root"
+    pathlib.Path("pipeline", ROOT_MARKER).write_text("")
+    assert default_root() == "pipeline"
