@@ -35,7 +35,7 @@ LINKED := build/linked
 # files with most tests, the quick ones. Crashed workers are not replaced: xdist 3.8 would wait forever for their tests.
 PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
-.PHONY: help setup demo test test-all test-fast test-legacy test-airflow coverage faults bench bench-pipelines bench-gpu fuzz lint audit style types docs lock wheel release stacks stacks-newest image check-image test-containers clean
+.PHONY: help setup demo test test-all test-fast test-legacy test-airflow coverage faults bench bench-pipelines bench-gpu fuzz lint audit style types size docs lock wheel release stacks stacks-newest image check-image test-containers clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -86,7 +86,7 @@ bench-pipelines: setup ## Benchmark whole pipelines against TFX's and write benc
 bench-gpu: setup ## Benchmark training on this machine's GPUs against a hand-written loop
 	$(PYTHON) benchmarks/gpu.py $(BENCH_ARGS)
 
-lint: style types ## Check style, types and the layers of the package
+lint: style types size ## Check style, types, the layers of the package and the limits of its size
 
 audit: ## Scan the code with bandit and the locks with pip-audit
 	@scripts/audit.sh
@@ -101,6 +101,9 @@ types: setup
 		--target $(LINKED) --editable . --config-setting editable_mode=strict
 	MYPYPATH=$$(echo build/__editable__.*) $(VENV)/bin/mypy -p generic_trainer | sed 's|^build/__editable__[^/]*/generic_trainer/||'
 	PYTHONPATH=$$(echo build/__editable__.*) $(VENV)/bin/lint-imports
+
+size: setup
+	$(PYTHON) scripts/size.py --loaded
 
 docs: setup ## Build the documentation site into site/; warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pathlib
 import shutil
@@ -21,13 +20,15 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # child processes would compile TensorFlow again each time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by background jobs of a shell and their children
 
+from .world.data import Examples, write_digits, write_iris  # noqa: E402
+from .world.modules import SAVES_TINY  # noqa: E402
+
 sys.path.append(str(pathlib.Path(__file__).parent))
 from warm_command import WarmCommands  # noqa: E402
 
 sys.path.pop()
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
-IRIS_FEATURES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
 _KERAS = os.environ.get("TF_USE_LEGACY_KERAS")  # of the whole session
 
 
@@ -42,79 +43,16 @@ def log_display() -> Iterator[None]:
     os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
-@dataclasses.dataclass(frozen=True)
-class Examples:
-    """Files of tf.Examples: patterns of both splits, the schema file, and the number of records."""
-
-    train: str
-    eval: str
-    schema: str
-    counts: dict[str, int]
-
-
-def write_examples(path: pathlib.Path, rows: list[dict[str, list]], compression: str = "GZIP") -> None:
-    import tensorflow as tf
-
-    def feature(values: list) -> tf.train.Feature:
-        if isinstance(values[0], (bytes, str)):
-            encoded = [value.encode() if isinstance(value, str) else value for value in values]
-            return tf.train.Feature(bytes_list=tf.train.BytesList(value=encoded))
-        if isinstance(values[0], float):
-            return tf.train.Feature(float_list=tf.train.FloatList(value=values))
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tf.io.TFRecordWriter(str(path), compression) as writer:
-        for row in rows:
-            features = {name: feature(values) for name, values in row.items() if values}
-            writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
-
-
-def schema_text(features: dict[str, tuple[str, int]]) -> str:
-    """Returns a Schema in text form for {name: (type, number of values)}."""
-    return "".join(
-        f'feature {{ name: "{name}" type: {kind} presence {{ min_fraction: 1 min_count: 1 }} '
-        f"shape {{ dim {{ size: {size} }} }} }}\n"
-        for name, (kind, size) in features.items()
-    )
-
-
 @pytest.fixture(scope="session")
 def iris(tmp_path_factory: pytest.TempPathFactory) -> Examples:
     """Iris in gzipped TFRecords: 120 training examples and 30 for evaluation, shuffled by a fixed seed."""
-    import numpy as np
-    from sklearn.datasets import load_iris
-
-    folder = tmp_path_factory.mktemp("iris")
-    data = load_iris()
-    order = np.random.default_rng(0).permutation(150)
-    rows = [
-        {**{name: [float(value)] for name, value in zip(IRIS_FEATURES, data.data[i], strict=True)}}
-        | {"variety": [int(data.target[i])]}
-        for i in order
-    ]
-    write_examples(folder / "train" / "part-0.gz", rows[:120])
-    write_examples(folder / "eval" / "part-0.gz", rows[120:])
-    schema = folder / "schema.pbtxt"
-    schema.write_text(schema_text({**dict.fromkeys(IRIS_FEATURES, ("FLOAT", 1)), "variety": ("INT", 1)}))
-    return Examples(f"{folder}/train/*", f"{folder}/eval/*", str(schema), {"train": 120, "eval": 30})
+    return write_iris(tmp_path_factory.mktemp("iris"))
 
 
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Examples:
     """The 8x8 digits, pixels from 0 to 16 as floats."""
-    import numpy as np
-    from sklearn.datasets import load_digits
-
-    folder = tmp_path_factory.mktemp("digits")
-    data = load_digits()
-    order = np.random.default_rng(0).permutation(len(data.target))
-    rows = [{"image": [float(v) for v in data.data[i]], "label": [int(data.target[i])]} for i in order]
-    write_examples(folder / "train" / "part-0.gz", rows[:1500])
-    write_examples(folder / "eval" / "part-0.gz", rows[1500:])
-    schema = folder / "schema.pbtxt"
-    schema.write_text(schema_text({"image": ("FLOAT", 64), "label": ("INT", 1)}))
-    return Examples(f"{folder}/train/*", f"{folder}/eval/*", str(schema), {"train": 1500, "eval": len(rows) - 1500})
+    return write_digits(tmp_path_factory.mktemp("digits"))
 
 
 @pytest.fixture(scope="session")
@@ -139,35 +77,15 @@ def module(tmp_path: pathlib.Path) -> Callable[..., str]:
     return write
 
 
-# A module without training, which ends at once: exports y = 3 x as a SavedModel on serialized examples.
-TINY_MODULE = """
-    import tensorflow as tf
-
-    class Tiny(tf.Module):
-        def __init__(self, weight=3.0):
-            super().__init__()
-            self.weight = tf.Variable(weight)
-
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-        def serve(self, examples):
-            parsed = tf.io.parse_example(examples, {"sepal_length": tf.io.FixedLenFeature([1], tf.float32)})
-            return {"y": self.weight * parsed["sepal_length"]}
-
-    def run_fn(fn_args):
-        model = Tiny()
-        tf.saved_model.save(model, fn_args.serving_model_dir, signatures={"serving_default": model.serve})
-"""
-
-
 @pytest.fixture
 def tiny_source() -> str:
     """A module whose last statement saves the model; further statements of `run_fn` can be appended."""
-    return textwrap.dedent(TINY_MODULE)
+    return SAVES_TINY
 
 
 @pytest.fixture
 def tiny_module(module: Callable[..., str]) -> str:
-    return module(TINY_MODULE, "tiny.py")
+    return module(SAVES_TINY, "tiny.py")
 
 
 @pytest.fixture(scope="session")

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import ast
 import configparser
-import difflib
 import importlib
-import os
 import pathlib
 import re
 from collections.abc import Iterator
 from typing import Any, get_type_hints
 
 import click
-import pytest
 import yaml
 
 import generic_trainer
@@ -25,6 +22,8 @@ from generic_trainer.cli.configuration import with_config
 from generic_trainer.cli.main import cli
 from generic_trainer.executors import errors, options
 from generic_trainer.executors.errors import TrainerError
+
+from .world.snapshots import assert_unchanged
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 SNAPSHOT = pathlib.Path(__file__).with_name("public_api.txt")
@@ -37,25 +36,15 @@ OTHERS = {
     "pipelines.local.outcome": ["Outcome"],
     "pipelines.definition.options": ["PipelineOptions"],
 }
-UPDATE = "UPDATE_PUBLIC_API"
-ADVICE = f"""
-The public API differs from tests/public_api.txt (see the lines above: - before, + now).
-
+ADVICE = """
 If the change is unintended, revert it. Otherwise:
   1. Warn for a minor release before you remove or rename anything (docs/reference/api_promise.md).
   2. Describe the change in CHANGELOG.md under Added, Changed, Deprecated or Removed, with the migration.
-  3. Write the new snapshot: {UPDATE}=1 .venv/bin/python -m pytest tests/test_public_api.py
-"""
+  3. Write the new snapshot:"""
 
 
 def test_the_public_api_has_not_changed() -> None:
-    now = "\n".join(snapshot()) + "\n"
-    if os.environ.get(UPDATE):
-        SNAPSHOT.write_text(now, encoding="utf-8")
-    before = SNAPSHOT.read_text(encoding="utf-8")
-    lines = list(difflib.unified_diff(before.splitlines(), now.splitlines(), "before", "now", lineterm="", n=1))
-    if lines:
-        pytest.fail("\n".join([*lines[:200], ADVICE]), pytrace=False)
+    assert_unchanged(SNAPSHOT.name, "\n".join(snapshot()) + "\n", ADVICE)
 
 
 def snapshot() -> Iterator[str]:

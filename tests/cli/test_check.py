@@ -22,6 +22,8 @@ from generic_trainer.executors.preflight.verdicts import FAILED, NOT_REACHED, Pl
 from generic_trainer.pipelines.definition.options import PipelineOptions
 from generic_trainer.pipelines.definition.pipeline_root import ROOT_MARKER
 
+from ..world.modules import with_tiny
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 MODULES = pathlib.Path(__file__).resolve().parent.parent.parent / "module_files"
 
@@ -95,22 +97,14 @@ def test_marks_have_a_status_text_and_an_ascii_form(monkeypatch: pytest.MonkeyPa
     assert all(line.isascii() for verdict in report.verdicts for line in format_verdict(verdict, True))
 
 
-RUN_FN = """
-    import tensorflow as tf
-
-    class Tiny(tf.Module):
-        def __init__(self):
-            self.weight = tf.Variable(3.0)
-
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
-        def serve(self, examples):
-            parsed = tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([1], tf.float32)})
-            return {"y": self.weight * parsed["x"]}
-
+RUN_FN = with_tiny(
+    """
     def run_fn(fn_args):
         model = Tiny()
         tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)
-"""
+""",
+    feature="x",
+)
 
 
 def _begin(values: dict[str, object], scratch: pathlib.Path) -> run_check.BackgroundCheck:

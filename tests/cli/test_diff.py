@@ -17,6 +17,8 @@ from generic_trainer import FnArgs, TrainingOptions, train
 from generic_trainer.cli.diff_tables import print_drift
 from generic_trainer.pipelines.history.drift import VALUES, DataDrift, Distance
 
+from ..world.data import outputs_in
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 MODULE = """
@@ -60,11 +62,7 @@ def lab(iris: Any, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         ("small", 5.8, short),
     ):
         fn_args = FnArgs(
-            train_files=[training],
-            eval_files=[evaluation],
-            serving_model_dir=str(folder / name / "model" / "Format-Serving"),
-            model_run_dir=str(folder / name / "model_run"),
-            custom_config={"third": third},
+            train_files=[training], eval_files=[evaluation], **outputs_in(folder / name), custom_config={"third": third}
         )
         train(str(folder / "trainer.py"), fn_args, TrainingOptions(analysis_seconds=0))
     return folder

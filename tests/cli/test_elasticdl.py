@@ -15,6 +15,8 @@ import pytest
 
 from generic_trainer.executors.evaluation.error_analysis import read_error_analysis
 
+from ..world.records import example
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Signalled = Callable[[list[str], str, signal.Signals], tuple[str, int]]
 MODULES = pathlib.Path(__file__).resolve().parent.parent.parent / "module_files"
@@ -250,10 +252,7 @@ def mnist(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     large[:, 2:26, 2:26] = np.kron(data.images, np.ones((3, 3))) * (255 / 16)
     with RecordWriter(str(folder / "train.recordio")) as train, tf.io.TFRecordWriter(str(folder / "eval")) as evaluate:
         for number, i in enumerate(order):
-            example = tf.train.Example()
-            example.features.feature["image"].float_list.value.extend(large[i].ravel())
-            example.features.feature["label"].int64_list.value.append(int(data.target[i]))
-            (train if number < 1500 else evaluate).write(example.SerializeToString())
+            (train if number < 1500 else evaluate).write(example(image=large[i], label=data.target[i]))
     return {"train": str(folder / "train.recordio"), "eval": str(folder / "eval")}
 
 

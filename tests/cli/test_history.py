@@ -13,7 +13,6 @@ import struct
 import subprocess
 import sys
 import termios
-import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -23,35 +22,31 @@ from generic_trainer import FnArgs, InputError, TrainingOptions, train
 from generic_trainer.cli.tables import Column, print_json, print_table
 from generic_trainer.cli.train import keep_finished_run
 
+from ..world.data import outputs_in
+from ..world.modules import with_tiny
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
-MODULE = """
-    import tensorflow as tf
+MODULE = with_tiny("""
     from scaling import FACTOR
-
-    class Tiny(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-        def serve(self, examples):
-            parsed = tf.io.parse_example(examples, {"sepal_length": tf.io.FixedLenFeature([1], tf.float32)})
-            return {"y": FACTOR * parsed["sepal_length"]}
 
     def run_fn(fn_args):
         if fn_args.base_model:
             raise ValueError("this one fails")
-        model = Tiny()
+        model = Tiny(float(FACTOR))
         tf.saved_model.save(model, fn_args.serving_model_dir, signatures={"serving_default": model.serve})
         with tf.summary.create_file_writer(fn_args.model_run_dir + "/train").as_default():
             tf.summary.scalar("loss", 0.5, step=1)
         auc = 0.75 + 0.05 * FACTOR
         return {"val_auc": auc, "val_loss": 1 - auc}
-"""
+""")
 
 
 @pytest.fixture(scope="module")
 def lab(iris: Any, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A folder with three runs: two in `first`, the later one with other code and seed; a failed one in `second`."""
     folder = tmp_path_factory.mktemp("lab")
-    (folder / "trainer.py").write_text(textwrap.dedent(MODULE))
+    (folder / "trainer.py").write_text(MODULE)
 
     def run(output: str, seed: int, factor: int, **more: Any) -> None:
         (folder / "scaling.py").write_text(f"FACTOR = {factor}\n")
@@ -59,8 +54,7 @@ def lab(iris: Any, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         fn_args = FnArgs(
             train_files=[iris.train],
             eval_files=[iris.eval],
-            serving_model_dir=str(out / "model" / "Format-Serving"),
-            model_run_dir=str(out / "model_run"),
+            **outputs_in(out),
             custom_config={"learning_rate": 0.1 * factor, "api_key": "hush"},
             **more,
         )

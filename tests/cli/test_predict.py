@@ -29,28 +29,10 @@ from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.evaluation.plan import BINARY, LOGITS, EvaluationPlan, OutputPlan
 from generic_trainer.executors.modules.keras_version import choose
 
+from ..world.records import example, write_records
+
 RESTORED = "before TensorFlow 2.16" not in choose("auto", []).reason
 Command = Callable[..., subprocess.CompletedProcess[str]]
-
-
-def record(**features: list) -> bytes:
-    import tensorflow as tf
-
-    kinds = {int: ("int64_list", tf.train.Int64List), float: ("float_list", tf.train.FloatList)}
-    named = {}
-    for name, values in features.items():
-        field, message = kinds.get(type(values[0]), ("bytes_list", tf.train.BytesList))
-        named[name] = tf.train.Feature(**{field: message(value=values)})
-    return tf.train.Example(features=tf.train.Features(feature=named)).SerializeToString()
-
-
-def write_records(path: pathlib.Path, records: list[bytes], compression: str = "") -> pathlib.Path:
-    import tensorflow as tf
-
-    with tf.io.TFRecordWriter(str(path), compression) as writer:
-        for one in records:
-            writer.write(one)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +136,7 @@ Ask = Callable[..., Any]
 
 @pytest.mark.parametrize("compression", ["", "GZIP"])
 def test_tf_records_are_passed_unchanged(ask: Ask, tmp_path: pathlib.Path, compression: str) -> None:
-    records = [record(x=[0.1 * i], n=[i], words=[b"a", b"b"], ids=[i, 1], other=[b"ignored"]) for i in range(7)]
+    records = [example(x=[0.1 * i], n=[i], words=[b"a", b"b"], ids=[i, 1], other=[b"ignored"]) for i in range(7)]
     write_records(tmp_path / "part-0", records[:4], compression)
     write_records(tmp_path / "part-1", records[4:], compression)
     rows = ask(tmp_path / "part-*", batch_size=3)
@@ -198,7 +180,7 @@ def test_named_inputs_are_fed_by_feature(ask: Ask, tmp_path: pathlib.Path, kind:
     if kind == "jsonl":
         path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     else:
-        write_records(path, [record(x=[float(i), 2.0 * i], n=[i], words=[b"a"], other=[b""]) for i in range(3)])
+        write_records(path, [example(x=[float(i), 2.0 * i], n=[i], words=[b"a"], other=[b""]) for i in range(3)])
     assert ask(path, signature="named", batch_size=2) == [
         {"words": ["a"], "y": [0.0, 0.0]},
         {"words": ["a"], "y": [1.0, 2.0]},
@@ -274,7 +256,7 @@ def test_damaged_files_are_named(ask: Ask, tmp_path: pathlib.Path) -> None:
 
 
 def test_an_example_that_the_model_fails_on_is_named(ask: Ask, tmp_path: pathlib.Path) -> None:
-    records = [record(x=[1.0]), record(x=[1.0]), record(n=[1]), record(x=[1.0])]
+    records = [example(x=[1.0]), example(x=[1.0]), example(n=[1]), example(x=[1.0])]
     write_records(tmp_path / "data", records)
     with pytest.raises(InputError) as error:
         ask(tmp_path / "data")
@@ -286,7 +268,7 @@ def test_an_example_that_the_model_fails_on_is_named(ask: Ask, tmp_path: pathlib
 def test_raw_examples_for_a_model_of_transformed_ones_are_reported_with_a_remedy(
     ask: Ask, tmp_path: pathlib.Path
 ) -> None:
-    write_records(tmp_path / "raw", [record(n=[1])])
+    write_records(tmp_path / "raw", [example(n=[1])])
     with pytest.raises(InputError) as error:
         ask(tmp_path / "raw")
     assert f"{tmp_path}/raw, row 1: no feature x, which the signature 'serving_default' requires; " in str(error.value)
@@ -322,7 +304,7 @@ def test_one_string_input_without_a_parser(ask: Ask, tmp_path: pathlib.Path) -> 
     (tmp_path / "text.csv").write_bytes(b"text,n\nabc,1\n\xff,2\n")
     rows = [{"length": 3, "text": "abc"}, {"length": 1, "text": {"b64": "/w=="}}]
     assert ask(tmp_path / "text.csv", signature="text") == rows
-    write_records(tmp_path / "text", [record(text=[b"abc"]), record(text=[b"\xff"])])
+    write_records(tmp_path / "text", [example(text=[b"abc"]), example(text=[b"\xff"])])
     assert ask(tmp_path / "text", signature="text") == rows
     # No feature has the name of the input, so the input is the whole record.
     write_records(tmp_path / "raw", [b"not a tf.Example", b"\xff"])
@@ -346,7 +328,7 @@ def test_an_input_of_strings_gets_the_only_feature_with_strings(ask: Ask, tmp_pa
 def test_later_examples_with_more_strings_are_an_error(
     ask: Ask, tmp_path: pathlib.Path, later: dict[str, Any], named: str
 ) -> None:
-    write_records(tmp_path / "data", [*[record(title=[b"a"])] * 600, record(**later)])
+    write_records(tmp_path / "data", [*[example(title=[b"a"])] * 600, example(**later)])
     with pytest.raises(InputError, match=rf"data, row \d+: the first examples have only .*'title'.* {named}, too"):
         ask(tmp_path / "data", signature="text")
 
@@ -424,7 +406,7 @@ def tf_features(path: pathlib.Path) -> list[Any]:
 
 @pytest.mark.parametrize("ending", [".tfrecord", ".tfrecord.gz"])
 def test_tf_records_of_predictions(ask: Ask, tmp_path: pathlib.Path, ending: str) -> None:
-    write_records(tmp_path / "data", [record(x=[1.5], n=[i], words=[b"\xff"]) for i in range(3)])
+    write_records(tmp_path / "data", [example(x=[1.5], n=[i], words=[b"\xff"]) for i in range(3)])
     path = ask(tmp_path / "data", batch_size=2, output=f"out{ending}")
     features = tf_features(path)
     assert [feature["n"].int64_list.value[:] for feature in features] == [[0], [1], [2]]
@@ -439,7 +421,7 @@ def joined_examples(folder: pathlib.Path, kind: str) -> pathlib.Path:
     path = folder / f"joined.{kind}"
     if kind == "tfrecord":
         rows = [{name: [value] for name, value in row.items() if value is not None} for row in JOINED]
-        return write_records(path, [record(**{**row, "key": [row["key"][0].encode()]}) for row in rows])
+        return write_records(path, [example(**{**row, "key": [row["key"][0].encode()]}) for row in rows])
     if kind == "parquet":
         pq.write_table(pa.Table.from_pylist(JOINED), path)
     elif kind == "csv":

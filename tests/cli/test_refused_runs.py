@@ -10,7 +10,6 @@ import pathlib
 import shutil
 import socket
 import subprocess
-import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,27 +17,20 @@ import pytest
 
 from generic_trainer.executors.training.run_lock import hold_run_lock
 
+from ..world.modules import with_tiny
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 MODULES = pathlib.Path(__file__).resolve().parents[2] / "module_files"
 
-TINY = """
-    import tensorflow as tf
-
-    class Tiny(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-        def serve(self, examples):
-            parsed = tf.io.parse_example(examples, {"sepal_length": tf.io.FixedLenFeature([1], tf.float32)})
-            return {"y": 3.0 * parsed["sepal_length"]}
-
-    model = Tiny()
-"""
-MODULE = f"""{TINY}
+MODULE = with_tiny("""
     def run_fn(fn_args):
+        model = Tiny()
         tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)
-"""
-SCRIPT = f"""{TINY}
+""")
+SCRIPT = with_tiny("""
+    model = Tiny()
     tf.saved_model.save(model, "exported", signatures=model.serve)
-"""
+""")
 TRAIN = ["train", "tiny.py", "--train-files", "train*", "--output", "trained"]
 SCRIPTED = ["--output", "scripted"]
 ELASTICDL = ["elasticdl", "train", "--output=elastic", "--num_epochs=1", "--minibatch_size=16"]
@@ -115,8 +107,8 @@ def finished(command: Command, iris: Any, tmp_path_factory: pytest.TempPathFacto
     """A folder with modules and data, the outputs of successful runs, and other files that commands may replace."""
     folder = tmp_path_factory.mktemp("finished")
     shutil.copy(pathlib.Path(iris.train).parent / "part-0.gz", folder / "train-0.gz")
-    (folder / "tiny.py").write_text(textwrap.dedent(MODULE))
-    (folder / "script.py").write_text(textwrap.dedent(SCRIPT))
+    (folder / "tiny.py").write_text(MODULE)
+    (folder / "script.py").write_text(SCRIPT)
     (folder / "latin.py").write_bytes("x = 'é'\n".encode("latin-1"))
     for name in ("iris_elasticdl.py", "linear_dlrover.py"):
         shutil.copy(MODULES / name, folder)

@@ -10,36 +10,25 @@ from typing import Any
 
 import pytest
 
+from ..world.modules import with_tiny
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
-MODULE = """
-    import tensorflow as tf
-
-    class Tiny(tf.Module):
-        def __init__(self, weight):
-            super().__init__()
-            self.weight = tf.Variable(weight)
-
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-        def serve(self, examples):
-            parsed = tf.io.parse_example(examples, {"sepal_length": tf.io.FixedLenFeature([1], tf.float32)})
-            return {"y": self.weight * parsed["sepal_length"]}
-
+MODULE = with_tiny("""
     def run_fn(fn_args):
         weight = fn_args.custom_config["weight"]
         model = Tiny(weight)
         tf.saved_model.save(model, fn_args.serving_model_dir, signatures={"serving_default": model.serve})
         return {"loss": [weight, weight / 2], "val_accuracy": weight / 4}
-"""
+""")
 
 
 @pytest.fixture(scope="module")
 def runs(iris: Any, command: Command, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A folder with two runs of one module, `first` and `second`."""
-    import textwrap
 
     folder = tmp_path_factory.mktemp("reported")
-    (folder / "tiny.py").write_text(textwrap.dedent(MODULE))
+    (folder / "tiny.py").write_text(MODULE)
     for name, weight in (("first", 3.0), ("second", 2.0)):
         data = ("--train-files", iris.train, "--eval-files", iris.eval)
         config = ("--custom-config", f'{{"weight": {weight}}}')

@@ -18,6 +18,8 @@ import pytest
 
 from generic_trainer.cli.summary import PipelineSummary, RunSummary
 
+from ..world.records import example, write_records
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -105,15 +107,8 @@ READS_ALL = """
 @pytest.fixture
 def damaged(tmp_path: pathlib.Path) -> str:
     """Returns examples, five of which are invalid."""
-    import tensorflow as tf
-
-    path = str(tmp_path / "damaged")
-    with tf.io.TFRecordWriter(path) as writer:
-        for number in range(8):
-            example = tf.train.Example()
-            example.features.feature["sepal_length"].float_list.value.append(number)
-            writer.write(example.SerializeToString() if number in (1, 4, 7) else b"\xff\xff")
-    return path
+    records = (example(sepal_length=float(n)) if n in (1, 4, 7) else b"\xff\xff" for n in range(8))
+    return write_records(tmp_path / "damaged", records)
 
 
 def test_skipped_records_are_reported_wherever_a_run_is_shown(

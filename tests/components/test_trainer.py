@@ -28,6 +28,9 @@ from generic_trainer import (
     TrainingOptions,
 )
 
+from ..executors.test_options import ALL
+from ..world.snapshots import assert_unchanged, masked
+
 
 def channel(kind: type) -> types.Channel:
     return types.Channel(type=kind)
@@ -91,6 +94,14 @@ def test_options_become_properties_and_come_back(tiny_module: str) -> None:
     )
     with pytest.raises(InputError, match="keras='4': choose from auto, 2, 3"):
         Trainer(examples=EXAMPLES, module_file=tiny_module, keras="4")
+
+
+def test_execution_properties_are_as_before(tiny_module: str) -> None:
+    arguments: dict[str, Any] = {"train_steps": 7, "eval_steps": 2, "custom_config": {"x": [1]}, **vars(ALL)}
+    properties = Trainer(examples=EXAMPLES, module_file=tiny_module, **arguments).exec_properties
+    stored = {name: value for name, value in properties.items() if value is not None}
+    text = json.dumps(masked(stored, {"MODULE": tiny_module}), indent=2, sort_keys=True)
+    assert_unchanged("snapshots/execution_properties.json", text + "\n")
 
 
 def test_runtime_parameters_pass_through() -> None:

@@ -20,6 +20,8 @@ from generic_trainer import FnArgs, InputError, ModuleError, TrainingProcessErro
 from generic_trainer.components.tuner import TunerExecutor, TunerSpec
 from generic_trainer.executors.tuning.search import defaults_of_search
 
+from ..world.records import example, write_records
+
 pytest.importorskip("keras_tuner")
 
 EXAMPLES = types.Channel(type=standard_artifacts.Examples)
@@ -215,11 +217,7 @@ def test_if_all_trials_fail_the_first_error_is_reported_and_a_retry_starts_over(
 def test_bad_records_are_skipped_and_counted(
     search: Any, module: Callable[..., str], tried: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    import tensorflow as tf
-
-    with tf.io.TFRecordWriter(str(tmp_path / "damaged")) as writer:
-        for record in (tf.train.Example().SerializeToString(), b"\xff\xff", b"\xff"):
-            writer.write(record)
+    write_records(tmp_path / "damaged", [example(), b"\xff\xff", b"\xff"])
     reading = f"""
     from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions
 

@@ -9,13 +9,10 @@ import pytest
 
 from generic_trainer import FnArgs
 
+from ..world.data import outputs_in
+
 
 @pytest.fixture
 def fn_args(iris: Any, tmp_path: pathlib.Path) -> FnArgs:
     """The arguments of a training on iris, which writes to `out`."""
-    return FnArgs(
-        train_files=[iris.train],
-        eval_files=[iris.eval],
-        serving_model_dir=str(tmp_path / "out" / "model" / "Format-Serving"),
-        model_run_dir=str(tmp_path / "out" / "model_run"),
-    )
+    return FnArgs(train_files=[iris.train], eval_files=[iris.eval], **outputs_in(tmp_path / "out"))

@@ -12,7 +12,7 @@ import pytest
 from generic_trainer import InputError, TrainingOptions
 from generic_trainer.executors.options import declared_options
 
-# Every field differs from its default.
+# Every field differs from its default, but `timeout`, which needs `isolate`.
 ALL = TrainingOptions(
     dialect="run_fn",
     isolate=False,
@@ -30,6 +30,14 @@ ALL = TrainingOptions(
     gpus_per_worker=1.0,
     memory_gb_per_worker=8.0,
     max_failures=-1,
+    analysis_seconds=0.5,
+    deterministic=True,
+    early_stop="val_loss:3",
+    best_model="val_auc:max",
+    stop_on_nan=True,
+    on_bad_records="skip:2",
+    profile=True,
+    track="none",
 )
 
 
@@ -48,6 +56,10 @@ def test_properties_sent_as_strings_round_trip(options: TrainingOptions) -> None
     strings = {name: str(value) for name, value in options.to_exec_properties().items()}
 
     assert TrainingOptions.from_exec_properties(strings) == options
+
+
+def test_every_option_has_a_property() -> None:
+    assert {*ALL.to_exec_properties(), "timeout"} == {option.name for option in declared_options()}
 
 
 def test_properties_have_types_that_ml_metadata_stores() -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from ..world.records import example, write_examples
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 MODULES = pathlib.Path(__file__).resolve().parent.parent.parent / "module_files"
 TFX = pathlib.Path(find_spec("tfx").origin).parent
@@ -25,33 +27,25 @@ def metrics_of(output: pathlib.Path) -> dict[str, float]:
 def clicks(tmp_path: pathlib.Path) -> dict[str, str]:
     """Ads shown to people of different tastes; the first place of a page is clicked more often than the fifth."""
     import numpy as np
-    import tensorflow as tf
 
     random = np.random.default_rng(0)
     users, ads = random.normal(size=(40, 2)), random.normal(size=(20, 2))
     for split, count in (("train", 3000), ("eval", 1000)):
-        with tf.io.TFRecordWriter(str(tmp_path / f"{split}.tfrecord")) as writer:
-            for _ in range(count):
-                user, ad, position = random.integers(40), random.integers(20), random.integers(1, 6)
-                probability = 1 / (1 + np.exp(0.5 * position - 2 * users[user] @ ads[ad]))
-                example = tf.train.Example()
-                example.features.feature["user"].bytes_list.value.append(b"user-%d" % user)
-                example.features.feature["ad"].bytes_list.value.append(b"ad-%d" % ad)
-                example.features.feature["position"].float_list.value.append(position)
-                example.features.feature["clicked"].int64_list.value.append(int(random.random() < probability))
-                writer.write(example.SerializeToString())
+        rows: list[dict[str, Any]] = []
+        for _ in range(count):
+            user, ad, position = random.integers(40), random.integers(20), random.integers(1, 6)
+            probability = 1 / (1 + np.exp(0.5 * position - 2 * users[user] @ ads[ad]))
+            clicked = int(random.random() < probability)
+            rows.append({"user": f"user-{user}", "ad": f"ad-{ad}", "position": float(position), "clicked": clicked})
+        write_examples(tmp_path / f"{split}.tfrecord", rows)
     return {split: str(tmp_path / f"{split}.tfrecord") for split in ("train", "eval")}
 
 
 def ask(folder: pathlib.Path, features: dict[str, list[Any]], signature: str = "serving_default") -> dict[str, Any]:
     import tensorflow as tf
 
-    example = tf.train.Example()
-    for name, values in features.items():
-        kind = "bytes_list" if isinstance(values[0], bytes) else "float_list"
-        getattr(example.features.feature[name], kind).value.extend(values)
     serve = tf.saved_model.load(str(folder / "model" / "Format-Serving")).signatures[signature]
-    return {key: value.numpy() for key, value in serve(tf.constant([example.SerializeToString()])).items()}
+    return {key: value.numpy() for key, value in serve(tf.constant([example(features)])).items()}
 
 
 @pytest.mark.slow

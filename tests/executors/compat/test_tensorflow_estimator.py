@@ -15,6 +15,8 @@ import pytest
 
 from generic_trainer.executors.modules.keras_version import choose
 
+from ...world.modules import ESTIMATOR_PARTS
+
 pytestmark = pytest.mark.legacy
 
 PROGRAM = """
@@ -30,22 +32,6 @@ from generic_trainer.executors.compat.patching import replaced
 restore_estimator()
 FOLDER = sys.argv[1]
 calls = []
-
-
-def model_fn(features, labels, mode):
-    weight = tf.compat.v1.get_variable("weight", [])
-    loss = tf.reduce_mean((weight * features["x"] - 1) ** 2)
-    train = tf.compat.v1.train.GradientDescentOptimizer(0.1).minimize(loss, tf.compat.v1.train.get_global_step())
-    return tf.estimator.EstimatorSpec(mode, {"y": weight * features["x"]}, loss, train)
-
-
-def input_fn():
-    return tf.data.Dataset.from_tensors(({"x": [1.0, 2.0]}, [0.0, 0.0])).repeat()
-
-
-def receiver_fn():
-    x = tf.compat.v1.placeholder(tf.float32, [None])
-    return tf.estimator.export.ServingInputReceiver({"x": x}, {"x": x})
 
 
 def noted(name, argument=None):
@@ -103,7 +89,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         pytest.skip("tensorflow-estimator is not installed.")
     folder: pathlib.Path = tmp_path_factory.mktemp("estimator")
     ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PROGRAM), str(folder)],
+        [sys.executable, "-c", textwrap.dedent(ESTIMATOR_PARTS + PROGRAM), str(folder)],
         env={**os.environ, **choose("2", []).environment()}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr[-3000:]

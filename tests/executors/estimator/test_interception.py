@@ -12,6 +12,8 @@ import pytest
 
 from generic_trainer.executors.modules.keras_version import choose
 
+from ...world.modules import ESTIMATOR_PARTS
+
 pytestmark = pytest.mark.legacy
 
 PROGRAM = """
@@ -63,22 +65,6 @@ class Recorder(EstimatorObserver, KerasObserver):
         return proceed()
 
 
-def model_fn(features, labels, mode):
-    weight = tf.compat.v1.get_variable("weight", [])
-    loss = tf.reduce_mean((weight * features["x"] - 1) ** 2)
-    train = tf.compat.v1.train.GradientDescentOptimizer(0.1).minimize(loss, tf.compat.v1.train.get_global_step())
-    return tf.estimator.EstimatorSpec(mode, {"y": weight * features["x"]}, loss, train)
-
-
-def input_fn():
-    return tf.data.Dataset.from_tensors(({"x": [1.0, 2.0]}, [0.0, 0.0])).repeat()
-
-
-def receiver_fn():
-    x = tf.compat.v1.placeholder(tf.float32, [None])
-    return tf.estimator.export.ServingInputReceiver({"x": x}, {"x": x})
-
-
 estimator = tf.estimator.Estimator(model_fn, sys.argv[1])
 train = tf.estimator.Estimator.train
 with observed_by(Recorder("outer")), observed_by(Recorder("inner")):
@@ -101,7 +87,7 @@ def test_each_call_passes_all_observers_from_the_outermost_inwards(
     program: Callable[..., str], tmp_path: pathlib.Path
 ) -> None:
     env = {**os.environ, **choose("2", []).environment()}
-    calls = json.loads(program(PROGRAM, tmp_path / "run", env=env).splitlines()[-1])
+    calls = json.loads(program(ESTIMATOR_PARTS + PROGRAM, tmp_path / "run", env=env).splitlines()[-1])
     assert [(method, value) for name, method, value in calls if name == "outer"] == [
         ("train_and_evaluate", 50),
         ("train", 2),

@@ -23,6 +23,9 @@ from generic_trainer.executors.inputs.readers.skipping_ledger import SkippingLed
 from generic_trainer.executors.inputs.recordio.records import RecordWriter, read_index
 from generic_trainer.executors.inputs.tfrecord.framing import frames
 
+from ...world.records import example as example_of
+from ...world.records import write_records
+
 SCHEMA = text_format.Parse(
     "".join(
         f'feature {{ name: "{name}" type: {kind} presence {{ min_fraction: 1 min_count: 1 }} '
@@ -34,20 +37,13 @@ SCHEMA = text_format.Parse(
 
 
 def example(number: int, **others: bytes) -> bytes:
-    features = {
-        "x": tf.train.Feature(float_list=tf.train.FloatList(value=[float(number)])),
-        "y": tf.train.Feature(int64_list=tf.train.Int64List(value=[number])),
-    }
-    features |= {name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[v])) for name, v in others.items()}
-    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+    return example_of({"x": float(number), "y": number, **others})
 
 
 def write(path: pathlib.Path, records: list[bytes], compression: str = "", damaged: tuple[int, ...] = ()) -> str:
     """Writes records; of the damaged ones a bit is flipped, as on a disk: the checksums stay."""
     plain = path.with_name("plain")
-    with tf.io.TFRecordWriter(str(plain)) as writer:
-        for record in records:
-            writer.write(record)
+    write_records(plain, records)
     data, offset = bytearray(plain.read_bytes()), 0
     plain.unlink()
     for number, record in enumerate(records):

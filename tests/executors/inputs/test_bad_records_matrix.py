@@ -25,6 +25,7 @@ from generic_trainer.executors.inputs.tfrecord.native_records import check_tf_re
 from generic_trainer.executors.inputs.tfrecord.ranges import TfRecordRanges
 from generic_trainer.executors.preflight.sample import take
 
+from ...world.records import write_records
 from .test_bad_records import SCHEMA, example
 
 ROWS = 50
@@ -33,9 +34,7 @@ Read = Callable[[str], int]
 
 
 def tf_records(path: pathlib.Path) -> None:
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for number in range(ROWS):
-            writer.write(example(number))
+    write_records(path, map(example, range(ROWS)), compression="")
 
 
 def csv(path: pathlib.Path) -> None:

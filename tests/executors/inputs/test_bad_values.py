@@ -38,6 +38,8 @@ from generic_trainer.executors.preflight.raw_csv import csv_examples
 from generic_trainer.executors.saved_models.prediction.predict import _long_values
 from generic_trainer.pipelines.scaffold.reading import read_data
 
+from ...world.records import write_examples
+
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "howto" / "bad_data.md"
 LONGEST_MESSAGE = 6000  # characters; TensorFlow adds where in its own code it was
 SCHEMA = text_format.Parse(
@@ -80,25 +82,8 @@ KINDS.update(
 GOOD: Row = {"x": 1.5, "s": b"a", "y": 1}
 
 
-def feature(value: Any) -> tf.train.Feature:
-    if value is None:
-        return tf.train.Feature()  # as CsvExampleGen writes it
-    if isinstance(value, bytes):
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
-    if isinstance(value, float):
-        return tf.train.Feature(float_list=tf.train.FloatList(value=[value]))
-    return tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))
-
-
-def example(row: Row) -> bytes:
-    features = tf.train.Features(feature={name: feature(value) for name, value in row.items()})
-    return tf.train.Example(features=features).SerializeToString()
-
-
 def tf_records(path: pathlib.Path, column: str, _: bytes, value: Any) -> None:
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for row in (GOOD, {**GOOD, column: value}, GOOD):
-            writer.write(example(row))
+    write_examples(path, (GOOD, {**GOOD, column: value}, GOOD))
 
 
 def parquet(path: pathlib.Path, column: str, _: bytes, value: Any) -> None:
@@ -323,9 +308,7 @@ def test_many_columns_of_parquet(tmp_path: pathlib.Path) -> None:
 
 def test_an_example_of_many_features(tmp_path: pathlib.Path) -> None:
     row = {**GOOD, **dict.fromkeys((f"c{number}" for number in range(WIDE)), 1)}
-    path = str(tmp_path / "a.tfrecord")
-    with tf.io.TFRecordWriter(path) as writer:
-        writer.write(example(row))
+    path = write_examples(tmp_path / "a.tfrecord", [row])
     for read in (tensors(TF_EXAMPLE), arrow, dlrover):
         assert read(path) == [GOOD]
 
@@ -346,8 +329,7 @@ def test_quotes_in_quotes_take_time_in_proportion() -> None:
 
 def test_all_records_without_a_label(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.tfrecord"
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        writer.write(example({"x": 1.0, "s": b"a", "yy": 1}))
+    write_examples(path, [{"x": 1.0, "s": b"a", "yy": 1}])
     with pytest.raises(InputError, match=r"a\.tfrecord have no value for the label 'y'; they have s, x, yy\."):
         dlrover(str(path))
     with pytest.raises(InputError, match=r"a\.tfrecord: the record at byte 0, record 1, cannot be parsed: .*y "):
@@ -356,9 +338,7 @@ def test_all_records_without_a_label(tmp_path: pathlib.Path) -> None:
 
 def test_a_decoder_that_refused_a_record_refuses_no_other(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.tfrecord"
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for number in range(9):
-            writer.write(example({**GOOD, "s": 3 if number == 4 else b"a", "y": number}))
+    write_examples(path, ({**GOOD, "s": 3 if number == 4 else b"a", "y": number} for number in range(9)))
     with skipping(1) as bad:
         assert [row["y"] for row in arrow(str(path))] == [0, 1, 2, 3, 5, 6, 7, 8]
     assert bad is not None

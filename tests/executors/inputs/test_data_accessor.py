@@ -27,6 +27,10 @@ from generic_trainer.executors.inputs.data_accessor import (
     ExamplesFormat,
 )
 
+from ...world import records
+from ...world.models import save_function
+from ...world.records import feature
+
 # One dense scalar, one dense vector, two of varying length; a row leaves `tags` out, another `scores`.
 SCHEMA = """
     feature { name: "id" type: INT presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } } }
@@ -61,30 +65,14 @@ def batch_options(batch_size: int = 2, **others: Any) -> RecordBatchesOptions:
     return RecordBatchesOptions(batch_size=batch_size, **{"num_epochs": 1, "shuffle": False, **others})
 
 
-def feature(values: list) -> tf.train.Feature:
-    if isinstance(values[0], bytes):
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
-    if isinstance(values[0], float):
-        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
-    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-
-
-def features(row: dict[str, list]) -> tf.train.Features:
-    return tf.train.Features(feature={name: feature(values) for name, values in row.items() if values})
-
-
-def write_records(path: pathlib.Path, records: list[bytes]) -> str:
+def write_records(path: pathlib.Path, values: Iterable[bytes]) -> str:
     """Writes a gzipped TFRecord file and returns the pattern that finds it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
-        for record in records:
-            writer.write(record)
+    records.write_records(path, values, "GZIP")
     return f"{path.parent}/*"
 
 
 def write_examples(folder: pathlib.Path, rows: list[dict[str, list]]) -> str:
-    records = [tf.train.Example(features=features(row)).SerializeToString() for row in rows]
-    return write_records(folder / "part-0.gz", records)
+    return write_records(folder / "part-0.gz", map(records.example, rows))
 
 
 def write_parquet(path: pathlib.Path, columns: dict[str, Any], **options: Any) -> str:
@@ -221,10 +209,11 @@ class TestSequenceExamples:
         def record(row: int) -> bytes:
             lists = {
                 "words": tf.train.FeatureList(feature=[feature([b"w", b"x"][: 1 + i % 2]) for i in range(row + 1)]),
-                "times": tf.train.FeatureList(feature=[feature([0.5 * i]) for i in range(row + 1)]),
+                "times": tf.train.FeatureList(feature=[feature(0.5 * i) for i in range(row + 1)]),
             }
             return tf.train.SequenceExample(
-                context=features({"id": [row]}), feature_lists=tf.train.FeatureLists(feature_list=lists)
+                context=tf.train.Features(feature={"id": feature(row)}),
+                feature_lists=tf.train.FeatureLists(feature_list=lists),
             ).SerializeToString()
 
         return write_records(tmp_path / "sequences" / "part-0.gz", [record(row) for row in range(5)])
@@ -311,14 +300,13 @@ class TestProtos:
 
     def test_the_decode_function_works_inside_a_saved_model(self, data_view: str, tmp_path: pathlib.Path) -> None:
         decode = accessor(PROTO, data_view).data_view_decode_fn
-        model = tf.Module()
-        model.serve = tf.function(
-            lambda records: {"y": decode(records)["numbers"].to_tensor()},
-            input_signature=[tf.TensorSpec([None], tf.string)],
-        )
-        tf.saved_model.save(model, str(tmp_path / "model"), signatures=model.serve)
 
-        loaded = tf.saved_model.load(str(tmp_path / "model"))
+        def numbers(records: tf.Tensor) -> dict[str, tf.Tensor]:
+            return {"y": decode(records)["numbers"].to_tensor()}
+
+        model = save_function(numbers, tmp_path / "model", tf.TensorSpec([None], tf.string))
+
+        loaded = tf.saved_model.load(model)
 
         answer = loaded.signatures["serving_default"](tf.constant([b"1", b"2,3"]))
         assert answer["y"].numpy().tolist() == [[1, 0], [2, 3]]

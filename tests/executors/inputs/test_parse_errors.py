@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
@@ -13,18 +14,15 @@ from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
 from generic_trainer.executors.inputs.data_accessor import DataAccessor, ExamplesFormat
 from generic_trainer.executors.inputs.parse_errors import locate_bad_records, tracking_parsers
 
+from ...world.records import write_examples
+
 SCHEMA = text_format.Parse(
     'feature { name: "x" type: FLOAT presence { min_fraction: 1 } shape { dim { size: 1 } } }', schema_pb2.Schema()
 )
 
 
 def written(path: pathlib.Path, *values: float | None) -> str:
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for value in values:
-            feature = tf.train.Feature(float_list=tf.train.FloatList(value=[] if value is None else [value]))
-            example = tf.train.Example(features=tf.train.Features(feature={"x": feature}))
-            writer.write(example.SerializeToString())
-    return str(path)
+    return write_examples(path, ({"x": np.array([] if value is None else [value])} for value in values))
 
 
 def read(path: str) -> list[float]:
@@ -66,10 +64,7 @@ def test_a_file_that_was_damaged_since_is_reported_as_well(tmp_path: pathlib.Pat
 
 
 def test_a_misspelled_feature_is_named_with_the_one_in_the_record(tmp_path: pathlib.Path) -> None:
-    path = str(tmp_path / "a")
-    with tf.io.TFRecordWriter(path) as writer:
-        feature = tf.train.Feature(float_list=tf.train.FloatList(value=[1.0]))
-        writer.write(tf.train.Example(features=tf.train.Features(feature={"X": feature})).SerializeToString())
+    path = write_examples(tmp_path / "a", [{"X": 1.0}])
     with tracking_parsers():
         (found,) = locate_bad_records(refused(path))
     assert "record 1, cannot be parsed: " in found

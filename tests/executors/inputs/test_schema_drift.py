@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import tensorflow as tf
 
 from generic_trainer import FnArgs
 from generic_trainer.executors.errors import InputError
@@ -27,6 +26,7 @@ from generic_trainer.executors.preflight.example_facts import (  # fmt: skip
 from generic_trainer.executors.preflight.request import CheckRequest
 from generic_trainer.executors.preflight.sample import take
 
+from ...world.records import write_examples
 from .test_bad_values import dlrover, tensors
 
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "howto" / "bad_data.md"
@@ -52,22 +52,6 @@ DRIFTS: dict[str, Callable[[Row], Row]] = {
     "other order": lambda row: dict(reversed(row.items())),
     "unknown word": lambda row: {**row, "s": b"c"},
 }
-
-
-def tf_records(path: pathlib.Path, rows: list[Row]) -> None:
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for values in rows:
-            features = {name: feature(value) for name, value in values.items()}
-            writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
-
-
-def feature(value: Any) -> tf.train.Feature:
-    values = value if isinstance(value, list) else [value]
-    if isinstance(values[0], bytes):
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
-    if isinstance(values[0], float):
-        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
-    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
 
 
 def parquet(path: pathlib.Path, rows: list[Row]) -> None:
@@ -114,15 +98,15 @@ def checked(train: str, evaluation: str) -> str:
 
 
 READERS: dict[str, tuple[Callable[..., None], str, Callable[[str, str], Any]]] = {
-    "data_accessor, TFRecord": (tf_records, "tfrecord", lambda _, path: tensors(TF_EXAMPLE)(path)),
+    "data_accessor, TFRecord": (write_examples, "tfrecord", lambda _, path: tensors(TF_EXAMPLE)(path)),
     "data_accessor, Parquet": (parquet, "parquet", lambda _, path: tensors(PARQUET)(path)),
     "ElasticDL, CSV with columns": (csv, "csv", both(columns=["x", "s", "y"])),
     "ElasticDL, CSV with sep alone": (csv, "csv", both(sep=",")),
     "ElasticDL, Parquet": (parquet, "parquet", both()),
     "DLRover, CSV": (csv, "csv", lambda _, path: dlrover(path)),
     "DLRover, text": (lines, "txt", lambda _, path: dlrover(path)),
-    "DLRover, TFRecord": (tf_records, "tfrecord", lambda _, path: dlrover(path)),
-    "check, TFRecord": (tf_records, "tfrecord", checked),
+    "DLRover, TFRecord": (write_examples, "tfrecord", lambda _, path: dlrover(path)),
+    "check, TFRecord": (write_examples, "tfrecord", checked),
     "check, Parquet": (parquet, "parquet", checked),
 }
 
@@ -181,8 +165,8 @@ def run_fn(fn_args):
 def test_the_check_names_what_differs(tmp_path: pathlib.Path) -> None:
     """It reads no schema, so that nothing fails for that."""
     good = [row(number) for number in range(ROWS)]
-    tf_records(tmp_path / "train", good)
-    tf_records(
+    write_examples(tmp_path / "train", good)
+    write_examples(
         tmp_path / "eval",
         [{**one, "x": b"old", "s": b"c"} for one in good[:-3]] + [without("y")(one) for one in good[:3]],
     )

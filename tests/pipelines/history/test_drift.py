@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from generic_trainer.executors.compat.tfdv import import_tfdv
 from generic_trainer.pipelines.history.drift import NUMBERS, VALUES, compare_data
@@ -17,6 +16,8 @@ from generic_trainer.pipelines.history.past_runs import Run
 from generic_trainer.pipelines.history.recorded_runs import read_run
 from generic_trainer.pipelines.history.run_artifacts import example_files, raw_patterns
 from generic_trainer.pipelines.history.runs import find_runs
+
+from ...world.records import rows_of, write_examples
 
 COUNT = 1500
 RANDOM = np.random.default_rng(1)
@@ -33,16 +34,7 @@ def columns(count: int = COUNT, scale: float = 1.0, payment: tuple[str, ...] = (
 
 
 def write(path: pathlib.Path, data: Columns) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for values in zip(*data.values(), strict=True):
-            found = tf.train.Example()
-            for name, value in zip(data, values, strict=True):
-                if isinstance(value, str):
-                    found.features.feature[name].bytes_list.value.append(value.encode())
-                else:
-                    found.features.feature[name].float_list.value.append(value)
-            writer.write(found.SerializeToString())
+    write_examples(path, rows_of(data))
 
 
 @pytest.fixture

@@ -24,6 +24,8 @@ from generic_trainer.pipelines.scaffold.project import make_project, make_sample
 from generic_trainer.pipelines.scaffold.reading import read_data
 from generic_trainer.pipelines.scaffold.writing import render_files, write_project
 
+from ...world.records import write_examples
+
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 RUFF = [str(pathlib.Path(sys.executable).with_name("ruff")), "--config", str(REPOSITORY / "pyproject.toml")]
 ODD = (
@@ -49,19 +51,6 @@ def scaffold(data: str, folder: pathlib.Path, label: str = "", task: str = "auto
     project = make_project(str(folder), plan, data)
     write_project(str(folder), {**render_files(project, plan), project.sample: make_sample(plan)})
     return project.module
-
-
-def write_records(path: pathlib.Path, rows: list[dict[str, Any]]) -> None:
-    import tensorflow as tf
-
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for row in rows:
-            example = tf.train.Example()
-            for name, value in row.items():
-                kind = {str: "bytes_list", float: "float_list", int: "int64_list"}[type(value)]
-                encoded = value.encode() if isinstance(value, str) else value
-                getattr(example.features.feature[name], kind).value.append(encoded)
-            writer.write(example.SerializeToString())
 
 
 def rows_of(names: tuple[str, ...], count: int = 1200) -> list[dict[str, Any]]:
@@ -141,7 +130,7 @@ VARIANTS = {
 def test_a_modules_dates_are_those_of_datetime(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import tensorflow as tf
 
-    write_records(
+    write_examples(
         tmp_path / "data", [{"day": row["day"], "label": row["label"]} for row in rows_of(()) if "day" in row]
     )
     name = scaffold(str(tmp_path / "data"), tmp_path / "dates_of_a_module")
@@ -171,7 +160,7 @@ def test_what_is_written_is_formatted_and_has_no_more_than_it_needs(variant: str
         rows = [row for row in rows if "category" in row]
     if variant in ("code_and_classes", "numbers_only", "one_category", "both_times"):
         rows = [row for row in rows if "number" in row]
-    write_records(tmp_path / "data", [{name: row[name] for name in names or row if name in row} for row in rows])
+    write_examples(tmp_path / "data", [{name: row[name] for name in names or row if name in row} for row in rows])
     module = scaffold(str(tmp_path / "data"), tmp_path / "made", label or "label")
     require_style(tmp_path / "made")
     source = (tmp_path / "made" / f"{module}.py").read_text()
@@ -184,7 +173,7 @@ def test_odd_names_are_names_only(tmp_path: pathlib.Path) -> None:
     for first in range(0, len(ODD), 6):
         names = ODD[first : first + 6]
         folder = tmp_path / str(first)
-        write_records(tmp_path / "data", rows_of(names))
+        write_examples(tmp_path / "data", rows_of(names))
         module = scaffold(str(tmp_path / "data"), folder, names[4])
         require_style(folder)
         assert f"LABEL = {literal(names[4])}\n" in (folder / f"{module}.py").read_text()
@@ -273,7 +262,7 @@ os._exit(0)
 @pytest.mark.slow
 def test_gaps_get_the_mean_or_id_0_and_times_are_taken_apart(tmp_path: pathlib.Path) -> None:
     rows = rows_of((), 300)
-    write_records(tmp_path / "data", rows)
+    write_examples(tmp_path / "data", rows)
     scaffold(str(tmp_path / "data"), tmp_path / "made")
     some = [{"label": row["label"]} if number == 1 else row for number, row in enumerate(rows[:60])]
     leap = datetime.datetime(2024, 2, 29, 23, 15, tzinfo=datetime.timezone.utc)
@@ -348,10 +337,10 @@ def test_numbers_alone_are_learned_without_transform(tmp_path: pathlib.Path) -> 
             for row in order
         ]
         cut = 2 * len(rows) // 3
-        write_records(tmp_path / name, rows)
+        write_examples(tmp_path / name, rows)
         module = scaffold(str(tmp_path / name), tmp_path / f"{name}_numbers")
-        write_records(tmp_path / f"{module}.train", rows[:cut])
-        write_records(tmp_path / f"{module}.eval", rows[cut:])
+        write_examples(tmp_path / f"{module}.train", rows[:cut])
+        write_examples(tmp_path / f"{module}.eval", rows[cut:])
         folders.append(str(tmp_path / module))
     environment = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}  # Keras 3
     line = [sys.executable, "-c", TRAIN, *folders]
@@ -379,10 +368,10 @@ def test_a_column_that_is_constant_in_the_training_data_does_no_harm(tmp_path: p
         {**{f"pixel{place}": float(value) for place, value in enumerate(image)}, "target": int(digit)}
         for image, digit in zip(images, digits, strict=True)
     ]
-    write_records(tmp_path / "data", rows)
+    write_examples(tmp_path / "data", rows)
     module = scaffold(str(tmp_path / "data"), tmp_path / "rare", "target")
     for split, chosen in (("train", ~in_eval), ("eval", in_eval)):
-        write_records(
+        write_examples(
             tmp_path / f"{module}.{split}", [row for row, is_chosen in zip(rows, chosen, strict=True) if is_chosen]
         )
     environment = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}  # Keras 3
@@ -397,7 +386,7 @@ def test_a_column_that_is_constant_in_the_training_data_does_no_harm(tmp_path: p
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_a_projects_own_test_passes(tmp_path: pathlib.Path) -> None:
-    write_records(tmp_path / "data", rows_of(ODD[:10], 400))
+    write_examples(tmp_path / "data", rows_of(ODD[:10], 400))
     module = scaffold(str(tmp_path / "data"), tmp_path / "odd", ODD[4])
     run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"test_{module}.py"]
     passed = subprocess.run(run, capture_output=True, text=True, check=False, cwd=tmp_path / "odd", timeout=600)

@@ -34,6 +34,8 @@ from generic_trainer.pipelines.scaffold.roles import (
     WORDS,
 )
 
+from ...world.records import write_examples
+
 Write = Callable[..., str]
 ROWS = 200
 
@@ -52,20 +54,6 @@ def table(tmp_path: pathlib.Path) -> Write:
         return str(path)
 
     return write
-
-
-def write_examples(path: pathlib.Path, rows: list[dict[str, list[Any]]]) -> None:
-    import tensorflow as tf
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tf.io.TFRecordWriter(str(path), "GZIP" if path.suffix == ".gz" else "") as writer:
-        for row in rows:
-            example = tf.train.Example()
-            for name, values in row.items():
-                kind = {str: "bytes_list", float: "float_list", int: "int64_list"}[type(values[0])]
-                encoded = [value.encode() if isinstance(value, str) else value for value in values]
-                getattr(example.features.feature[name], kind).value.extend(encoded)
-            writer.write(example.SerializeToString())
 
 
 def plan_of(path: str, label: str = "", task: str = "auto") -> Plan:

@@ -18,6 +18,9 @@ from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.fn_args import FnArgs
 from generic_trainer.executors.inputs.readers.reader_errors import ReaderErrors
 
+from ....world import records
+from ....world.records import write_examples
+
 
 def columns(**types: str) -> list[Any]:
     """Makes columns by name; a type ending in "*" is sparse, and the last column is the label."""
@@ -54,25 +57,14 @@ def _lists(value: Any) -> list[Any]:
     return rows
 
 
-def write_records(path: pathlib.Path, *examples: dict[str, list[Any]]) -> pathlib.Path:
-    def feature(values: list[Any]) -> tf.train.Feature:
-        if values and isinstance(values[0], bytes):
-            return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
-        if values and isinstance(values[0], float):
-            return tf.train.Feature(float_list=tf.train.FloatList(value=values))
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-
-    with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
-        for one in examples:
-            features = tf.train.Features(feature={name: feature(values) for name, values in one.items()})
-            writer.write(tf.train.Example(features=features).SerializeToString())
-    return path
+def write_records(path: pathlib.Path, *rows: dict[str, Any]) -> pathlib.Path:
+    return pathlib.Path(write_examples(path, rows, "GZIP"))
 
 
 def test_values_are_converted_to_the_column_types(tmp_path: pathlib.Path) -> None:
     """ExampleGen reads integers as int64, whatever the conf's types are; the middle row has only a label."""
     row = {"count": [7], "zip": [8001], "size": [0.5], "share": [0.25], "id": [3], "y": [1], "word": [b"a"]}
-    empty: dict[str, list[Any]] = {"count": [], "zip": [], "y": [0]}
+    empty = {"count": np.array([], int), "zip": np.array([], int), "y": [0]}
     types = {"count": "float32", "zip": "string", "size": "float64", "share": "string", "id": "int32", "word": "string"}
     records = write_records(tmp_path / "a", row, empty, {**row, "zip": [9], "other": [1]})
     source = opened([records], **types, y="int64")
@@ -132,8 +124,7 @@ def test_several_values_require_a_sparse_column(tmp_path: pathlib.Path) -> None:
 
 
 def test_records_and_files_of_other_formats(tmp_path: pathlib.Path) -> None:
-    with tf.io.TFRecordWriter(str(tmp_path / "a")) as writer:
-        writer.write(b"\xff\xff no example")
+    records.write_records(tmp_path / "a", [b"\xff\xff no example"])
     with pytest.raises(InputError, match=r"a is a TFRecord file, but not of tf\.Examples"):
         opened([tmp_path / "a"], y="int64")
     (tmp_path / "b.parquet").write_bytes(b"PAR1")

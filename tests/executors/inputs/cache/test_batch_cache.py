@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
@@ -22,6 +23,7 @@ from generic_trainer.executors.runtime.files import content_digests
 from generic_trainer.executors.runtime.files.content_digests import FILE_NAME as DIGESTS
 from generic_trainer.executors.training.run import train
 
+from ....world.records import write_examples
 from ..tfrecord.test_record_dataset import SCALAR, SIZES, ids, schema_of, write
 
 SCHEMA = f"""
@@ -139,21 +141,16 @@ KINDS = f"""
 
 
 def write_kinds(folder: pathlib.Path, rows: int) -> str:
-    folder.mkdir()
-    text, number, numbers = (
-        lambda *values: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode() for value in values])),
-        lambda *values: tf.train.Feature(int64_list=tf.train.Int64List(value=values)),
-        lambda *values: tf.train.Feature(float_list=tf.train.FloatList(value=values)),
-    )
-    with tf.io.TFRecordWriter(str(folder / "data")) as writer:
-        for row in range(rows):
-            feature = {"id": number(row), "sparse": numbers(row, -row), "name": text(f"row {row}"), "one": text("é")}
-            if row % 3:
-                feature["few"] = number(row)
-            if row % 7:
-                feature["many"] = numbers(*range(row % 7))
-                feature["words"] = text(*(str(word) for word in range(row % 5)))
-            writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+    made: list[dict[str, Any]] = []
+    for row in range(rows):
+        values = {"id": row, "sparse": [float(row), float(-row)], "name": f"row {row}", "one": "é"}
+        if row % 3:
+            values["few"] = row
+        if row % 7:
+            values["many"] = [float(number) for number in range(row % 7)]
+            values["words"] = np.array([str(word) for word in range(row % 5)], str)
+        made.append(values)
+    write_examples(folder / "data", made)
     return f"{folder}/*"
 
 

@@ -22,6 +22,8 @@ from generic_trainer.executors.inputs.readers.reader_params import CSV, PARQUET,
 from generic_trainer.executors.inputs.readers.records import Records, Shard
 from generic_trainer.executors.inputs.recordio import records as recordio
 
+from ....world.records import write_records
+
 IRIS = "sepal.length,sepal.width,variety\n5.1,3.5,Setosa\n7.0,3.2,Versicolor\n"
 
 
@@ -39,13 +41,6 @@ def values(records: Records) -> list[Any]:
 def write(path: pathlib.Path, text: str | bytes) -> str:
     data = text.encode() if isinstance(text, str) else text
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return str(path)
-
-
-def write_records(path: pathlib.Path, records: list[bytes], compression: str = "") -> str:
-    with tf.io.TFRecordWriter(str(path), compression) as writer:
-        for record in records:
-            writer.write(record)
     return str(path)
 
 

@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,6 +18,8 @@ from generic_trainer.executors.inputs.readers.custom_reader import open_custom
 from generic_trainer.executors.inputs.readers.open_records import open_records
 from generic_trainer.executors.inputs.readers.record_search import describe_failure, lines_note
 from generic_trainer.executors.inputs.readers.records import Records
+
+from ....world import records
 
 SIZE, BAD = 3000, 2500  # records, and the index of the bad one: beyond the first window of the search
 ROWS = [("old" if index == BAD else f"{index}.5", "ab", str(index % 3)) for index in range(SIZE)]
@@ -36,11 +39,8 @@ def write_lines(folder: pathlib.Path) -> Records:
 
 
 def write_examples(folder: pathlib.Path) -> Records:
-    with tf.io.TFRecordWriter(str(folder / "a.tfrecord")) as writer:
-        for x, _, _ in ROWS:
-            value = tf.train.Feature(float_list=tf.train.FloatList(value=[] if x == "old" else [float(x)]))
-            writer.write(tf.train.Example(features=tf.train.Features(feature={"x": value})).SerializeToString())
-    return open_records(str(folder / "a.tfrecord"))
+    rows = ({"x": np.array([] if x == "old" else [float(x)])} for x, _, _ in ROWS)
+    return open_records(records.write_examples(folder / "a.tfrecord", rows))
 
 
 def write_parquet(folder: pathlib.Path) -> Records:

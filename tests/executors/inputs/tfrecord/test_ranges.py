@@ -6,10 +6,11 @@ import gzip
 import pathlib
 
 import pytest
-import tensorflow as tf
 
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.inputs.tfrecord.ranges import TfRecordRanges
+
+from ....world.records import write_records
 
 RECORDS = [f"record {number}".encode() * (number % 7) for number in range(300)]  # some of them empty
 
@@ -18,11 +19,7 @@ RECORDS = [f"record {number}".encode() * (number % 7) for number in range(300)] 
 def files(tmp_path: pathlib.Path) -> list[str]:
     """Returns two plain files and a gzipped one, with all records in their order."""
     parts = {"a": RECORDS[:130], "b.gz": RECORDS[130:250], "c": RECORDS[250:]}
-    for name, records in parts.items():
-        with tf.io.TFRecordWriter(str(tmp_path / name), "GZIP" if name.endswith("gz") else "") as writer:
-            for record in records:
-                writer.write(record)
-    return [str(tmp_path / name) for name in parts]
+    return [write_records(tmp_path / name, records) for name, records in parts.items()]
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 300), (0, 1), (63, 66), (100, 260), (299, 300), (140, 141), (131, 132)])

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
@@ -20,6 +21,8 @@ from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.inputs.data_accessor import DataAccessor, ExamplesFormat
 from generic_trainer.executors.inputs.tfrecord.record_dataset import ReadOptions, find_files, record_batches
 
+from ....world.records import write_examples
+
 ACCESSOR = DataAccessor.for_format(ExamplesFormat())
 SIZES = (30, 0, 1, 7, 50, 12)  # records per file: one ends before its neighbour, one is empty
 SCALAR = "presence { min_fraction: 1 } shape { dim { size: 1 } }"
@@ -31,16 +34,10 @@ def schema_of(text: str) -> schema_pb2.Schema:
 
 def write(folder: pathlib.Path, sizes: tuple[int, ...], ending: str = ".gz") -> str:
     """Writes files of tf.Examples with consecutive `id`s; each has as many `tags` as the last digit of its id."""
-    folder.mkdir(exist_ok=True)
     number = itertools.count()
     for index, size in enumerate(sizes):
-        with tf.io.TFRecordWriter(str(folder / f"part-{index}{ending}"), "GZIP" if ending == ".gz" else "") as writer:
-            for row in itertools.islice(number, size):
-                feature = {
-                    "id": tf.train.Feature(int64_list=tf.train.Int64List(value=[row])),
-                    "tags": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"tag"] * (row % 10))),
-                }
-                writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+        rows = ({"id": row, "tags": np.array([b"tag"] * (row % 10), "S3")} for row in itertools.islice(number, size))
+        write_examples(folder / f"part-{index}{ending}", rows)
     return f"{folder}/*"
 
 

@@ -1,0 +1,70 @@
+"""scripts/size.py counts what imports reach, and fails for a figure over its limit."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+import sys
+import textwrap
+from types import ModuleType
+
+import pytest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+SOURCES = {
+    "setup.cfg": "[options]\npackages =\n    generic_trainer\n    generic_trainer.inner\n",
+    "__init__.py": "",
+    "entry.py": """
+        from typing import TYPE_CHECKING
+        import json
+        from . import top
+        if TYPE_CHECKING:
+            from .inner import typed
+        def late():
+            from .inner.late import function
+    """,
+    "top.py": "import generic_trainer.entry",
+    "inner/__init__.py": "from .. import of_package",
+    "inner/late.py": "\n",
+    "inner/typed.py": "",
+    "of_package.py": "",
+    "other.py": "",
+}
+
+
+@pytest.fixture(scope="module")
+def size() -> ModuleType:
+    if sys.version_info < (3, 11):
+        pytest.skip("tomllib comes with Python 3.11")
+    spec = importlib.util.spec_from_file_location("size", REPOSITORY / "scripts" / "size.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_closure_has_what_running_code_imports(size: ModuleType, tmp_path: pathlib.Path) -> None:
+    for name, text in SOURCES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(textwrap.dedent(text))
+    sources = size.Sources(tmp_path)
+    reached = {name.removeprefix("generic_trainer.") for name in sources.closure("generic_trainer.entry")}
+    assert reached == {"entry", "top", "inner.late", "of_package"}
+    assert sources.own_imports("generic_trainer.entry") == {"generic_trainer.top", "generic_trainer.inner.late"}
+
+
+def test_a_figure_over_its_limit_is_named(size: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    assert size.compare({"lines": 3, "files": 2, "new": 1}, {"lines": 3, "files": 1}) == [
+        "new has no limit",
+        "files is 2, more than its limit 1",
+    ]
+    assert size.compare({"lines": 2}, {"lines": 3}) == []
+    assert "lower the limit" in capsys.readouterr().out
+
+
+def test_a_pattern_of_the_kernel_matches_files(size: ModuleType, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "run.py").touch()
+    assert size.kernel_files(tmp_path, ["*.py"]) == {tmp_path / "run.py"}
+    with pytest.raises(SystemExit, match=r"no file matches gone\.py"):
+        size.kernel_files(tmp_path, ["run.py", "gone.py"])
