@@ -171,7 +171,7 @@ def with_restarts(
         if again is None:
             raise
         first, is_certain = error, other["is_certain"]
-        why = error if isinstance(error, TrainerError) else f"Because {other['reason']}"
+        why = error if isinstance(error, TrainerError) else f"Because {other['reason']}."
         logging.warning("The worker is restarted %s. %s", _described(other), why)
     try:
         return with_restarts(again, options, run, distributed)

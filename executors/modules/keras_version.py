@@ -149,7 +149,7 @@ class KerasChoice:
         is_typical = _ERROR_PATTERNS[self.version].search(_messages(error)) is not None
         if not (is_raised_there or is_typical):
             return "", False
-        message = f"{type(error).__name__}: {one_line_message(error)[:_QUOTED]}"
+        message = f"{type(error).__name__}: {one_line_message(error)[:_QUOTED]}".rstrip(".")  # sentences end with it
         where = "raised inside" if is_raised_there else "typical of"
         return f"the error is {where} Keras {self.version}: {message}", is_typical
 
