@@ -170,12 +170,17 @@ def _with_same(names: set[str], returned: Iterable[_Returned]) -> set[str]:
 
 def _architecture(model: keras.Model) -> str:
     """Returns a text of class, weights and configuration, without names, which differ between equal models."""
+    import tensorflow as tf
+
     try:
-        config = json.dumps(model.get_config(), sort_keys=True, default=repr)
+        # Outside of the graph that is being traced: the size of a vocabulary would be a tensor of it, which cannot be
+        # copied, and which Keras 2 would reuse for the model that it is saving.
+        with tf.init_scope():
+            config = json.dumps(model.get_config(), sort_keys=True, default=repr)
     except NotImplementedError:  # of a subclass that Keras cannot configure
         config = ""
     numbers = {name: str(number) for number, name in enumerate(dict.fromkeys(_NAME.findall(config)))}
-    shapes = [tuple(weight.shape) for weight in model.weights]
+    shapes = [tuple(getattr(weight, "shape", ())) for weight in model.weights]  # a vocabulary of Keras 2 has none
     return f"{type(model)} {shapes} {_TEXT.sub(lambda text: numbers.get(text[0], text[0]), config)}"
 
 

@@ -157,7 +157,8 @@ def first_problems(problems: list[str]) -> list[str]:
 
 def _new_values(train: FeatureFacts, evaluation: FeatureFacts) -> list[Value]:
     """Returns values that only eval has, for categorical features; [] for others."""
-    is_vocabulary = 0 < _MIN_OCCURRENCES * len(train.values) <= train.examples and len(evaluation.values) < MAX_VALUES
+    is_complete = max(len(train.values), len(evaluation.values)) < MAX_VALUES
+    is_vocabulary = is_complete and 0 < _MIN_OCCURRENCES * len(train.values) <= train.examples
     return sorted(evaluation.values - train.values, key=_sort_key) if is_vocabulary else []
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import traceback
 from collections.abc import Sequence
 
 from ..errors import did_you_mean
@@ -17,6 +19,9 @@ _DECORATION = re.compile(
     r"|Detected at node \S+ defined at[^:]*:",
     re.DOTALL,
 )
+
+_DATA_LIBRARIES = ("tensorflow", "tensorflow_transform", "keras", "tf_keras")
+_MISSING_NAME = "The name is not in the data; the item `examples` lists the features."
 
 _REMEDIES = (
     (NONE_PATTERN, NONE_REMEDY),
@@ -42,10 +47,7 @@ _REMEDIES = (
         r"[Dd]ata ?types? don't match|Data types|Can't parse serialized|(?:is|but) required but could not be found",
         "The feature spec does not match the examples; the item `examples` lists their features and types.",
     ),
-    (
-        r"label_key .* is not among|KeyError|is not among the tensors",
-        "The name is not in the data; the item `examples` lists the features.",
-    ),
+    (r"label_key .* is not among|is not among the tensors", _MISSING_NAME),
     (
         r"corrupted record|truncated record|DataLoss|inflate",
         "A file of examples is damaged, or its name does not match its compression: names of gzipped TFRecord files "
@@ -79,12 +81,13 @@ def remedy_for_message(text: str) -> str:
 
 
 def remedy_for(
-    error: BaseException, siblings: Sequence[str], config: Sequence[str] | None = None, line: str = ""
+    error: BaseException, files: Sequence[str], siblings: Sequence[str], config: Sequence[str], line: str
 ) -> str:
     """Returns advice on an exception that the module raised, or "".
 
     Args:
       error: The exception.
+      files: The user's files.
       siblings: Names of Python modules in the training module's folder, for suggestions.
       config: Keys of custom_config.
       line: Text of the user's line that raised it.
@@ -96,8 +99,20 @@ def remedy_for(
         return (
             f"Install the package, or put {name.partition('.')[0]}.py next to the module.{did_you_mean(name, siblings)}"
         )
-    if isinstance(error, KeyError) and "config" in line:
-        key = str(error.args[0]) if error.args else ""
-        keys = ", ".join(config or ()) or "nothing"
-        return f"custom_config contains {keys}.{did_you_mean(key, config or ())} Set the key with --custom-config."
+    if "config" in line and isinstance(error, KeyError if config else (KeyError, TypeError, AttributeError)):
+        key = str(error.args[0]) if isinstance(error, KeyError) and error.args else ""
+        keys = ", ".join(config) or "nothing"
+        return f"custom_config contains {keys}.{did_you_mean(key, config)} Set the key with --custom-config."
+    if isinstance(error, KeyError):
+        return _MISSING_NAME if _is_raised_on_data(error, files) else ""
     return remedy_for_message(f"{type(error).__name__}: {error}")
+
+
+def _is_raised_on_data(error: BaseException, files: Sequence[str]) -> bool:
+    """Whether the user's code or TensorFlow raised an exception; the keys of other libraries are no features."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if not frames:  # raised in another process
+        return True
+    package = frames[-1].f_globals.get("__name__", "").partition(".")[0]
+    own = set(map(os.path.realpath, files))
+    return os.path.realpath(frames[-1].f_code.co_filename) in own or package in _DATA_LIBRARIES

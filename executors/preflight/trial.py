@@ -7,9 +7,7 @@ of the ElasticDL and DLRover dialects and custom loops get small step counts in 
 from __future__ import annotations
 
 import ast
-import contextlib
 import copy
-import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +22,7 @@ from ..modules.keras_version import KerasChoice
 from ..modules.seeds import seed_all
 from ..modules.source import ModuleSource, parsed
 from ..runtime.logs.exceptions import describe, describe_handled
+from ..runtime.logs.first_error import first_logged_error
 from . import estimate
 from .module_checks import CheckedModule
 from .places import definition, place_of
@@ -71,8 +70,13 @@ def try_training(
     begin = time.perf_counter()
     error: BaseException | None = None
     try:
-        with settings_noted(keras, trial_args.checkpoint_dir), watch.watching(), _first_logged_error(watch):
+        with (
+            settings_noted(keras, trial_args.checkpoint_dir),
+            watch.watching(),
+            first_logged_error(error_line) as logged,
+        ):
             module.run_fn(trial_args)
+        watch.logged_error = shorten_message(logged.text)
     except (Exception, SystemExit) as raised:
         error = raised
     seconds = time.perf_counter() - begin
@@ -80,27 +84,6 @@ def try_training(
     if error is None:
         verdicts.append(estimate.verdict(watch, module.steps, is_shortened, records, seconds, memory.peak()))
     return verdicts, watch
-
-
-@contextlib.contextmanager
-def _first_logged_error(watch: Watch) -> Iterator[None]:
-    """Records the first error logged in the block: a module may catch and log its exceptions."""
-
-    class FirstError(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            raised = record.exc_info[1] if record.exc_info else None
-            parts = [record.getMessage(), error_line(raised) if raised else ""]
-            watch.logged_error = watch.logged_error or shorten_message(": ".join(filter(None, parts)))
-
-    handlers = FirstError(logging.ERROR), FirstError(logging.ERROR)
-    loggers = logging.getLogger(), logging.getLogger("absl")  # absl may not propagate
-    for logger, handler in zip(loggers, handlers, strict=True):
-        logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        for logger, handler in zip(loggers, handlers, strict=True):
-            logger.removeHandler(handler)
 
 
 def shorten_args(fn_args: FnArgs, dialect: Dialect, source: ModuleSource) -> tuple[FnArgs, bool]:
@@ -140,9 +123,8 @@ def failure(item: str, error: BaseException, source: ModuleSource | None, fn_arg
         siblings = [os.path.splitext(os.path.basename(file))[0] for file in _python_files_in_folder(source)]
         line = place.source if place else ""
         text, code = error_line(error), 1
-        remedy = " ".join(
-            part for part in (remedy_for(error, siblings, list(fn_args.custom_config or ()), line), hint) if part
-        )
+        advice = remedy_for(error, files, siblings, list(fn_args.custom_config or ()), line)
+        remedy = " ".join(filter(None, (advice, hint)))
     if isinstance(error, SystemExit):
         text = f"the module exited with SystemExit({error.code!r}){describe_handled(error)}"
     described = describe(error)

@@ -352,7 +352,6 @@ class _Examination:
             return [], warnings
         is_whole = all(sample.whole for sample in samples.values())
         errors, different = example_facts.differences(facts["train"], facts["eval"], is_whole)
-        self._hints += different
         return errors, [*different, *warnings]
 
     def _examples_verdict(

@@ -30,6 +30,7 @@ from ..modules.keras_version import KerasChoice, has_keras_3
 from ..modules.seeds import seed_all
 from ..monitoring import progress
 from ..runtime.files import file_io
+from ..runtime.logs.first_error import first_logged_error
 from ..runtime.observers import observed_by
 from ..training.worker import add_hints
 from .trial_values import trial_values
@@ -141,11 +142,13 @@ def _call_tuner_fn(
             f"{module.__file__} has no function {name}(fn_args), which the Tuner needs."
             f"{did_you_mean(name, [known for known, value in vars(module).items() if callable(value)])}"
         )
-    result = tuner_fn(fn_args)
+    with first_logged_error() as logged:
+        result = tuner_fn(fn_args)
     tuner = getattr(result, "tuner", None)
     if not all(callable(getattr(tuner, method, None)) for method in ("search", "get_best_hyperparameters")):
+        cause = f"; it logged an error: {logged.text[:200]}" if logged.text else ""
         raise ModuleError(
-            f"{module.__file__}: {name} returned {type(result).__name__} ({str(result)[:200]}). It must return "
+            f"{module.__file__}: {name} returned {type(result).__name__} ({str(result)[:200]}){cause}. It must return "
             "TunerFnResult(tuner, fit_kwargs) with a KerasTuner tuner (from generic_trainer import TunerFnResult)."
         )
     return tuner, result.fit_kwargs or {}

@@ -259,6 +259,17 @@ def test_a_killed_search_resumes(search: Any, module: Callable[..., str], tried:
     [
         ("def tune_fn(fn_args): pass\n", r"has no function tuner_fn\(fn_args\).*Did you mean 'tune_fn'"),
         ("def tuner_fn(fn_args): return 3\n", r"tuner_fn returned int \(3\). It must return TunerFnResult"),
+        (
+            """
+            import logging
+            def tuner_fn(fn_args):
+                try:
+                    return fn_args.custom_config["epochs"]
+                except Exception as error:
+                    logging.error("tuner_fn failed: %s", error)
+            """,
+            r"returned NoneType \(None\); it logged an error: tuner_fn failed: 'NoneType' object is not subscriptable",
+        ),
     ],
 )
 def test_a_module_without_a_tuner(search: Any, module: Callable[..., str], source: str, said: str) -> None:

@@ -235,6 +235,22 @@ def test_the_only_output_is_not_the_score_of_a_class(
     assert made.is_guess == is_guess
 
 
+def test_a_vocabulary_of_the_model_can_be_saved_while_it_is_observed(tmp_path: pathlib.Path) -> None:
+    words = np.array([["a b"], ["b c"]] * 4)
+    vocabulary = tf_keras.layers.TextVectorization(output_sequence_length=2)
+    vocabulary.adapt(words)
+    layers = [tf_keras.Input((1,), dtype=tf.string), vocabulary, tf_keras.layers.Embedding(9, 1)]
+    model = tf_keras.Sequential([*layers, tf_keras.layers.Flatten(), tf_keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    with observed(()) as seen:
+        model.fit(words, np.ones(8), verbose=0)
+        model.save(tmp_path / "model", save_format="tf")
+    evidence = seen.evidence()
+    assert evidence is not None
+    assert all(output.tensors for output in evidence.outputs)
+    np.testing.assert_allclose(tf_keras.models.load_model(tmp_path / "model")(words), model(words))
+
+
 @PACKAGES
 def test_two_fitted_models_are_exported(package: Any, tmp_path: pathlib.Path) -> None:
     main, reference = dense(package), dense(package)

@@ -181,6 +181,16 @@ def test_the_check_names_what_differs(tmp_path: pathlib.Path) -> None:
         assert said in text
 
 
+def test_texts_that_are_all_different_are_no_vocabulary() -> None:
+    """Only the first values of a feature are kept, which must not make them look like few."""
+    texts = [f"text {number}".encode() for number in range(11_000)]
+    train, evaluation = FeatureFacts("BYTES"), FeatureFacts("BYTES")
+    for text in texts:
+        train.take("BYTES", [text])
+    evaluation.take("BYTES", [b"a new text"])
+    assert differences({"text": train}, {"text": evaluation}, True) == ([], [])
+
+
 def test_what_is_odd_about_values_is_counted() -> None:
     fact = FeatureFacts("FLOAT")
     for value in (1.0, float("nan"), float("-inf"), 3.0):
