@@ -29,13 +29,15 @@ def find_endless(
         and _is_endless(estimator, train_spec.input_fn, modes.TRAIN)
     ):
         return (
-            "the TrainSpec has max_steps=None and its input_fn repeats forever, so training would never end. Set "
-            "max_steps=fn_args.train_steps, or give repeat() a number of epochs."
+            "the TrainSpec has max_steps=None and its input_fn repeats forever, so training would never end. If "
+            "max_steps is fn_args.train_steps, give --train-steps (train_args of the component); else set max_steps, "
+            "or give repeat() a number of epochs."
         )
     if eval_spec.steps is None and _is_endless(estimator, eval_spec.input_fn, modes.EVAL):
         return (
-            "the EvalSpec has steps=None and its input_fn repeats forever, so evaluation would never end. Set "
-            "steps=fn_args.eval_steps, or remove repeat() for evaluation."
+            "the EvalSpec has steps=None and its input_fn repeats forever, so evaluation would never end. If "
+            "steps is fn_args.eval_steps, give --eval-steps (eval_args of the component); else set steps, or remove "
+            "repeat() for evaluation."
         )
     return None
 

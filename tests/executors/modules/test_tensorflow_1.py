@@ -23,6 +23,9 @@ NAMES = {
         "tft.TFTransformOutput(folder).transform_raw_features(features)"
     ),
     "__import__('tensorflow_transform').string_to_int": "tft.compute_and_apply_vocabulary(x)",
+    "__import__('tensorflow_metadata.proto.v0.schema_pb2').proto.v0.schema_pb2.Schema().as_feature_spec()": (
+        "schema_utils.schema_as_feature_spec(schema).feature_spec"
+    ),
     "exec('from tensorflow_transform.tf_metadata import dataset_schema')": "schema_from_feature_spec(feature_spec)",
     "exec('from tensorflow.train import AdamOptimizer')": "tf.compat.v1.train.AdamOptimizer",
     "tf.get_embedding_variable": "nor tf.compat.v1 has tf.get_embedding_variable. If it is not misspelled",

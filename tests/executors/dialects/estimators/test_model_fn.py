@@ -322,7 +322,8 @@ BAD = {
     "no exporters": ("exporters = []\nLABEL_KEY = 'variety'\n", "the EvalSpec has no exporter, so no model would be"),
     "endless training": (
         "LABEL_KEY = 'variety'\ntrain_steps = None\n",
-        "the TrainSpec has max_steps=None and its input_fn repeats forever, so training would never end",
+        "max_steps=None and its input_fn repeats forever, so training would never end. If max_steps is "
+        "fn_args.train_steps, give --train-steps",
     ),
     "a run_config of another kind": ("run_config = {'seed': 1}\n", "run_config must be a tf.estimator.RunConfig, not"),
 }
