@@ -223,8 +223,8 @@ def _print_failure(error: BaseException) -> None:
     last = _located(f"failed: {type(error).__qualname__}: {message}", text)
     _print_lines(traceback_lines("\n".join([text.rstrip(), *notes])))
     summary = f"generic-trainer: {last}"
-    is_printed = message in text and all(len(line) <= MAX_CHARACTERS for line in message.splitlines())
-    _print_lines([one_line(summary)] if is_printed else error_lines(summary))
+    is_printed = message in text and max(map(len, message.split("\n"))) <= MAX_CHARACTERS
+    _print_lines([one_line(summary)] if "\n" in message and is_printed else error_lines(summary))
 
 
 def _located(message: str, traceback: str) -> str:
