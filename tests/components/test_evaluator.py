@@ -31,6 +31,9 @@ from generic_trainer.executors.reporting.document import Chart
 from generic_trainer.pipelines.history.evaluation_results import read_evaluation
 from generic_trainer.pipelines.reporting.evaluation import evaluation_sections, prediction_sections
 
+from ..world.models import save_model
+from ..world.records import write_examples
+
 SCHEMA = """
 feature { name: "x" type: FLOAT presence { min_fraction: 1 } shape { dim { size: 1 } } }
 feature { name: "y" type: INT presence { min_fraction: 1 } shape { dim { size: 1 } } }
@@ -49,31 +52,20 @@ class Step:
         }
         self.inputs["examples"][0].split_names = '["train", "eval"]'
         split = folder / "examples" / "Split-eval"
-        split.mkdir()
         random = np.random.default_rng(0)
-        with tf.io.TFRecordWriter(str(split / "data.gz"), "GZIP") as writer:
-            for x in random.normal(size=200):
-                example = tf.train.Example()
-                example.features.feature["x"].float_list.value.append(x)
-                example.features.feature["y"].int64_list.value.append(int(x + random.normal() > 0))
-                writer.write(example.SerializeToString())
+        rows = ({"x": x, "y": int(x + random.normal() > 0)} for x in random.normal(size=200))
+        write_examples(split / "data.gz", rows)
         text_format.Parse(SCHEMA, schema_pb2.Schema())
         (folder / "schema" / "schema.pbtxt").write_text(SCHEMA)
 
     def save(self, function: Any, name: str = "model") -> str:
         """Saves a model that computes `score`, or a dict of outputs, from x."""
 
-        class Model(tf.Module):
-            @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
-            def serve(self, examples: Any) -> dict[str, Any]:
-                parsed = tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([1], tf.float32)})
-                answer = function(parsed["x"])
-                return answer if isinstance(answer, dict) else {"score": answer}
+        def answer(features: dict[str, Any]) -> dict[str, Any]:
+            outputs = function(features["x"])
+            return outputs if isinstance(outputs, dict) else {"score": outputs}
 
-        model = Model()
-        target = str(self.folder / name / "Format-Serving")
-        tf.saved_model.save(model, target, signatures={"serving_default": model.serve})
-        return target
+        return save_model(answer, self.folder / name / "Format-Serving")
 
     def run(self, **properties: Any) -> tuple[Verdict, Any]:
         """Runs the executor; returns the verdict and the blessing."""

@@ -18,18 +18,14 @@ import pytest
 
 from generic_trainer.executors.saved_models.pushed_models import already_pushed, newest_version, push
 
+from ..world.models import save_function
 
-def saved_model(folder: pathlib.Path, factor: float) -> str:
+
+def saved_model(folder: pathlib.Path, value: float) -> str:
     import tensorflow as tf
 
-    class Scale(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.float32)])
-        def serve(self, x: tf.Tensor) -> tf.Tensor:
-            return self.factor * x
-
-    model = Scale()
-    model.factor = tf.Variable(factor)
-    tf.saved_model.save(model, str(folder / "Format-Serving"))
+    factor = tf.Variable(value)
+    save_function(lambda x: factor * x, folder / "Format-Serving", tf.TensorSpec([None], tf.float32), tracked=factor)
     return str(folder)
 
 

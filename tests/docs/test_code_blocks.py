@@ -39,6 +39,8 @@ import click
 import pytest
 import yaml
 
+from ..world.data import iris_csv
+
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [
     REPOSITORY / "README.md",
@@ -288,16 +290,8 @@ def folder(tmp_path: pathlib.Path, iris: object, digits: object, taxi_csv: pathl
         shutil.copytree(pathlib.Path(examples.train).parents[1], tmp_path / name)
     shutil.copytree(taxi_csv, tmp_path / "taxi")
     shutil.copytree(REPOSITORY / "module_files", tmp_path / "module_files")
-    (tmp_path / "iris.csv").write_text(_iris_csv())
+    (tmp_path / "iris.csv").write_text(iris_csv("sepal.length,sepal.width,petal.length,petal.width,variety"))
     return tmp_path
-
-
-def _iris_csv() -> str:
-    from sklearn.datasets import load_iris
-
-    data = load_iris()
-    rows = [",".join(map(str, [*measures, kind])) for measures, kind in zip(data.data, data.target, strict=True)]
-    return "\n".join(["sepal.length,sepal.width,petal.length,petal.width,variety", *rows, ""])
 
 
 def require_printed(expected: list[str], code: int, output: str) -> None:

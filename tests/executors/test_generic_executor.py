@@ -19,6 +19,8 @@ from generic_trainer import GenericExecutor, InputError, ModuleError
 from generic_trainer.executors.runtime.logs.exceptions import pop_remembered_error
 from generic_trainer.executors.training import step
 
+from ..world.modules import with_tiny
+
 TRAIN_ARGS = {"train_args": '{"num_steps": 5}', "eval_args": '{"num_steps": 2}'}
 
 
@@ -77,15 +79,7 @@ def test_the_results_are_printed_although_tfx_hides_log_lines(
     assert shown[-2:] == ["Eval metrics: auc 1", f"Report: {model_run.uri}/report.html"]
 
 
-TINY = """
-    import tensorflow as tf
-
-    class Tiny(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-        def serve(self, examples):
-            parsed = tf.io.parse_example(examples, {"sepal_length": tf.io.FixedLenFeature([1], tf.float32)})
-            return {"y": 3.0 * parsed["sepal_length"]}
-
+TINY = with_tiny("""
     def run_fn(fn_args):
         model = Tiny()
         tf.saved_model.save(model, fn_args.serving_model_dir, signatures=model.serve)
@@ -93,7 +87,7 @@ TINY = """
 
     def train_it(fn_args):
         return run_fn(fn_args)
-"""
+""")
 
 
 def test_tfxs_precedence_of_module_parameters(

@@ -20,21 +20,12 @@ import mariadb
 import pytest
 from storage_faults import CommandResult, Commands, Faults
 
-MODULE = """
+from ..world.modules import with_tiny
+
+MODULE = with_tiny(
+    """
     import os
     import time
-
-    import tensorflow as tf
-
-    class Triple(tf.Module):
-        def __init__(self):
-            super().__init__()
-            self.weight = tf.Variable(3.0)
-
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-        def serve(self, examples):
-            parsed = tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([1], tf.float32)})
-            return {"y": self.weight * parsed["x"]}
 
     def run_fn(fn_args):
         if hold := (fn_args.custom_config or {}).get("hold"):
@@ -42,9 +33,11 @@ MODULE = """
                 pass
             while os.path.exists(hold):
                 time.sleep(0.05)
-        model = Triple()
+        model = Tiny()
         tf.saved_model.save(model, fn_args.serving_model_dir, signatures={"serving_default": model.serve})
-"""
+""",
+    feature="x",
+)
 HOLDER = """
 import sqlite3, sys
 store = sqlite3.connect(sys.argv[1], timeout=30, isolation_level=None)

@@ -17,23 +17,14 @@ from storage_faults import Commands, Faults
 
 from generic_trainer.executors.runtime.files import durable
 
+from ..world.modules import with_counter
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the calls are recorded, and disks mounted, on Linux")
 
 # Six steps with a checkpoint after each, an output that is the number of steps, and a kill by the file `kill`.
 LOOP = """
     import os, signal
-    import tensorflow as tf
     from generic_trainer import AsyncCheckpoints
-
-    class Counter(tf.Module):
-        def __init__(self):
-            super().__init__()
-            self.step = tf.Variable(0, dtype=tf.int64)
-            self.weight = tf.Variable(tf.zeros([50_000]))
-
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-        def serve(self, examples):
-            return {"steps": tf.fill(tf.shape(examples), self.step)}
 
     def run_fn(fn_args):
         model = Counter()
@@ -48,17 +39,21 @@ LOOP = """
                 os.kill(os.getpid(), signal.SIGKILL)
         tf.saved_model.save(model, fn_args.serving_model_dir, signatures={"serving_default": model.serve})
 """
-ASYNC = LOOP.replace(
-    "checkpoints = CHECKPOINTS",
-    """checkpoints = AsyncCheckpoints(state, fn_args.checkpoint_dir, max_to_keep=2)
+ASYNC = with_counter(
+    LOOP.replace(
+        "checkpoints = CHECKPOINTS",
+        """checkpoints = AsyncCheckpoints(state, fn_args.checkpoint_dir, max_to_keep=2)
         checkpoints.restore()
         save = lambda step: (checkpoints.save(step), checkpoints.wait())""",
+    )
 )
-MANAGER = LOOP.replace(
-    "checkpoints = CHECKPOINTS",
-    """manager = tf.train.CheckpointManager(state, fn_args.checkpoint_dir, max_to_keep=2)
+MANAGER = with_counter(
+    LOOP.replace(
+        "checkpoints = CHECKPOINTS",
+        """manager = tf.train.CheckpointManager(state, fn_args.checkpoint_dir, max_to_keep=2)
         state.restore(manager.latest_checkpoint)
         save = manager.save""",
+    )
 )
 KERAS = """
     import numpy as np

@@ -19,24 +19,14 @@ from collections.abc import Callable, Iterator
 import pytest
 from storage_faults import CommandResult, Commands, Faults
 
+from ..world.modules import with_counter
+
 # Six steps with a checkpoint after each, and a model whose output is the number of steps.
-MODULE = """
+MODULE = with_counter("""
     import os
     import time
 
-    import tensorflow as tf
-
     from generic_trainer import AsyncCheckpoints
-
-    class Counter(tf.Module):
-        def __init__(self):
-            super().__init__()
-            self.step = tf.Variable(0, dtype=tf.int64)
-            self.weight = tf.Variable(tf.zeros([50_000]))
-
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-        def serve(self, examples):
-            return {"steps": tf.fill(tf.shape(examples), self.step)}
 
     def run_fn(fn_args):
         model = Counter()
@@ -53,7 +43,7 @@ MODULE = """
             os.rename(f"{__file__}.hold", f"{__file__}.held")
             while os.path.exists(f"{__file__}.held"):
                 time.sleep(0.05)
-"""
+""")
 
 
 @dataclasses.dataclass

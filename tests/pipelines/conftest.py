@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from ..world.data import iris_csv as iris_as_csv
+
 # The check takes seconds for each `run`, so only the demo's runs enable it, by the option.
 os.environ.setdefault("GENERIC_TRAINER_RUN_CHECK", "false")
 SCHEMAS = pathlib.Path(__file__).resolve().parent / "schemas"
@@ -53,13 +55,8 @@ def require_valid() -> Callable[[Any, str], None]:
 @pytest.fixture(scope="session")
 def iris_csv(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A folder with iris as CSV."""
-    from sklearn.datasets import load_iris
-
-    names = ("sepal_length", "sepal_width", "petal_length", "petal_width", "variety")
-    data = load_iris()
-    rows = [[*map(str, values), str(variety)] for values, variety in zip(data.data, data.target, strict=True)]
     folder = tmp_path_factory.mktemp("iris_csv")
-    (folder / "data.csv").write_text("\n".join(",".join(row) for row in [names, *rows]) + "\n")
+    (folder / "data.csv").write_text(iris_as_csv())
     return folder
 
 

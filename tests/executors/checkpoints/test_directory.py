@@ -28,6 +28,8 @@ from generic_trainer.executors.runtime.files import file_io
 from generic_trainer.executors.runtime.files.content_digests import ContentDigests
 from generic_trainer.executors.runtime.process.identity import start_time_of
 
+from ...world.data import outputs_in
+
 DAY = 86400.0
 THIS = Identity({"code of taxi.py": "12", "custom_config.rate": 0.1})
 
@@ -202,12 +204,7 @@ def test_outside_pipelines_checkpoints_of_another_training_are_moved_aside(
     module: Callable[..., str], iris: Any, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def try_(source: str, **given: Any) -> None:
-        fn_args = FnArgs(
-            train_files=[iris.train],
-            serving_model_dir=str(tmp_path / "model" / "Format-Serving"),
-            model_run_dir=str(tmp_path / "model_run"),
-            **given,
-        )
+        fn_args = FnArgs(train_files=[iris.train], **outputs_in(tmp_path), **given)
         path = module(source)
         caplog.clear()
         with caplog.at_level(logging.WARNING), pytest.raises(InterruptedError):

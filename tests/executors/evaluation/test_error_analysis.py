@@ -37,6 +37,9 @@ from generic_trainer.executors.kubeflow.classification import classification_met
 from generic_trainer.executors.reporting.document import Chart, Note, Section, Table
 from generic_trainer.executors.reporting.prediction_sections import analysis_sections
 
+from ...world import records
+from ...world.models import save_model
+
 COUNT = 400
 RANDOM = np.random.default_rng(3)
 STRONG, WEAK, UNUSED = RANDOM.normal(size=(3, COUNT)).astype(np.float32)
@@ -46,13 +49,8 @@ NAMES = {"output": {"0": "stays", "1": "leaves"}}
 
 
 def example(row: int, **more: Any) -> bytes:
-    found = tf.train.Example()
-    for name, column in {"strong": STRONG, "weak": WEAK, "unused": UNUSED}.items():
-        found.features.feature[name].float_list.value.append(column[row])
-    found.features.feature["city"].bytes_list.value.append(f"city {row}".encode())
-    for name, value in more.items():
-        found.features.feature[name].float_list.value.append(value)
-    return found.SerializeToString()
+    columns = {"strong": STRONG[row], "weak": WEAK[row], "unused": UNUSED[row], "city": f"city {row}"}
+    return records.example(columns, **more)
 
 
 EXAMPLES = [example(row, label=float(LABEL[row]), price=float(LOGIT[row])) for row in range(COUNT)]
@@ -61,16 +59,10 @@ EXAMPLES = [example(row, label=float(LABEL[row]), price=float(LOGIT[row])) for r
 @pytest.fixture(scope="module")
 def save(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[Any], Any]], str]:
     def saved(answer: Callable[[Any], Any]) -> str:
-        class Model(tf.Module):
-            @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
-            def serve(self, examples: Any) -> dict[str, Any]:
-                spec = dict.fromkeys(("strong", "weak", "unused"), tf.io.FixedLenFeature([1], tf.float32))
-                found = tf.io.parse_example(examples, spec)
-                return {"output": answer(3 * found["strong"] + found["weak"] + 0 * found["unused"])}
+        def outputs(features: dict[str, Any]) -> dict[str, Any]:
+            return {"output": answer(3 * features["strong"] + features["weak"] + 0 * features["unused"])}
 
-        folder, model = str(tmp_path_factory.mktemp("model")), Model()
-        tf.saved_model.save(model, folder, signatures={"serving_default": model.serve})
-        return folder
+        return save_model(outputs, tmp_path_factory.mktemp("model"), ("strong", "weak", "unused"))
 
     return saved
 
@@ -192,9 +184,7 @@ def test_importance_is_measured_as_far_as_time_allows(save: Any) -> None:
 def test_a_sample_is_uniform_and_bounded(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [str(tmp_path / name) for name in ("a.tfrecord", "b.tfrecord")]
     for number, file in enumerate(files):
-        with tf.io.TFRecordWriter(file) as writer:
-            for record in range(2000):
-                writer.write(b"%06d" % (number * 2000 + record))
+        records.write_records(file, (b"%06d" % (number * 2000 + record) for record in range(2000)))
     assert sample_of(files, 60).total == 4000
     monkeypatch.setattr("generic_trainer.executors.evaluation.eval_sample._EXAMPLES", 400)
     found = sample_of(files, 60)
@@ -220,9 +210,7 @@ def test_kubeflow_gets_curve_and_matrix(save: Any) -> None:
 @pytest.mark.parametrize("damage", ["no task", "no label", "another format", "no files", "a broken model"])
 def test_an_analysis_that_is_impossible_says_why(save: Any, tmp_path: pathlib.Path, damage: str) -> None:
     path = tmp_path / "eval.tfrecord"
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for record in EXAMPLES:
-            writer.write(record)
+    records.write_records(path, EXAMPLES)
     plan = EvaluationPlan("serving_default", outputs=(OutputPlan("output", BINARY, "label", scores=LOGITS),))
     fn_args, model = FnArgs(eval_files=[str(path)]), save(lambda x: x)
     expected = {
@@ -236,9 +224,7 @@ def test_an_analysis_that_is_impossible_says_why(save: Any, tmp_path: pathlib.Pa
         plan = EvaluationPlan("serving_default", outputs=(OutputPlan("output"),))
     elif damage == "no label":
         plan = EvaluationPlan("serving_default", outputs=(OutputPlan("output", REGRESSION),))
-        with tf.io.TFRecordWriter(str(path)) as writer:
-            for row in range(COUNT):
-                writer.write(example(row, price=1.5, cost=2.5))
+        records.write_records(path, (example(row, price=1.5, cost=2.5) for row in range(COUNT)))
     elif damage == "another format":
         fn_args = FnArgs(eval_files=[str(path)], examples_format=ExamplesFormat("FORMAT_PROTO"))
     elif damage == "no files":

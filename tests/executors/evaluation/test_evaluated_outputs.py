@@ -19,6 +19,8 @@ from generic_trainer.executors.evaluation.plan import EvaluationPlan, Overrides
 from generic_trainer.executors.evaluation.planning import plan_of
 from generic_trainer.executors.evaluation.scores import in_units_of_labels
 
+from ...world.models import save_model
+
 tf_keras = pytest.importorskip("tf_keras")
 
 PACKAGES = pytest.mark.parametrize("package", [tf_keras, keras], ids=["keras 2", "keras 3"])
@@ -34,15 +36,9 @@ def plan(
 ) -> EvaluationPlan:
     """Trains with `run`, exports `answer` of the feature x, and returns the plan by what was observed."""
     (folder / "schema.pbtxt").write_text(SCHEMA)
-    module = tf.Module()
     with observed(()) as seen:
-        module.tracked = run()
-
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-        def serve(examples: Any) -> Any:
-            return answer(tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([1], tf.float32)})["x"])
-
-        tf.saved_model.save(module, str(folder / "model"), signatures=serve)
+        tracked = run()
+        save_model(lambda features: answer(features["x"]), folder / "model", tracked=tracked)
     evidence = seen.evidence()
     if evidence is not None:
         assert TrainingEvidence.from_json(evidence.to_json()) == evidence

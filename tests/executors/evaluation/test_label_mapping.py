@@ -16,6 +16,8 @@ from generic_trainer.executors.evaluation.label_mapping import LabelMapping, lab
 from generic_trainer.executors.evaluation.plan import EvaluationPlan, Overrides
 from generic_trainer.executors.saved_models.signatures import ServedInput, ServedOutput, ServedSignature
 
+from ...world.records import write_examples
+
 ROWS = 60
 SPECIES = [b"setosa", b"versicolor", b"virginica"]
 SPEC = {
@@ -31,17 +33,11 @@ Pipeline = Callable[[str], tf.data.Dataset]
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = str(tmp_path_factory.mktemp("data") / "train.tfrecord")
-    with tf.io.TFRecordWriter(path) as writer:
-        for row in range(ROWS):
-            example = tf.train.Example()
-            features = example.features.feature
-            features["species"].bytes_list.value.append(SPECIES[row % 3])
-            features["code"].int64_list.value.append(10 * (row % 3 + 1))
-            features["color"].bytes_list.value.append([b"red", b"blue"][row % 2])
-            features["x"].float_list.value.append(row)
-            writer.write(example.SerializeToString())
-    return path
+    rows = (
+        {"species": SPECIES[row % 3], "code": 10 * (row % 3 + 1), "color": ["red", "blue"][row % 2], "x": float(row)}
+        for row in range(ROWS)
+    )
+    return write_examples(tmp_path_factory.mktemp("data") / "train.tfrecord", rows)
 
 
 def table(keys: Any = SPECIES, targets: Any = (2, 0, 1)) -> Any:

@@ -16,6 +16,8 @@ from generic_trainer.executors.evaluation.plan import EvaluationPlan, Overrides
 from generic_trainer.executors.evaluation.planning import plan_of
 from generic_trainer.executors.monitoring.metrics_origin import weights_line
 
+from ...world.models import save_function, save_model
+
 tf_keras = pytest.importorskip("tf_keras")
 
 ROWS = 16
@@ -53,15 +55,7 @@ def data(y: Any) -> tf.data.Dataset:
 
 def served(model: Any, folder: pathlib.Path, name: str = "model") -> str:
     """Exports a model as TFX modules do: with a signature that parses serialized examples."""
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-    def serve(examples: Any) -> Any:
-        parsed = tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([1], tf.float32)})
-        return model(parsed)
-
-    target = str(folder / name)
-    tf.saved_model.save(model, target, signatures={"serving_default": serve})
-    return target
+    return save_model(model, folder / name, tracked=model)
 
 
 def built(package: Any, units: int, activation: str | None) -> Any:
@@ -182,9 +176,9 @@ def test_every_output_has_its_own_label_and_task(package: Any, tmp_path: pathlib
 
 def test_a_signature_of_one_tensor_per_feature_is_filled_by_name(tmp_path: pathlib.Path) -> None:
     model = built(keras, 1, "sigmoid")
-    serve = tf.function(lambda x: model({"x": x}), input_signature=[tf.TensorSpec([None, 1], tf.float32, name="x")])
-    tf.saved_model.save(model, str(tmp_path / "model"), signatures=serve)
-    plan = plan_of(str(tmp_path / "model"), None, schema(tmp_path), None, Overrides({"": "yes"}))
+    column = tf.TensorSpec([None, 1], tf.float32, name="x")
+    saved = save_function(lambda x: model({"x": x}), tmp_path / "model", column, tracked=model)
+    plan = plan_of(saved, None, schema(tmp_path), None, Overrides({"": "yes"}))
     assert (plan.takes_tensors, plan.examples, plan.problem) == (True, "raw", "")
 
 
@@ -203,12 +197,8 @@ def test_probabilities_are_preferred_to_classes(tmp_path: pathlib.Path) -> None:
         probabilities = tf.nn.softmax(model(parsed))
         return {"class": tf.argmax(probabilities, 1), "best": tf.reduce_max(probabilities, 1), "probs": probabilities}
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-    def serve(examples: Any) -> Any:
-        return answer(tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([1], tf.float32)}))
-
-    tf.saved_model.save(model, str(tmp_path / "model"), signatures=serve)
-    plan = plan_of(str(tmp_path / "model"), None, schema(tmp_path), None, Overrides({"": "kind"}))
+    saved = save_model(answer, tmp_path / "model", tracked=model)
+    plan = plan_of(saved, None, schema(tmp_path), None, Overrides({"": "kind"}))
     assert [(one.output, one.task, one.classes) for one in plan.outputs] == [("probs", "multiclass", 3)]
 
 

@@ -13,6 +13,8 @@ from generic_trainer import FnArgs, InputError, TrainingOptions, train
 from generic_trainer.executors.goals import Goal
 from generic_trainer.executors.modules.keras_version import _tensorflow_release
 
+from ...world.data import outputs_in
+
 MODULES = pathlib.Path(__file__).parents[3] / "module_files"
 KERAS = ["3", "2"] if _tensorflow_release() >= (2, 16) else ["2"]
 
@@ -49,12 +51,7 @@ FIT = """
 @pytest.fixture
 def outcome(module: Callable[..., str], iris: Any, tmp_path: pathlib.Path) -> Callable[..., dict[str, float]]:
     def run(options: TrainingOptions, source: str = FIT, **config: float) -> dict[str, float]:
-        fn_args = FnArgs(
-            train_files=[iris.train],
-            serving_model_dir=str(tmp_path / "model" / "Format-Serving"),
-            model_run_dir=str(tmp_path / "model_run"),
-            custom_config=config,
-        )
+        fn_args = FnArgs(train_files=[iris.train], **outputs_in(tmp_path), custom_config=config)
         train(module(source), fn_args, options)
         return json.loads((tmp_path / "model_run" / "told.json").read_text())
 
@@ -111,9 +108,8 @@ def test_an_estimator_stops_early(iris: Any, tmp_path: pathlib.Path, module: Cal
         eval_files=[iris.eval],
         schema_path=iris.schema,
         train_steps=20_000,
-        serving_model_dir=str(tmp_path / "model" / "Format-Serving"),
+        **outputs_in(tmp_path),
         eval_model_dir=str(tmp_path / "model" / "Format-TFMA"),
-        model_run_dir=str(tmp_path / "model_run"),
         custom_config={"learning_rate": 0.0},
     )
     path = module(source)
@@ -147,11 +143,7 @@ def test_determinism_is_bitwise(module: Callable[..., str], iris: Any, tmp_path:
     told = []
     for number in range(2):
         folder = tmp_path / str(number)
-        fn_args = FnArgs(
-            train_files=[iris.train],
-            serving_model_dir=str(folder / "model" / "Format-Serving"),
-            model_run_dir=str(folder / "model_run"),
-        )
+        fn_args = FnArgs(train_files=[iris.train], **outputs_in(folder))
         train(module(source), fn_args, TrainingOptions(deterministic=True))
         told.append(json.loads((folder / "model_run" / "told.json").read_text()))
     assert told[0] == told[1]

@@ -25,6 +25,8 @@ from generic_trainer.executors.monitoring.display import Display, RecentProgress
 from generic_trainer.executors.monitoring.progress import Progress
 from generic_trainer.executors.runtime.work import Work, advance
 
+from ...world.data import outputs_in
+
 MODULES = pathlib.Path(__file__).parents[3] / "module_files"
 PACKAGES = ["keras", "tf_keras"] if _tensorflow_release() >= (2, 16) else ["keras"]
 NEEDS_KERAS_3 = pytest.mark.skipif(_tensorflow_release() < (2, 16), reason="Keras 3 came with TensorFlow 2.16")
@@ -54,9 +56,8 @@ def watched(module: str, data: Any, folder: pathlib.Path, options: TrainingOptio
         schema_path=data.schema,
         train_steps=60,
         eval_steps=2,
-        serving_model_dir=str(folder / "model" / "Format-Serving"),
+        **outputs_in(folder),
         eval_model_dir=str(folder / "model" / "Format-TFMA"),
-        model_run_dir=str(folder / "model_run"),
     )
     with display.use_display(seen):
         train(module, fn_args, options)

@@ -25,6 +25,9 @@ from generic_trainer.executors.preflight.request import CheckRequest
 from generic_trainer.executors.preflight.verdicts import NOT_REACHED, PASSED, WARNING, Report, Verdict
 from generic_trainer.executors.runtime.files.schema import read_schema
 
+from ...world import records
+from ...world.data import iris_csv
+
 MODULES = pathlib.Path(__file__).resolve().parents[3] / "module_files"
 NO_FILES: dict[str, Any] = {"train_files": [], "eval_files": []}
 SCHEMA_OF_CLICKS = "".join(
@@ -86,11 +89,8 @@ def test_the_example_modules_pass(
 
 
 def test_an_elasticdl_file_on_a_csv_passes(tmp_path: pathlib.Path) -> None:
-    from sklearn.datasets import load_iris
-
-    rows = [",".join(map(str, [*row, label])) for row, label in zip(*load_iris(return_X_y=True), strict=True)]
     path = tmp_path / "iris.csv"
-    path.write_text("\n".join(["a,b,c,d,variety", *rows]) + "\n")
+    path.write_text(iris_csv("a,b,c,d,variety"))
     config = {"data_reader_params": "columns=['a', 'b', 'c', 'd', 'variety']", "checkpoint_dir": str(tmp_path / "kept")}
     fn_args = FnArgs(train_files=[str(path)], eval_files=[str(path)], custom_config=config)
     report = check(CheckRequest(str(MODULES / "iris_elasticdl.py"), fn_args))
@@ -247,12 +247,7 @@ def test_a_module_may_still_set_its_threads(iris: Any, module: Callable[..., str
 
 
 def write_records(path: pathlib.Path, count: int, size: int) -> None:
-    import tensorflow as tf
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
-        for number in range(count):
-            writer.write(number.to_bytes(4, "big") + os.urandom(size))
+    records.write_records(path, (number.to_bytes(4, "big") + os.urandom(size) for number in range(count)))
 
 
 def test_small_data_are_used_whole_and_large_data_are_sampled_from_several_files(tmp_path: pathlib.Path) -> None:

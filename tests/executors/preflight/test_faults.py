@@ -16,6 +16,8 @@ from generic_trainer.executors.preflight.check import check
 from generic_trainer.executors.preflight.request import CheckRequest
 from generic_trainer.executors.preflight.verdicts import NOT_REACHED, WARNING, Report
 
+from ...world.data import iris_csv
+
 MODULES = pathlib.Path(__file__).resolve().parents[3] / "module_files"
 CSV_COLUMNS = "columns=['sepal_length', 'sepal_width', 'petal_length', 'petal_width', 'variety']"
 
@@ -88,12 +90,8 @@ def _none(folder: pathlib.Path) -> Mapping[str, Any]:
 
 
 def _csv(folder: pathlib.Path) -> Mapping[str, Any]:
-    from sklearn.datasets import load_iris
-
-    rows = [[*row, label] for row, label in zip(*load_iris(return_X_y=True), strict=True)]
     path = folder / "iris.csv"
-    lines = ["sepal_length,sepal_width,petal_length,petal_width,variety", *(",".join(map(str, row)) for row in rows)]
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text(iris_csv())
     config = {"data_reader_params": CSV_COLUMNS}
     return {"train_files": [str(path)], "eval_files": [str(path)], "custom_config": config}
 

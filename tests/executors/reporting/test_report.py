@@ -33,6 +33,8 @@ from generic_trainer.executors.reporting.page import html_of
 from generic_trainer.executors.reporting.quantities import difference, seconds, size
 from generic_trainer.executors.reporting.writing import keep_failed_run, write_report
 
+from ...world.data import outputs_in
+
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 NASTY = "</script><script>alert('x')</script><img src=x onerror=alert(1)>\"'&"
 
@@ -94,13 +96,7 @@ def page_of(folder: pathlib.Path) -> Page:
 
 
 def fn_args(folder: pathlib.Path, iris: Any, **fields: Any) -> FnArgs:
-    return FnArgs(
-        train_files=[iris.train],
-        eval_files=[iris.eval],
-        serving_model_dir=str(folder / "model" / "Format-Serving"),
-        model_run_dir=str(folder / "model_run"),
-        **fields,
-    )
+    return FnArgs(train_files=[iris.train], eval_files=[iris.eval], **outputs_in(folder), **fields)
 
 
 @pytest.fixture(scope="module")

@@ -32,6 +32,8 @@ from generic_trainer.executors.reporting.prediction_sections import analysis_sec
 from generic_trainer.executors.runtime.logs.setup import LOG_NAME
 from generic_trainer.pipelines.reporting.trials import trials_section
 
+from ...world.data import outputs_in
+
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 NASTY = "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 PAGES = ("report", "compared", "everything", "analyzed", "live")
@@ -50,11 +52,7 @@ def report(iris: Any, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The report of twenty epochs on iris."""
     folder = tmp_path_factory.mktemp("browser")
     arguments = FnArgs(
-        train_files=[iris.train],
-        eval_files=[iris.eval],
-        serving_model_dir=str(folder / "model" / "Format-Serving"),
-        model_run_dir=str(folder / "model_run"),
-        custom_config={"epochs": 20},
+        train_files=[iris.train], eval_files=[iris.eval], **outputs_in(folder), custom_config={"epochs": 20}
     )
     train(str(REPOSITORY / "module_files" / "iris_keras.py"), arguments)
     return folder / "model_run" / "report.html"

@@ -15,6 +15,8 @@ import tensorflow as tf
 from generic_trainer import check_saved_model
 from generic_trainer.executors.saved_models.batch_dependence import BatchComparison, compare_in_batch
 
+from ...world.models import save_model
+
 _GENERATOR = np.random.default_rng(1)
 ROWS = _GENERATOR.normal(size=(8, 4)).astype(np.float32)
 WORDS = ["a bc", "d", "e fg h", "", "i", "jk", "l", "m"]
@@ -223,14 +225,10 @@ def test_what_cannot_be_compared_is_named(
 
 @pytest.mark.parametrize("skip", [[], ["batches"]])
 def test_the_check_of_a_model_reads_several_eval_examples(skip: list[str], tmp_path: pathlib.Path, iris: Any) -> None:
-    class Centered(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-        def serve(self, examples: tf.Tensor) -> Outputs:
-            parsed = tf.io.parse_example(examples, {"sepal_length": tf.io.FixedLenFeature([], tf.float32)})
-            return {"y": parsed["sepal_length"] - tf.reduce_mean(parsed["sepal_length"])}
+    def centered(features: dict[str, tf.Tensor]) -> Outputs:
+        return {"y": features["sepal_length"] - tf.reduce_mean(features["sepal_length"])}
 
-    module = Centered()
-    tf.saved_model.save(module, str(tmp_path), signatures=module.serve)
+    save_model(centered, tmp_path, {"sepal_length": tf.io.FixedLenFeature([], tf.float32)})
     report = check_saved_model(str(tmp_path), [iris.eval], skip=skip)
     records = tf.data.TFRecordDataset(sorted(tf.io.gfile.glob(iris.eval)), "GZIP").take(8)
     examples = [tf.train.Example.FromString(record) for record in records.as_numpy_iterator()]

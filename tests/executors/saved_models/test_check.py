@@ -20,6 +20,9 @@ from generic_trainer.executors.monitoring.unchecked_model import unchecked_line
 from generic_trainer.executors.saved_models.locations import find_saved_model, lift_timestamped_model
 from generic_trainer.executors.saved_models.sample_input import collect_sample_input, set_sample_input
 
+from ...world.models import save_function
+from ...world.records import write_examples, write_records
+
 SPEC = {"sepal_length": tf.io.FixedLenFeature([1], tf.float32), "variety": tf.io.FixedLenFeature([1], tf.int64)}
 
 
@@ -101,8 +104,7 @@ def test_uncompressed_records_and_parquet_rows_are_read_too(
 
     folder = save()
     record = next(iter(tf.data.TFRecordDataset(tf.io.gfile.glob(iris.eval), "GZIP"))).numpy()
-    with tf.io.TFRecordWriter(str(tmp_path / "plain")) as writer:
-        writer.write(record)
+    write_records(tmp_path / "plain", [record])
     expected = check(folder, iris).answer
     assert check_saved_model(folder, [str(tmp_path / "plain")]).answer == expected
     pq.write_table(pa.table({"sepal_length": [5.0], "variety": [1]}), tmp_path / "rows.parquet")
@@ -114,12 +116,8 @@ def test_uncompressed_records_and_parquet_rows_are_read_too(
 
 def test_of_an_image_only_the_number_of_bytes_is_shown(save: Callable[..., str], tmp_path: pathlib.Path) -> None:
     values = {"png": tf.io.encode_png(tf.zeros([8, 8, 1], tf.uint8)).numpy(), "text": "Größe:\n5 cm".encode()}
-    features = {name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value])) for name, value in values.items()}
-    features["sepal_length"] = tf.train.Feature(float_list=tf.train.FloatList(value=[5.0]))
-    features["variety"] = tf.train.Feature(int64_list=tf.train.Int64List(value=[1]))
-    with tf.io.TFRecordWriter(str(tmp_path / "images")) as writer:
-        writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
-    report = check_saved_model(save(), [str(tmp_path / "images")])
+    images = write_examples(tmp_path / "images", [{**values, "sepal_length": 5.0, "variety": 1}])
+    report = check_saved_model(save(), [images])
     assert report.answer == {"y": [10.0]}
     assert report.inputs["png"] == [f"{len(values['png'])} bytes"]
     assert report.inputs["text"] == ["Größe:\n5 cm"]
@@ -213,13 +211,8 @@ def test_nan_in_the_variables_or_in_the_prediction(save: Callable[..., str], iri
     with pytest.raises(ModelCheckError, match=r"'finite': its variable .* contains NaN or infinity"):
         check(save(weight=float("nan")), iris)
 
-    class Hidden(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="sepal_length")])
-        def serve(self, sepal_length: tf.Tensor) -> dict[str, tf.Tensor]:
-            return {"y": tf.math.log(-sepal_length)}
-
-    module = Hidden()
-    tf.saved_model.save(module, str(tmp_path / "hidden"), signatures=module.serve)
+    lengths = tf.TensorSpec([None], tf.float32, name="sepal_length")
+    save_function(lambda sepal_length: {"y": tf.math.log(-sepal_length)}, tmp_path / "hidden", lengths)
     with pytest.raises(
         ModelCheckError, match=r"'finite': 'serving_default' returns y=\[NaN.* for the first eval example "
     ):
@@ -315,18 +308,9 @@ def test_a_model_with_an_op_of_an_uninstalled_package_is_not_checked(save: Calla
 def test_an_input_is_found_by_the_feature_that_it_is_named_after(
     tmp_path: pathlib.Path,
 ) -> None:
-    class Odd(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec([None, 1], tf.float32, name="capital_gain")])
-        def serve(self, value: tf.Tensor) -> dict[str, tf.Tensor]:
-            return {"y": value}
-
-    module = Odd()
-    tf.saved_model.save(module, str(tmp_path / "model"), signatures=module.serve)
-    example = tf.train.Example()
-    example.features.feature["capital-gain"].float_list.value.append(4.0)
-    with tf.io.TFRecordWriter(str(tmp_path / "records")) as writer:
-        writer.write(example.SerializeToString())
-    report = check_saved_model(str(tmp_path / "model"), [str(tmp_path / "records")])
+    gain = tf.TensorSpec([None, 1], tf.float32, name="capital_gain")
+    model = save_function(lambda capital_gain: {"y": capital_gain}, tmp_path / "model", gain)
+    report = check_saved_model(model, [write_examples(tmp_path / "records", [{"capital-gain": 4.0}])])
     assert report.checks["answers"] == "passed"
     assert report.answer == {"y": [4.0]}
 

@@ -23,6 +23,8 @@ from generic_trainer.executors.saved_models.prediction.feed import feed_for
 from generic_trainer.executors.saved_models.prediction.signature import load_signature
 from generic_trainer.executors.saved_models.signatures import ServedInput, ServedSignature
 
+from ...world import records
+
 LENGTHS = tf.lookup.KeyValueTensorInitializer(["good", "bad"], [1.0, -1.0])
 PIXELS = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
 X = tf.io.FixedLenFeature([], tf.float32)
@@ -103,8 +105,7 @@ RECORDS = "serialized records, which its graph parses"
 TEXT = {"query": [b"good"], "label": [1]}
 BOTH = f"input examples: {RECORDS}; input query: feature query"
 TWO = {"examples": STRINGS, "query": STRINGS}
-INNER = tf.train.Example(features=tf.train.Features(feature={"v": tf.train.Feature(float_list={"value": [3.0]})}))
-INNER = INNER.SerializeToString()
+INNER = records.example(v=3.0)
 V = tf.io.FixedLenFeature([], tf.float32)
 
 KINDS = {
@@ -195,20 +196,13 @@ def save(folder: pathlib.Path, kind: Kind) -> str:
 
 def write_examples(folder: pathlib.Path, example: Mapping[str, list[Any]]) -> str:
     """Writes the example three times, and its schema with a label `y`."""
-    fields = {bytes: ("bytes_list", tf.train.BytesList), int: ("int64_list", tf.train.Int64List)}
-    features, schema = tf.train.Features(), ""
-    for name, values in {**example, "y": [0.5]}.items():
-        field, message = fields.get(type(values[0]), ("float_list", tf.train.FloatList))
-        features.feature[name].CopyFrom(tf.train.Feature(**{field: message(value=values)}))
+    row, schema = {**example, "y": [0.5]}, ""
+    for name, values in row.items():
         schema += (
             f'feature {{ name: "{name}" type: {SCHEMA[type(values[0])]} shape {{ dim {{ size: {len(values)} }} }} }}\n'
         )
-    record = tf.train.Example(features=features).SerializeToString()
-    with tf.io.TFRecordWriter(str(folder / "eval")) as writer:
-        for _ in range(3):
-            writer.write(record)
     (folder / "schema.pbtxt").write_text(schema)
-    return str(folder / "eval")
+    return records.write_examples(folder / "eval", [row] * 3)
 
 
 def checked(model: str, examples: str) -> CheckReport:
@@ -220,9 +214,7 @@ def write_without(feature: str, examples: str) -> None:
     first, *others = (record.numpy() for record in tf.data.TFRecordDataset(examples))
     example = tf.train.Example.FromString(first)
     del example.features.feature[feature]
-    with tf.io.TFRecordWriter(examples) as writer:
-        for record in (example.SerializeToString(), *others):
-            writer.write(record)
+    records.write_records(examples, (example.SerializeToString(), *others))
 
 
 def predicted(model: str, examples: str) -> float:

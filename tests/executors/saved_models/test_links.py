@@ -17,6 +17,8 @@ from generic_trainer.executors.saved_models.links import replace_links
 from generic_trainer.executors.saved_models.locations import find_saved_model
 from generic_trainer.executors.training.preconditions import require_inputs
 
+from ...world.records import example
+
 MODULE = """
 import os, shutil
 import tensorflow as tf
@@ -72,9 +74,7 @@ def test_a_model_behind_a_link_is_published_as_files(
     final = pathlib.Path(str(fn_args.serving_model_dir))
     assert not final.is_symlink()
     assert [one for one in final.rglob("*") if one.is_symlink()] == []
-    example = tf.train.Example()
-    example.features.feature["sepal_length"].float_list.value.append(2.0)
-    answer = tf.saved_model.load(str(final)).signatures["serving_default"](tf.constant([example.SerializeToString()]))
+    answer = tf.saved_model.load(str(final)).signatures["serving_default"](tf.constant([example(sepal_length=2.0)]))
     assert answer["y"].numpy().tolist() == [[6.0]]
     others = {"v1"} if "'v1'" in body else set()
     assert set(os.listdir(final.parent)) == {"Format-Serving"} | others

@@ -17,6 +17,8 @@ from generic_trainer import FnArgs, ModelCheckError, TrainingOptions, train
 from generic_trainer.executors.monitoring import display
 from generic_trainer.executors.monitoring.run_record import RunRecord
 
+from ...world.records import example
+
 MODULE = """
     import tensorflow as tf
     from tiny import Tiny
@@ -64,9 +66,7 @@ def test_of_eight_at_once_six_are_published_each_its_own_and_two_are_rejected_an
     with ThreadPoolExecutor(8) as threads:
         results = list(threads.map(run, range(8)))
 
-    example = tf.train.Example()
-    example.features.feature["sepal_length"].float_list.value.append(2.0)
-    question = tf.constant([example.SerializeToString()])
+    question = tf.constant([example(sepal_length=2.0)])
     for number, result in enumerate(results):
         record = json.loads((tmp_path / "runs" / str(number) / "run.json").read_text())
         assert record["arguments"]["custom_config"] == {"number": number}

@@ -14,6 +14,8 @@ import tensorflow as tf
 from generic_trainer import FnArgs, train
 from generic_trainer.executors.monitoring.metrics_origin import weights_line
 
+from ...world.data import outputs_in
+
 X = np.linspace(-1, 1, 32, dtype="float32")
 LABELS = 3 * X + 0.5
 
@@ -106,12 +108,7 @@ def test_metrics_are_those_of_the_exported_step(
 @pytest.mark.slow
 def test_a_weight_column_is_recorded(module: Callable[..., str], iris: Any, tmp_path: pathlib.Path) -> None:
     source = MODULE.replace('optimizer="SGD"', 'weight_column="w"').replace('{"x": x}, 3', '{"x": x, "w": 1 + x}, 3')
-    fn_args = FnArgs(
-        train_files=[iris.train],
-        serving_model_dir=str(tmp_path / "model" / "Format-Serving"),
-        model_run_dir=str(tmp_path / "model_run"),
-        custom_config={"plan": "train evaluate"},
-    )
+    fn_args = FnArgs(train_files=[iris.train], **outputs_in(tmp_path), custom_config={"plan": "train evaluate"})
 
     train(module(source), fn_args)
 

@@ -20,6 +20,8 @@ from generic_trainer.executors.modules.keras_version import _tensorflow_release
 from generic_trainer.executors.monitoring.metrics import Metrics
 from generic_trainer.executors.training.metrics_of_record import Origins, observed
 
+from ...world.models import save_function
+
 PACKAGES = ["keras", "tf_keras"] if _tensorflow_release() >= (2, 16) else ["keras"]
 X = np.linspace(-1, 1, 32, dtype="float32").reshape([32, 1])
 Y = 3 * X + 0.5
@@ -40,19 +42,14 @@ def new_model(keras: ModuleType, **optimizer: Any) -> Any:
 
 
 def export(model: Any, folder: pathlib.Path) -> None:
-    @tf.function(input_signature=[tf.TensorSpec([None, 1], tf.float32, name="x")])
-    def serve(x: Any) -> dict[str, Any]:
-        return {"y": model(x)}
-
-    tf.saved_model.save(model, str(folder), signatures=serve)
+    save_function(lambda x: {"y": model(x)}, folder, tf.TensorSpec([None, 1], tf.float32, name="x"), tracked=model)
 
 
 def export_outputs(model: Any, folder: pathlib.Path) -> None:
-    @tf.function(input_signature=[tf.TensorSpec([None, 1], tf.float32)])
-    def serve(x: Any) -> dict[str, Any]:
+    def outputs(x: Any) -> dict[str, Any]:
         return {str(number): value for number, value in enumerate(tf.nest.flatten(model(x)))}
 
-    tf.saved_model.save(model, str(folder), signatures=serve)
+    save_function(outputs, folder, tf.TensorSpec([None, 1], tf.float32), tracked=model)
 
 
 def loss_of_export(folder: pathlib.Path) -> float:

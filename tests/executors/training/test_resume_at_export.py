@@ -14,6 +14,8 @@ import tensorflow as tf
 
 from generic_trainer import FnArgs, TrainingOptions, train
 
+from ...world.data import outputs_in
+
 # An Estimator with data that ends and no limit of steps; its weight is changed by chance. The export fails when asked.
 ESTIMATOR = """
     import os, pathlib
@@ -137,11 +139,7 @@ class Runs:
         steps, fault = self.folder / "steps", self.folder / "fault"
         steps.write_text("")
         fault.touch() if fails else fault.unlink(missing_ok=True)
-        fn_args = FnArgs(
-            serving_model_dir=str(self.folder / "model" / "Format-Serving"),
-            model_run_dir=str(self.folder / "model_run"),
-            **self.given,
-        )
+        fn_args = FnArgs(**outputs_in(self.folder), **self.given)
         options = TrainingOptions(skip_checks=("answers",))
         if fails:
             with pytest.raises(ZeroDivisionError):

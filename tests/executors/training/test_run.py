@@ -24,6 +24,9 @@ from generic_trainer import (
 )
 from generic_trainer.executors.options import CHECKS
 
+from ...world.data import outputs_in
+from ...world.records import example
+
 HERE = TrainingOptions(isolate=False)
 
 
@@ -60,9 +63,7 @@ def test_a_checked_model_is_published_and_recorded(tiny_module: str, fn_args: Ca
     args = fn_args(custom_config={"learning_rate": 0.1, "api_key": "abc"})
     record = train(tiny_module, args, TrainingOptions(seed=3))
     model = tf.saved_model.load(args.serving_model_dir)
-    example = tf.train.Example()
-    example.features.feature["sepal_length"].float_list.value.append(2.0)
-    answer = model.signatures["serving_default"](tf.constant([example.SerializeToString()]))
+    answer = model.signatures["serving_default"](tf.constant([example(sepal_length=2.0)]))
     assert answer["y"].numpy().tolist() == [[6.0]]
     assert os.listdir(os.path.dirname(str(args.serving_model_dir))) == ["Format-Serving"]
     assert record_of(args) == json.loads(record.to_json())
@@ -158,12 +159,7 @@ def test_trainings_of_several_threads_in_one_process_run_one_after_the_other(
             os.rmdir(mark)
     """)
     jobs = [
-        fn_args(
-            custom_config={"number": number},
-            serving_model_dir=str(tmp_path / f"out{number}" / "model" / "Format-Serving"),
-            eval_model_dir=None,
-            model_run_dir=str(tmp_path / f"out{number}" / "model_run"),
-        )
+        fn_args(custom_config={"number": number}, **outputs_in(tmp_path / f"out{number}"), eval_model_dir=None)
         for number in range(3)
     ]
     with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
-import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -17,29 +16,23 @@ from generic_trainer.executors.monitoring.run_record import RunRecord
 from generic_trainer.executors.training import metadata_pointer
 from generic_trainer.pipelines.history.runs import find_run, find_runs
 
+from ...world.modules import with_tiny
+
 Launch = Callable[..., None]
 
-MODULE = """
-    import tensorflow as tf
-
-    class Tiny(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-        def serve(self, examples):
-            parsed = tf.io.parse_example(examples, {"sepal_length": tf.io.FixedLenFeature([1], tf.float32)})
-            return {"y": 3.0 * parsed["sepal_length"]}
-
+MODULE = with_tiny("""
     def run_fn(fn_args):
         model = Tiny()
         tf.saved_model.save(model, fn_args.serving_model_dir, signatures={"serving_default": model.serve})
         return {"val_auc": 0.75}
-"""
+""")
 FAILING = "def run_fn(fn_args):\n    raise ZeroDivisionError('mine')\n"
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("own")
-    (folder / "good.py").write_text(textwrap.dedent(MODULE))
+    (folder / "good.py").write_text(MODULE)
     (folder / "failing.py").write_text(FAILING)
     (folder / "meta").mkdir()
     return folder

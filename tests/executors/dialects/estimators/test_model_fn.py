@@ -16,6 +16,8 @@ from generic_trainer.executors.evaluation import evaluated_examples
 from generic_trainer.executors.evaluation.error_analysis import read_error_analysis
 from generic_trainer.executors.modules.keras_version import choose
 
+from ....world.data import iris_csv
+
 pytestmark = pytest.mark.legacy
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -126,11 +128,7 @@ CSV_PARTS = """
 def test_the_errors_on_rows_that_only_the_module_reads_are_analyzed(
     command: Command, module: Callable[..., str], tmp_path: pathlib.Path
 ) -> None:
-    from sklearn.datasets import load_iris
-
-    data = load_iris()
-    rows = [",".join(map(str, [*measures, kind])) for measures, kind in zip(data.data, data.target, strict=True)]
-    (tmp_path / "iris.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "iris.csv").write_text(iris_csv(header=""))
     path = module(textwrap.dedent(MODEL_FN) + textwrap.dedent(CSV_PARTS))
     files = ["--train-files", tmp_path / "iris.csv", "--eval-files", tmp_path / "iris.csv"]
     done = command("train", path, *files, "--train-steps", 300, "--seed", 1, "--output", tmp_path / "out")
