@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .executors.checkpoints.async_checkpoints import AsyncCheckpoints
     from .executors.dialects import Dialect, Evidence
     from .executors.dialects.converted_modules import prepare_for, run_as
+    from .executors.engines.base import Engine
     from .executors.engines.strategies import strategy
     from .executors.errors import (
         CheckpointError,
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
     from .executors.options import TrainingOptions
     from .executors.runtime.process.preemption import Preempted
     from .executors.saved_models.check import check_saved_model
+    from .executors.training.callbacks import RunCallback
     from .executors.training.run import train
+    from .executors.training.worker_callbacks import WorkerCallback
     from .executors.tuning.tuner_fn import TunerFnResult
     from .version import __version__
 
@@ -46,6 +49,7 @@ _HOMES = {
     "AsyncCheckpoints": "executors.checkpoints.async_checkpoints",
     "CheckpointError": "executors.errors",
     "Dialect": "executors.dialects.base",
+    "Engine": "executors.engines.base",
     "Evidence": "executors.dialects.base",
     "FnArgs": "executors.fn_args",
     "GenericExecutor": "executors.generic_executor",
@@ -55,6 +59,7 @@ _HOMES = {
     "ModelCheckError": "executors.errors",
     "ModuleError": "executors.errors",
     "Preempted": "executors.runtime.process.preemption",
+    "RunCallback": "executors.training.callbacks",
     "StorageError": "executors.errors",
     "Trainer": "components.trainer",
     "TrainerError": "executors.errors",
@@ -62,6 +67,7 @@ _HOMES = {
     "TrainingProcessError": "executors.errors",
     "Tuner": "components.tuner",
     "TunerFnResult": "executors.tuning.tuner_fn",
+    "WorkerCallback": "executors.training.worker_callbacks",
     "__version__": "version",
     "callbacks": "executors.keras.callbacks",
     "check_saved_model": "executors.saved_models.check",
@@ -77,6 +83,7 @@ __all__ = [
     "AsyncCheckpoints",
     "CheckpointError",
     "Dialect",
+    "Engine",
     "Evidence",
     "FnArgs",
     "GenericExecutor",
@@ -86,6 +93,7 @@ __all__ = [
     "ModelCheckError",
     "ModuleError",
     "Preempted",
+    "RunCallback",
     "StorageError",
     "Trainer",
     "TrainerError",
@@ -93,6 +101,7 @@ __all__ = [
     "TrainingProcessError",
     "Tuner",
     "TunerFnResult",
+    "WorkerCallback",
     "__version__",
     "callbacks",
     "check_saved_model",

@@ -147,7 +147,8 @@ def _dataset_options() -> Any:
 
 
 def _ours(patterns: list[str], schema: Any, cache: str | None = None) -> Any:
-    from generic_trainer.executors.inputs.data_accessor import CacheOptions, DataAccessor, ExamplesFormat
+    from generic_trainer.executors.examples_format import ExamplesFormat
+    from generic_trainer.executors.inputs.data_accessor import CacheOptions, DataAccessor
 
     kept = CacheOptions(cache, 10) if cache else None
     return DataAccessor.for_format(ExamplesFormat(), kept).tf_dataset_factory(patterns, _dataset_options(), schema)

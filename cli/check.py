@@ -13,9 +13,9 @@ import click
 
 from ..executors.errors import InputError, TrainerError
 from ..executors.evaluation.overrides import options_except_label
+from ..executors.examples_format import PAYLOAD_FORMATS, ExamplesFormat
 from ..executors.fn_args import FnArgs
 from ..executors.inputs.csv.plain_copy import plain_data
-from ..executors.inputs.data_accessor import PAYLOAD_FORMATS, ExamplesFormat
 from ..executors.modules.pipeline_modules import find_modules
 from ..executors.number_range import SECONDS, STEPS
 from ..executors.preflight import stamp

@@ -45,7 +45,7 @@ CONFIG, PRINT = "config", "print_config"
 _COMPLETED = ("DIR", "FILE", "GLOB", "PLACE")
 _PATHS = ("DIR", "FILE", "GLOB", "PLACE", "URL", "JSON|@FILE")
 _REMOTE_COMMANDS = ("compile", "submit")  # paths other than --output may be on the file systems of other machines
-_STORE_COMMANDS = ("train", "show", "report")  # read and write s3://, see executors/training/object_store_copies.py
+_STORE_COMMANDS = ("train", "show", "report")  # read and write s3://, see executors/features/object_stores
 _MODULES = (
     "module",
     "module_file",

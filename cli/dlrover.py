@@ -16,7 +16,8 @@ from ..executors.number_range import TASKS, WORKERS
 from ..executors.options import LOCAL, TrainingOptions
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..executors.training.after_publishing import warned_after_publishing
-from ..executors.training.run import train_when_ready
+from ..executors.training.callbacks import OnStart
+from ..executors.training.run import train as run_training
 from .abbreviations import abbreviations
 from .number_type import NumberType
 from .removed_flags import removed_flags, without_removed
@@ -112,7 +113,7 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
     task = task_from_environment()
     start = logs_kept_on_start(fn_args.model_run_dir)
     with live_display():
-        record = train_when_ready(conf, fn_args, options, on_start=start)
+        record = run_training(conf, fn_args, options, callbacks=[OnStart(start)])
     if task is None or task.is_chief:
         places = {"Model": fn_args.serving_model_dir, "Record": model_run}
         with warned_after_publishing():

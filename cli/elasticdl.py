@@ -16,7 +16,8 @@ from ..executors.options import LOCAL
 from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.setup import LOG_NAME, keep_logs
 from ..executors.training.after_publishing import warned_after_publishing
-from ..executors.training.run import train_when_ready
+from ..executors.training.callbacks import OnStart
+from ..executors.training.run import train as run_training
 from .abbreviations import abbreviations
 from .elasticdl_flags import DEFAULT_OUTPUT, effective_flags, elasticdl_flags, flags_of, model_file
 from .elasticdl_images import clean, zoo
@@ -69,7 +70,7 @@ def train(**flags: object) -> None:
     fn_args.seed = options.seed
     start = on_start(fn_args.model_run_dir)
     with live_display():
-        record = train_when_ready(module, fn_args, options, function=model_name, on_start=start)
+        record = run_training(module, fn_args, options, function=model_name, callbacks=[OnStart(start)])
     with warned_after_publishing():
         places = {"Model": fn_args.serving_model_dir, "Checkpoints": _checkpoints(fn_args)}
         places |= {"TensorBoard": fn_args.model_run_dir, **summary_lines(run_record.to_run_json(record))}

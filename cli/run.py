@@ -12,7 +12,7 @@ import click
 from absl import logging
 
 from ..executors import run_context
-from ..executors.dialects.loading import choose_keras_for
+from ..executors.dialects.needs import choose_keras_for
 from ..executors.errors import NotPushedError
 from ..executors.modules.pipeline_modules import find_modules
 from ..executors.monitoring import display, run_record

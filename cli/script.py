@@ -22,7 +22,8 @@ from ..executors.monitoring.report_file import path_in
 from ..executors.runtime.files import file_io
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..executors.training.after_publishing import warned_after_publishing
-from ..executors.training.run import train_when_ready
+from ..executors.training.callbacks import OnStart
+from ..executors.training.run import train as run_training
 from .submitted_command import Submittable
 from .summary import print_summary, summary_lines
 from .terminal import live_display
@@ -64,7 +65,7 @@ def script(file: str, arguments: tuple[str, ...], output: str, needs_model: bool
     task = task_from_environment()
     start = on_start(fn_args.model_run_dir, (file,))
     with live_display():
-        record = train_when_ready(file, fn_args, options, on_start=start)
+        record = run_training(file, fn_args, options, callbacks=[OnStart(start)])
     if task is not None and not task.is_chief:
         click.echo(f"The {task} has finished.")
         return

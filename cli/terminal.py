@@ -2,7 +2,7 @@
 
     start = logs_kept_on_start(model_run)
     with live_display():
-        train_when_ready(…, on_start=start)
+        train(…, callbacks=[OnStart(start)])
 
 If standard error is a terminal, a progress line is shown at its bottom, below all other output. Otherwise, and with all
 logs shown (-v), progress is logged periodically as plain lines.

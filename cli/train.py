@@ -11,8 +11,8 @@ import click
 
 from ..executors.distributed.tf_config import task_from_environment
 from ..executors.errors import InputError
+from ..executors.examples_format import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
 from ..executors.fn_args import FnArgs
-from ..executors.inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
 from ..executors.monitoring import run_record
 from ..executors.monitoring.report_file import path_in
 from ..executors.number_range import STEPS
@@ -20,8 +20,9 @@ from ..executors.runtime.files import file_io
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS, latest, read_hyperparameters
 from ..executors.saved_models.locations import base_model_path
 from ..executors.training.after_publishing import warned_after_publishing
+from ..executors.training.callbacks import OnStart
 from ..executors.training.local_cluster import parse_counts, train_on_cluster
-from ..executors.training.run import train_when_ready
+from ..executors.training.run import train as run_training
 from .number_type import NumberType
 from .submitted_command import Submittable
 from .summary import fields_of, json_flag, print_summary, run_summary, summary_lines
@@ -122,7 +123,7 @@ def train(
         if counts:
             record = train_on_cluster(counts, module, fn_args, options, function=function, on_start=start)
         else:
-            trained = train_when_ready(module, fn_args, options, function=function, on_start=start)
+            trained = run_training(module, fn_args, options, function=function, callbacks=[OnStart(start)])
             record = run_record.to_run_json(trained)
     if task is not None and not task.is_chief:
         click.echo(f"The {task} has finished.", err=as_json)

@@ -15,14 +15,19 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attr
 
+from . import plugins
 from .compat.tfx_instance import TfxInstance, own_class
 from .distributed.tf_config import task_from_environment
-from .inputs.data_accessor import DataAccessor, ExamplesFormat
+from .examples_format import ExamplesFormat
 
+if TYPE_CHECKING:
+    from .inputs.data_accessor import DataAccessor
+
+_READERS = "generic_trainer.data_accessors"  # group of entry points: the class of `data_accessor`
 # As in TFX, these are None in a bare FnArgs but typed as non-optional: the trainer always sets them.
 _UNSET: Any = None
 
@@ -92,11 +97,12 @@ class FnArgs(TfxInstance):
         self.schema_file = self.schema_file or self.schema_path
         self.transform_output = self.transform_output or self.transform_graph_path
         if vars(self)["data_accessor"] is None:
-            self.data_accessor = DataAccessor.for_format(self.examples_format)
+            del self.data_accessor  # made when it is first read, see `__getattr__`
 
     def __reduce__(self) -> tuple[Any, ...]:
         own = own_class(self)
-        fields = {field.name: getattr(self, field.name) for field in attr.fields(own)}  # subclasses may have slots
+        names = [field.name for field in attr.fields(own) if field.name != "data_accessor"]
+        fields = {name: getattr(self, name) for name in names}  # subclasses may have slots
         return _restored, (own, {**fields, **vars(self)})
 
     @classmethod
@@ -128,6 +134,10 @@ class FnArgs(TfxInstance):
         return completed
 
     def __getattr__(self, name: str) -> Any:
+        if name == "data_accessor" and "examples_format" in vars(self):
+            accessor = cast("type[DataAccessor]", plugins.load_one(_READERS, "default"))
+            self.data_accessor = accessor.for_format(self.examples_format)
+            return self.data_accessor
         if name == "num_examples":
             raise AttributeError("fn_args.num_examples is only set if the trainer has a `statistics` input.")
         raise AttributeError(f"fn_args has no attribute {name!r}; it has {', '.join(self.__dict__)}.")

@@ -26,6 +26,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypedDict, TypeVar
 
+from . import plugins
 from .errors import InputError, did_you_mean
 from .goals import Goal
 from .number_range import (
@@ -43,7 +44,7 @@ from .number_range import (
 )
 
 LOCAL, RAY = "local", "ray"
-ENGINES = (LOCAL, RAY)
+ENGINES = "generic_trainer.engines"  # group of entry points
 KERAS_CHOICES = ("auto", "2", "3")
 BATCHES = "batches"
 CHECKS = ("parses", "signatures", "loads", "answers", "finite", BATCHES)
@@ -72,7 +73,7 @@ class Option:
       kind: The type without None: bool, int, float, str or tuple (of str).
       default: Default value.
       help: Description, for flags and documentation.
-      choices: Allowed values; empty if any value is allowed.
+      offered: Allowed values, or a function that returns them; empty if any value is allowed.
       group: Heading of the documentation's table that lists the option.
       numbers: Range of a number; None for other types.
       metavar: Placeholder of the value in the flag's help. With DIR, FILE or URL, shell completion offers paths, and
@@ -89,7 +90,7 @@ class Option:
     kind: type
     default: Any
     help: str
-    choices: tuple[str, ...]
+    offered: Sequence[str] | Callable[[], Sequence[str]]
     group: str
     numbers: NumberRange | None
     metavar: str | None
@@ -97,6 +98,11 @@ class Option:
     tuner: bool
     kubeflow: bool
     changes_result: bool
+
+    @property
+    def choices(self) -> Sequence[str]:
+        """The allowed values; empty if any value is allowed."""
+        return self.offered() if callable(self.offered) else self.offered
 
     @property
     def stored_type(self) -> type[str] | type[int] | type[float]:
@@ -137,7 +143,7 @@ class Option:
 def _option(
     default: T,
     help_text: str,
-    choices: Sequence[str] = (),
+    choices: Sequence[str] | Callable[[], Sequence[str]] = (),
     *,
     group: str,
     numbers: NumberRange | None = None,
@@ -150,7 +156,7 @@ def _option(
     """Declares an option; see `Option` for the arguments."""
     metadata = {
         "help": help_text,
-        "choices": tuple(choices),
+        "offered": choices if callable(choices) else tuple(choices),
         "group": group,
         "numbers": numbers,
         "metavar": metavar,
@@ -160,6 +166,11 @@ def _option(
         "changes_result": changes_result,
     }
     return dataclasses.field(default=default, metadata=metadata)
+
+
+def engine_names() -> Sequence[str]:
+    """Returns the values of the option `engine`: the engines that packages have registered."""
+    return [entry.name for entry in plugins.entries(ENGINES)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,7 +188,7 @@ class TrainingOptions:
         changes_result=True,
     )
     engine: str = _option(
-        LOCAL, "Where run_fn runs: on this machine, or on the workers of a Ray cluster.", ENGINES, group=CLUSTER
+        LOCAL, "Where run_fn runs: on this machine, or on the workers of a Ray cluster.", engine_names, group=CLUSTER
     )
     workers: str = _option(
         "1",

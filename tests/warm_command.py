@@ -28,7 +28,7 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import IO, Any, NoReturn
 
-from generic_trainer.executors.dialects.loading import choose_keras
+from generic_trainer.executors.dialects.needs import choose_keras
 from generic_trainer.executors.engines import fork_server, fork_server_main
 from generic_trainer.executors.modules import keras_version
 
@@ -118,7 +118,8 @@ class WarmCommands:
         import pytest  # the servers must not import it
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(fork_server, "_MODULES", (*fork_server._MODULES, *_MODULES))
+            modules = [*fork_server.preloaded_modules(), *_MODULES]
+            patch.setattr(fork_server, "preloaded_modules", lambda: modules)
             patch.setattr(sys, "path", [_HERE, *self._path])
             return fork_server._Server({**_ENVIRONMENT, **_variables(keras)})
 

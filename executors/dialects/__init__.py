@@ -2,7 +2,9 @@
 
 base.py               the class `Dialect`, which third-party dialects subclass
 registry.py           the installed dialects, and dialect selection
-loading.py            Keras version and process preparation before a module is imported
+needs.py              what a module needs, from the evidence in its source
+loading.py            process preparation and the import of a module
+restart.py            other starts of a worker, with settings that other_settings.py has noted on its exception
 conversion.py         `generic-trainer convert`
 converted_modules.py  the functions that a converted module calls: `prepare_for` and `run_as`
 signatures.py         signature inspection and checks for a module's functions

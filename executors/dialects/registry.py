@@ -6,13 +6,13 @@ import ast
 import functools
 import importlib.metadata
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Literal, Protocol, overload
 
 from absl import logging
 
+from .. import plugins
 from ..errors import InputError, ModuleError, did_you_mean
 from ..modules.defined_names import is_never_imported
 from ..modules.source import parsed
@@ -76,20 +76,7 @@ class BrokenDialect(Dialect):
 
 def installed() -> dict[str, Dialect]:
     """Returns the dialects of all installed packages by name; a `BrokenDialect` for one that cannot be imported."""
-    return {entry.name: _load(entry) for entry in _entries(tuple(map(_version_of, sys.path)))}
-
-
-@functools.lru_cache(maxsize=1)  # a search reads the metadata of every installed package
-def _entries(folders: tuple[tuple[str, int], ...]) -> tuple[importlib.metadata.EntryPoint, ...]:
-    return tuple(importlib.metadata.entry_points(group=GROUP))
-
-
-def _version_of(folder: str) -> tuple[str, int]:
-    """Returns a folder of the module search path and its time of change, which an installation sets."""
-    try:
-        return folder, os.stat(folder or os.curdir).st_mtime_ns
-    except OSError:
-        return folder, 0
+    return {entry.name: _load(entry) for entry in plugins.entries(GROUP)}
 
 
 def functions_that_read_examples() -> list[str]:

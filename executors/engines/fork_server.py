@@ -31,6 +31,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import IO, TypeAlias
 
+from .. import plugins
 from ..distributed.tf_config import LOGS_IN_ERRORS
 from ..monitoring import progress, save_interval
 from ..runtime.logs.setup import LOG_FILE
@@ -41,11 +42,8 @@ from . import inherited
 
 _SWITCH = "GENERIC_TRAINER_FORK_SERVER"
 _MAIN = f"{__package__}.fork_server_main"
-_MODULES = (
-    "tensorflow",
-    "generic_trainer.executors.training.worker",
-    "generic_trainer.executors.evaluation.probe",
-)
+# Groups of entry points whose modules the workers use.
+_PRELOADED = ("generic_trainer.preloaded", "generic_trainer.worker_callbacks")
 # Variables that don't affect imports, so a server can be reused when they change. PYTEST_CURRENT_TEST changes with
 # every test, TMPDIR with every model check; `import tfx` sets the protobuf one, possibly after a server was prepared.
 _NOT_READ_BY_IMPORTS = frozenset(
@@ -58,6 +56,11 @@ _NOT_READ_BY_IMPORTS = frozenset(
 _MAX_SERVERS = 2  # one per Keras version
 
 _Key: TypeAlias = "tuple[tuple[tuple[str, str], ...], tuple[str, ...]]"  # environment variables, other inherited state
+
+
+def preloaded_modules() -> list[str]:
+    """Returns the names of the modules that a server imports."""
+    return ["tensorflow", *(entry.module for group in _PRELOADED for entry in plugins.entries(group))]
 
 
 class ForkedProcess:
@@ -125,7 +128,8 @@ class _Server:
                 start_new_session=True,
             )
         session.watch()
-        self._control.send(json.dumps({"sys_path": sys.path, "modules": _MODULES, "libraries": [*libraries]}).encode())
+        imports = {"sys_path": sys.path, "modules": preloaded_modules(), "libraries": [*libraries]}
+        self._control.send(json.dumps(imports).encode())
 
     def start(self, request: Mapping[str, object], timeout: float | None) -> ForkedProcess | None:
         """Forks a worker once the imports are done; returns None if the server has ended."""

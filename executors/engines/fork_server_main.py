@@ -75,7 +75,8 @@ def _import_all(modules: list[str], libraries: list[str]) -> None:
     gc.disable()
     with deferred():
         for name in modules:
-            importlib.import_module(name)
+            with contextlib.suppress(Exception):  # a worker that needs it reports the error
+                importlib.import_module(name)
     for name in libraries:
         importlib.import_module(name)
     _freeze()

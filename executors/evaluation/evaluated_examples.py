@@ -28,8 +28,6 @@ from absl import logging
 from .. import run_context
 from ..runtime.files import file_io
 from ..runtime.logs.exceptions import one_line_message
-from .evidence import LabelEvidence, OutputEvidence, TrainingEvidence
-from .label_values import facts_of_labels
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,12 +56,6 @@ class EvaluatedExamples:
     outputs: Mapping[str, np.ndarray]
     features: Mapping[str, np.ndarray]
     is_complete: bool = True
-
-    def evidence(self) -> TrainingEvidence:
-        """Returns what the labels say about the task."""
-        shape = self.labels.shape[1:]
-        label = LabelEvidence(self.labels.dtype.name, shape, **facts_of_labels(self.labels))
-        return TrainingEvidence((OutputEvidence(label=label),), tuple(self.features))
 
     def write(self, folder: str) -> None:
         """Writes the examples into a folder, for `read`."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..keras.interception import KerasCall, KerasObserver, may_use_keras
@@ -21,11 +21,12 @@ from ..runtime.files.typed_json import checked_fields, known_fields
 from ..runtime.observers import observed_by
 from .fitted_outputs import LossObserver, ModelCalls, logged_errors
 from .label_mapping import LabelMapping, label_mappings
-from .label_values import LabelFacts, by_key, label_values
+from .label_values import LabelFacts, by_key, facts_of_labels, label_values
 from .losses import from_logits_of, name_of
 
 if TYPE_CHECKING:
     import keras
+    import numpy as np
     import tensorflow as tf
 
 
@@ -110,9 +111,11 @@ class TrainingEvidence:
         """Names of the tensors that are what the training fitted."""
         return self.tensors or tuple(name for output in self.outputs for name in output.tensors)
 
-    def with_examples(self, examples: TrainingEvidence) -> TrainingEvidence:
-        """Returns the evidence with what the evaluated examples show of outputs and inputs."""
-        return dataclasses.replace(self, outputs=examples.outputs, inputs=examples.inputs, tensors=self.fitted_tensors)
+    def with_examples(self, labels: np.ndarray, features: Iterable[str]) -> TrainingEvidence:
+        """Returns the evidence with what the labels and the features' names of evaluated examples show of the task."""
+        label = LabelEvidence(labels.dtype.name, labels.shape[1:], **facts_of_labels(labels))
+        outputs = (OutputEvidence(label=label),)
+        return dataclasses.replace(self, outputs=outputs, inputs=tuple(features), tensors=self.fitted_tensors)
 
     def to_json(self) -> dict[str, object]:
         """Returns the evidence as JSON values, for `from_json`."""

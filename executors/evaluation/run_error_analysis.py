@@ -13,7 +13,7 @@ from absl import logging
 
 from ..engines import child_process
 from ..errors import InputError
-from ..inputs.data_accessor import TF_EXAMPLE
+from ..examples_format import TF_EXAMPLE
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..runtime.files import file_io
 from ..runtime.logs.exceptions import one_line_message

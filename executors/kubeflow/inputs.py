@@ -15,8 +15,8 @@ from typing import TypeAlias
 from absl import logging
 
 from ..errors import InputError, did_you_mean
+from ..examples_format import PARQUET, PAYLOAD_FORMATS, PROTO, TF_EXAMPLE, ExamplesFormat
 from ..fn_args import FnArgs
-from ..inputs.data_accessor import PARQUET, PAYLOAD_FORMATS, PROTO, TF_EXAMPLE, ExamplesFormat
 from ..runtime.files import file_io
 from ..runtime.files.artifact_layout import EVAL_DIR, read_json_object
 from ..saved_models.locations import base_model_path, find_saved_model

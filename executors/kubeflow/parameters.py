@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from ..errors import InputError, did_you_mean
-from ..inputs.data_accessor import PAYLOAD_FORMATS
+from ..examples_format import PAYLOAD_FORMATS
 from ..number_range import STEPS
 from ..options import TrainingOptions, declared_options, kinds_of
 

@@ -3,6 +3,22 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..fn_args import FnArgs
+
+
+def make_repeatable(fn_args: FnArgs, deterministic: bool = False) -> None:
+    """Seeds all generators if `fn_args.seed` is set; `deterministic` enables op determinism, with seed 0 if none is."""
+    if deterministic:
+        import tensorflow as tf
+
+        if fn_args.seed is None:
+            fn_args.seed = 0
+        tf.config.experimental.enable_op_determinism()
+    if fn_args.seed is not None:
+        seed_all(fn_args.seed)
 
 
 def seed_all(seed: int) -> None:

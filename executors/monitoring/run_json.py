@@ -291,5 +291,6 @@ class RunJson(TypedDict, total=False):
     unchecked: bool
     resumed_model: str
     resources: UsageJson
+    parts: dict[str, object]
     error: ErrorJson | None
     traceback: str

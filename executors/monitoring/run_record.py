@@ -30,7 +30,6 @@ from ..runtime.logs.redaction import masked, masked_text
 from ..runtime.process.identity import ProcessIdentity
 from ..runtime.process.preemption import Preempted
 from ..runtime.process.termination import Terminated
-from . import display
 from .notebook_html import record_view
 from .run_json import RunJson
 
@@ -91,6 +90,7 @@ class RunRecord:
       resumed_model: Folder with the model of an earlier run that had not checked it, which this run has published
         without training; otherwise "".
       resources: Resource usage of training over time, as `run_json.UsageJson`; empty on a Ray cluster.
+      parts: Results of worker callbacks that no callback of the calling process takes over, by their names.
       error: Type and message of the exception that ended the run, or None.
       traceback: Traceback of an exception of the module, from its first frame in the module's code.
       path: The record's file.
@@ -121,6 +121,7 @@ class RunRecord:
     unchecked: bool = False
     resumed_model: str = ""
     resources: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    parts: dict[str, object] = dataclasses.field(default_factory=dict)
     error: dict[str, str] | None = None
     traceback: str = ""
     path: str = dataclasses.field(default="", repr=False, compare=False)
@@ -130,8 +131,7 @@ class RunRecord:
         """Records the duration of the block, also if it raises."""
         begin = time.perf_counter()
         try:
-            with display.current().phase(name):
-                yield
+            yield
         finally:
             self.phases[name] = round(time.perf_counter() - begin, 3)
 

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..dialects.loading import choose_keras_for
+from ..dialects.needs import choose_keras_for
 from ..distributed.tf_config import VARIABLE
 from ..engines import fork_server
 from ..engines.forwarding import LastText

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..dialects import Dialect
-from ..dialects.loading import uses_estimators
-from ..dialects.restart import settings_noted
+from ..dialects.needs import uses_estimators
+from ..dialects.other_settings import settings_noted
 from ..errors import TrainerError
 from ..fn_args import FnArgs
 from ..modules.keras_version import KerasChoice

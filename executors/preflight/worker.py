@@ -22,7 +22,7 @@ from ..dialects.registry import functions_that_read_examples
 from ..errors import InputError, LateVariableError
 from ..evaluation.labels import label_problem
 from ..evaluation.overrides import overrides_of, parse_labels
-from ..inputs.data_accessor import TF_EXAMPLE
+from ..examples_format import TF_EXAMPLE
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..inputs.message_text import join_names
 from ..inputs.readers.reader_params import PARQUET, TF_RECORD

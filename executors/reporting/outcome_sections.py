@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..monitoring.metrics import Metrics
 from ..monitoring.metrics_origin import origin_line, origin_of, weights_line
+from ..runtime.files.artifact_layout import kept_folder
 from ..runtime.logs.error_output import one_line
 from .document import (
     BAD,
@@ -23,7 +24,6 @@ from .document import (
 from .failure import failure_location
 from .quantities import seconds, size
 from .values import code, without_empty
-from .writing import kept_folder
 
 if TYPE_CHECKING:
     from ..monitoring.run_json import CheckJson, RunJson

@@ -15,7 +15,7 @@ from ..monitoring.metrics import event_files_below
 from ..monitoring.report_file import FILE_NAME, path_in
 from ..monitoring.run_record import RunRecord
 from ..runtime.files import file_io
-from ..runtime.files.artifact_layout import FAILED_DIR
+from ..runtime.files.artifact_layout import FAILED_DIR, is_numbered
 from ..runtime.files.output_file import write_output
 from ..runtime.process.preemption import deferred_signals
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..monitoring.run_json import RunJson
     from .build import PipelineParts
 
-FAILED_FOLDER = FAILED_DIR
 _FAILED_KEPT = 10
 
 
@@ -61,7 +60,7 @@ def report_on_exit(record: RunRecord, folder: str, shown_as: str = "") -> Iterat
     try:
         yield
     except Exception:
-        if _write(record, folder) and not _is_numbered(folder):
+        if _write(record, folder) and not is_numbered(folder):
             _log_report_path(os.path.join(shown_as or folder, FILE_NAME))
         raise
     except BaseException:
@@ -101,22 +100,10 @@ def keep_failed_run(folder: str) -> Iterator[None]:
     try:
         yield
     except Exception:
-        if _is_numbered(folder):
+        if is_numbered(folder):
             with contextlib.suppress(OSError):  # must not hide the original exception
-                _keep(folder, os.path.join(file_io.parent(folder), FAILED_FOLDER))
+                _keep(folder, os.path.join(file_io.parent(folder), FAILED_DIR))
         raise
-
-
-def kept_folder(folder: str) -> str:
-    """Returns the folder that keeps the files of a failed run: the model run, or `.failed` if TFX deletes that."""
-    if not _is_numbered(folder):
-        return folder
-    return os.path.join(file_io.parent(folder), FAILED_FOLDER, os.path.basename(folder.rstrip("/")))
-
-
-def _is_numbered(folder: str) -> bool:
-    """Returns whether a folder is numbered by TFX, which deletes it when the step fails."""
-    return os.path.basename(folder.rstrip("/")).isdigit()
 
 
 def _keep(folder: str, place: str) -> None:

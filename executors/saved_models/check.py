@@ -21,7 +21,7 @@ from absl import logging
 
 from ..engines import child_process
 from ..errors import ModelCheckError, ProcessDiedError
-from ..inputs.data_accessor import ExamplesFormat
+from ..examples_format import ExamplesFormat
 from ..options import CHECKS
 from ..runtime.files import file_io
 from .locations import find_saved_model, timestamped_models

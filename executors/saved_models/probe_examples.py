@@ -12,7 +12,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from ..inputs.data_accessor import PARQUET, TF_EXAMPLE
+from ..examples_format import PARQUET, TF_EXAMPLE
 from ..inputs.parquet.arrow_file import ArrowFile
 from ..runtime.files.schema import read_schema
 from .sample_input import SAMPLED_EXAMPLES

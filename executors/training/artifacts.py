@@ -16,8 +16,8 @@ from google.protobuf.message import Message
 from tfx.proto import trainer_pb2
 
 from ..errors import InputError, did_you_mean
+from ..examples_format import PAYLOAD_FORMATS, PROTO, ExamplesFormat
 from ..fn_args import FnArgs
-from ..inputs.data_accessor import PAYLOAD_FORMATS, PROTO, ExamplesFormat
 from ..number_range import STEPS
 from ..runtime.files import file_io
 from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS, only_file_in, read_json_object

@@ -82,7 +82,7 @@ def train_on_cluster(
       fn_args: See `run.train`.
       options: See `run.train`.
       function: See `run.train`.
-      on_start: See `run.train_when_ready`.
+      on_start: See `callbacks.OnStart`.
 
     Returns:
       The chief's run record.

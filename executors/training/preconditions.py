@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from ..checkpoints.data_fingerprint import DataFiles, read_inputs
 from ..checkpoints.fingerprint import Identity, compute_identity
-from ..dialects.loading import choose_keras, reads_any_origin
+from ..dialects.needs import choose_keras, reads_any_origin
 from ..dialects.registry import installed, require_installed
 from ..errors import InputError
 from ..fn_args import FnArgs
@@ -20,7 +20,9 @@ from ..options import TrainingOptions
 from ..runtime.files import file_io, storage_errors
 from ..runtime.files.content_digests import ContentDigests
 from ..runtime.files.schema import read_schema
+from ..runtime.files.temporary_folder import require_temporary_folder
 from ..runtime.files.user_paths import require_readable_kind
+from ..runtime.process.surroundings import require_tensorflow_can_run, require_working_folder
 from ..saved_models.readable_files import first_problem
 
 
@@ -41,6 +43,17 @@ class ReadyTraining:
     keras: KerasChoice
     identity: Identity
     inputs: Mapping[str, DataFiles]
+
+
+def require_possible_here() -> None:
+    """Checks that this process has a working and a temporary folder, and that TensorFlow can run on this machine.
+
+    Raises:
+      InputError: If not.
+    """
+    require_working_folder()
+    require_tensorflow_can_run()
+    require_temporary_folder()
 
 
 def require_ready(

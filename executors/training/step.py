@@ -17,12 +17,12 @@ from ..monitoring import run_record
 from ..monitoring.report_file import path_in
 from ..monitoring.run_record import RunRecord
 from ..options import BATCHES, TrainingOptions
-from ..reporting.writing import keep_failed_run, report_on_exit
 from ..runtime.logs.sanitize import printable
 from ..runtime.logs.setup import announce
 from ..saved_models.check import BATCH_DEPENDENCE
 from .after_publishing import warned_after_publishing
 from .artifacts import Artifact, Artifacts, fn_args_from_artifacts, raw_eval_files
+from .failures import record_failure
 from .run import train
 
 _MODULES = ("module_path", "module_file", "run_fn", "trainer_fn")  # properties in TFX's order of precedence
@@ -42,7 +42,7 @@ def train_from_artifacts(inputs: Artifacts, outputs: Artifacts, properties: Mapp
       Exception: Exceptions raised by the module, with their original type and traceback.
     """
     [model], [model_run] = outputs["model"], outputs["model_run"]
-    with keep_failed_run(model_run.uri), _failure_recorded(model_run.uri, properties):
+    with _failure_recorded(model_run.uri, properties):
         options = TrainingOptions.from_exec_properties(properties)
         fn_args = fn_args_from_artifacts(inputs, outputs, properties)
         module, function = _module_of(properties)
@@ -80,11 +80,7 @@ def _failure_recorded(folder: str, properties: Mapping[str, object]) -> Iterator
         yield
     except Exception as error:
         if run_record.status_of(folder) is None:
-            traceback = error.__traceback__
-            record = RunRecord(code={"reference": next(filter(None, map(properties.get, _MODULES)), "")})
-            with contextlib.suppress(Exception), report_on_exit(record, folder), record.written_to(folder):
-                raise error
-            error.__traceback__ = traceback
+            record_failure(error, str(next(filter(None, map(properties.get, _MODULES)), "")), folder)
         raise
 
 

@@ -21,8 +21,8 @@ from ..engines.training_request import TrainingRequest
 from ..errors import ModuleError, TrainingProcessError, did_you_mean
 from ..fn_args import FnArgs
 from ..inputs import bad_records
+from ..inputs.bad_data_notes import bad_data_described
 from ..inputs.data_accessor import CacheOptions, DataAccessor
-from ..inputs.parse_errors import tracking_parsers
 from ..keras.fit_progress import fit_progress_reported
 from ..keras.interception import KerasCall, KerasObserver
 from ..keras.step_count import EpochLog
@@ -32,7 +32,7 @@ from ..monitoring import progress
 from ..runtime.files import file_io
 from ..runtime.logs.first_error import first_logged_error
 from ..runtime.observers import observed_by
-from ..training.worker import add_hints
+from ..training.hints import add_hints
 from .trial_values import trial_values
 from .tuner_fn import KERAS_TUNER_PREFIX
 
@@ -75,7 +75,6 @@ class SearchResult(_BestTrials):
     bad_records: dict[str, Any]
 
 
-@tracking_parsers()
 def execute(state: dict[str, object]) -> SearchResult:
     """Executes a search.
 
@@ -91,7 +90,11 @@ def execute(state: dict[str, object]) -> SearchResult:
     request.keras.check_this_process()
     import_keras_tuner(request.keras)
     try:
-        with loaded(request.source, keras=request.keras, is_restartable=request.is_restartable) as module:
+        files = [*(request.fn_args.train_files or ()), *(request.fn_args.eval_files or ())]
+        with (
+            bad_data_described(files),
+            loaded(request.source, keras=request.keras, is_restartable=request.is_restartable) as module,
+        ):
             return _search(module, request)
     except Exception as error:
         file_io.rmtree(str(request.fn_args.working_dir))  # a retry would resume after the failed trials

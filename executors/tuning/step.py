@@ -21,7 +21,7 @@ from tfx.proto import tuner_pb2
 from ..checkpoints.data_fingerprint import read_inputs
 from ..checkpoints.directory import step_checkpoint_root, step_checkpoints
 from ..checkpoints.fingerprint import compute_identity
-from ..dialects.loading import choose_keras
+from ..dialects.needs import choose_keras
 from ..dialects.restart import with_restarts
 from ..engines import child_process, fork_server, in_process
 from ..engines.training_request import TrainingRequest

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...executors.errors import InputError
-from ...executors.inputs.data_accessor import TF_EXAMPLE
+from ...executors.examples_format import TF_EXAMPLE
 from ...executors.runtime.files import file_io
 from .past_runs import Run
 from .run_artifacts import artifacts_of, example_files, has_splits, payload_of

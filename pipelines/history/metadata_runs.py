@@ -16,8 +16,8 @@ from ml_metadata.proto import metadata_store_pb2
 
 from ...executors.monitoring import run_record
 from ...executors.monitoring.run_json import RunJson
-from ...executors.reporting.writing import FAILED_FOLDER
 from ...executors.runtime.files import file_io
+from ...executors.runtime.files.artifact_layout import FAILED_DIR
 from .metadata_store import open_store, translated_errors
 from .past_runs import CACHED, FAILED, INTERRUPTED, RUNNING, SUCCEEDED, Run
 from .recorded_runs import is_abandoned
@@ -116,7 +116,7 @@ def _contexts_of(store: mlmd.MetadataStore, execution: int) -> dict[str, str]:
 def _completed_from_disk(store: mlmd.MetadataStore, run: Run, contexts: Mapping[str, str], roots: Sequence[str]) -> Run:
     """Completes a running, killed or failed run, without outputs in ML Metadata, from its `run.json` on disk."""
     node = contexts.get("node", "").removeprefix(f"{contexts.get('pipeline', '')}.")
-    below = [node, "model_run", *([FAILED_FOLDER] if run.status == FAILED else []), str(run.execution)]
+    below = [node, "model_run", *([FAILED_DIR] if run.status == FAILED else []), str(run.execution)]
     folders = (os.path.join(root, *below) for root in _roots(store, run, roots))
     found = ((folder, record) for folder in folders if (record := run_record.read(folder)))
     folder, record = next(found, ("", RunJson()))

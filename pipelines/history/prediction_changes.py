@@ -11,7 +11,7 @@ from ...executors.evaluation.model_comparison import ComparedModel, ModelCompari
 from ...executors.evaluation.plan import EvaluationPlan
 from ...executors.evaluation.run_model_comparison import run_model_comparison
 from ...executors.evaluation.verdict import read_verdict
-from ...executors.inputs.data_accessor import TF_EXAMPLE
+from ...executors.examples_format import TF_EXAMPLE
 from ...executors.monitoring.run_json import Arguments
 from ...executors.runtime.files import file_io
 from ...executors.saved_models.locations import base_model_path

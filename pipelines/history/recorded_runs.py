@@ -14,8 +14,8 @@ from absl import logging
 from ...executors.errors import InputError
 from ...executors.monitoring import run_record
 from ...executors.monitoring.run_json import Arguments, Code, Dialect, Process, RunJson
-from ...executors.reporting.writing import FAILED_FOLDER
 from ...executors.runtime.files import file_io
+from ...executors.runtime.files.artifact_layout import FAILED_DIR
 from ...executors.runtime.process.identity import ProcessIdentity
 from ...executors.training import metadata_pointer
 from ...executors.training.metadata_pointer import PipelineStore
@@ -88,9 +88,7 @@ def _entries(folder: str) -> tuple[set[str], list[str]]:
 
 
 def _may_contain_runs(name: str) -> bool:
-    return name == FAILED_FOLDER or (
-        not name.startswith((".", "Split-", "checkpoints.")) and name not in _SKIPPED_FOLDERS
-    )
+    return name == FAILED_DIR or (not name.startswith((".", "Split-", "checkpoints.")) and name not in _SKIPPED_FOLDERS)
 
 
 def read_run(folder: str) -> Run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ...executors.inputs.data_accessor import TF_EXAMPLE
+from ...executors.examples_format import TF_EXAMPLE
 from ...executors.monitoring.run_json import Arguments
 from ...executors.runtime.files import file_io
 from .lineage import lineage_of_run

@@ -23,7 +23,7 @@ from tfx.orchestration.portable.tfx_runner import IrBasedRunner
 
 from ...executors.compat.beam import lookups_cached, no_state_cache, reshuffle_buckets, without_reshuffle
 from ...executors.compat.tfx import contents_in_cache_keys
-from ...executors.dialects.loading import choose_keras_for
+from ...executors.dialects.needs import choose_keras_for
 from ...executors.engines import fork_server
 from ...executors.errors import InputError
 from ...executors.modules.pipeline_modules import PipelineModules, find_modules

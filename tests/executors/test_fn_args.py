@@ -15,7 +15,8 @@ import attr
 import pytest
 
 from generic_trainer import FnArgs
-from generic_trainer.executors.inputs.data_accessor import PARQUET, PROTO, DataAccessor, ExamplesFormat
+from generic_trainer.executors.examples_format import PARQUET, PROTO, ExamplesFormat
+from generic_trainer.executors.inputs.data_accessor import DataAccessor
 
 
 def test_the_fields_are_those_of_tfx_in_their_order_and_then_others() -> None:

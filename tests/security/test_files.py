@@ -91,7 +91,7 @@ def test_temporary_file_names_are_unpredictable() -> None:
         "preflight/",
         "engines/ray_session.py",
         "executors/runtime/files/temporary_folder.py",
-        "executors/training/object_store_copies.py",
+        "executors/features/object_stores/copies.py",
     )
     assert [line for line in lines if not any(place in line for place in known)] == []
 

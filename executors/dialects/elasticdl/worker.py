@@ -10,7 +10,8 @@ from ...engines.training_request import TrainingRequest
 from ...fn_args import FnArgs
 from ...modules.source import find_source
 from ...options import TrainingOptions
-from ..loading import choose_keras, loaded
+from ..loading import loaded
+from ..needs import choose_keras
 
 
 def run(action: str, module: str, model_name: str | None, fn_args: FnArgs, scratch: str) -> dict[str, float]:

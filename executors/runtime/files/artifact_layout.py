@@ -24,6 +24,18 @@ def root_of_artifact(uri: str) -> str:
     return file_io.parent(file_io.parent(file_io.parent(uri)))
 
 
+def is_numbered(folder: str) -> bool:
+    """Returns whether a folder is numbered by TFX, which deletes it when the step fails."""
+    return os.path.basename(folder.rstrip("/")).isdigit()
+
+
+def kept_folder(folder: str) -> str:
+    """Returns the folder that keeps the files of a failed run: the model run, or `.failed` if TFX deletes that."""
+    if not is_numbered(folder):
+        return folder
+    return os.path.join(file_io.parent(folder), FAILED_DIR, os.path.basename(folder.rstrip("/")))
+
+
 def latest(path: str) -> str:
     """Replaces a path component `latest` by the folder with the highest number beside it.
 

@@ -5,7 +5,7 @@ the extra `s3`. Credentials, region and endpoint come from the places that boto3
 AWS_PROFILE and AWS_ENDPOINT_URL.
 
 Readers and writers in TensorFlow's C++ code, such as `tf.data` and checkpoints, still need local copies; see
-`training/object_store_copies.py`.
+`features/object_stores/copies.py`.
 """
 
 from __future__ import annotations

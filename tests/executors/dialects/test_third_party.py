@@ -172,7 +172,7 @@ def test_its_evidence_decides_on_keras(python: Callable[[str], Any], folder: pat
     (folder / "old_plain.py").write_text("import keras\n\nKERAS = 2\n")
     found = python("""
         import json
-        from generic_trainer.executors.dialects.loading import choose_keras
+        from generic_trainer.executors.dialects.needs import choose_keras
 
         choices = [choose_keras(option, ["old_plain.py"]) for option in ("auto", "3")]
         print(json.dumps([[choice.version, choice.reason] for choice in choices]))
@@ -276,7 +276,8 @@ def test_a_failing_dialect_is_reported_and_affects_nothing_else(
 ) -> None:
     (folder / "some_module.py").write_text("def trainer_fn(fn_args, schema): pass\n")
     program = """
-    from generic_trainer.executors.dialects.loading import choose_keras, loaded
+    from generic_trainer.executors.dialects.loading import loaded
+    from generic_trainer.executors.dialects.needs import choose_keras
     from generic_trainer.executors import dialects
     from generic_trainer.executors.modules.source import find_source
     from generic_trainer.executors.options import TrainingOptions

@@ -59,7 +59,7 @@ COMPARE = """
     import concurrent.futures, ctypes, json, os, resource, shutil, signal, subprocess, sys, tempfile, time
     from generic_trainer.executors.engines import child_process, fork_server
 
-    fork_server._MODULES = ()  # what it imports takes long, and makes no difference here
+    fork_server.preloaded_modules = lambda: []  # what it imports takes long, and makes no difference here
     os.environ["SESSION"] = str(os.getsid(0))
     here = os.path.abspath(os.path.dirname(sys.argv[0]))
     answers = {}

@@ -32,7 +32,7 @@ from generic_trainer.executors.evaluation.plan import (
 )
 from generic_trainer.executors.evaluation.run_error_analysis import run_error_analysis
 from generic_trainer.executors.evaluation.unread_label import with_unread_label
-from generic_trainer.executors.inputs.data_accessor import ExamplesFormat
+from generic_trainer.executors.examples_format import ExamplesFormat
 from generic_trainer.executors.kubeflow.classification import classification_metadata
 from generic_trainer.executors.reporting.document import Chart, Note, Section, Table
 from generic_trainer.executors.reporting.prediction_sections import analysis_sections

@@ -13,6 +13,7 @@ from generic_trainer import FnArgs, InputError
 from generic_trainer.executors.evaluation import evaluated_examples
 from generic_trainer.executors.evaluation.error_analysis import analyze_evaluated
 from generic_trainer.executors.evaluation.evaluated_examples import Batch, EvaluatedExamples
+from generic_trainer.executors.evaluation.evidence import TrainingEvidence
 from generic_trainer.executors.evaluation.plan import BINARY, MULTICLASS, REGRESSION, EvaluationPlan, OutputPlan
 from generic_trainer.executors.evaluation.run_error_analysis import run_error_analysis
 from generic_trainer.executors.reporting.document import Note
@@ -80,7 +81,7 @@ def test_an_output_that_was_not_evaluated_is_reported() -> None:
 
 
 def test_labels_are_evidence_of_the_task() -> None:
-    evidence = examples().evidence()
+    evidence = TrainingEvidence().with_examples(examples().labels, examples().features)
     [output] = evidence.outputs
     assert output.label is not None
     assert output.label.is_binary

@@ -16,7 +16,8 @@ from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatase
 
 from generic_trainer.executors.dialects.dlrover.shim.file_reader import FileReader
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.inputs.data_accessor import PARQUET, TF_EXAMPLE, DataAccessor, ExamplesFormat
+from generic_trainer.executors.examples_format import PARQUET, TF_EXAMPLE, ExamplesFormat
+from generic_trainer.executors.inputs.data_accessor import DataAccessor
 from generic_trainer.executors.inputs.example_files import batches, find_example_files
 from generic_trainer.executors.inputs.readers.open_records import open_records
 from generic_trainer.executors.inputs.recordio import snappy_framing

@@ -18,14 +18,8 @@ from tfx.types import standard_artifacts
 from tfx_bsl.coders import tf_graph_record_decoder
 from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
 
-from generic_trainer.executors.inputs.data_accessor import (
-    PARQUET,
-    PROTO,
-    SEQUENCE_EXAMPLE,
-    TF_EXAMPLE,
-    DataAccessor,
-    ExamplesFormat,
-)
+from generic_trainer.executors.examples_format import PARQUET, PROTO, SEQUENCE_EXAMPLE, TF_EXAMPLE, ExamplesFormat
+from generic_trainer.executors.inputs.data_accessor import DataAccessor
 
 from ...world import records
 from ...world.models import save_function

@@ -11,7 +11,8 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
 
-from generic_trainer.executors.inputs.data_accessor import DataAccessor, ExamplesFormat
+from generic_trainer.executors.examples_format import ExamplesFormat
+from generic_trainer.executors.inputs.data_accessor import DataAccessor
 from generic_trainer.executors.inputs.parse_errors import locate_bad_records, tracking_parsers
 
 from ...world.records import write_examples

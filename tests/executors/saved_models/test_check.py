@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from generic_trainer import ModelCheckError, check_saved_model
-from generic_trainer.executors.inputs.data_accessor import ExamplesFormat
+from generic_trainer.executors.examples_format import ExamplesFormat
 from generic_trainer.executors.monitoring.unchecked_model import unchecked_line
 from generic_trainer.executors.saved_models.locations import find_saved_model, lift_timestamped_model
 from generic_trainer.executors.saved_models.sample_input import collect_sample_input, set_sample_input

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from generic_trainer import FnArgs, TrainingOptions, train
+from generic_trainer.executors.checkpoints.directory import CheckpointFolder
+from generic_trainer.executors.features.display import run as display
+from generic_trainer.executors.features.error_analysis.run import ErrorAnalysis
+from generic_trainer.executors.features.mlflow import tracked_run
+from generic_trainer.executors.features.report import run as report
 from generic_trainer.executors.monitoring import run_record
 from generic_trainer.executors.monitoring.run_record import RunRecord
 from generic_trainer.executors.runtime.files.lock import FileLock
 from generic_trainer.executors.saved_models import staging
-from generic_trainer.executors.training import run
 from generic_trainer.pipelines.local.outcome import Outcome
 
 HERE = TrainingOptions(isolate=False)
@@ -28,7 +33,7 @@ class Unexpected(Exception):
 
 
 @contextlib.contextmanager
-def fails_at_end(*arguments: object) -> Iterator[None]:
+def fails_at_end(*arguments: object, **options: object) -> Iterator[None]:
     yield
     raise Unexpected
 
@@ -42,16 +47,30 @@ def fails_after_success(record: RunRecord) -> None:
         raise Unexpected
 
 
+def fails_the_second_time() -> Callable[[FileLock], None]:
+    """Returns a function that fails for the lock held during the run; another one is released before the training."""
+    release, released = FileLock.release, []
+
+    def fail(lock: FileLock) -> None:
+        release(lock)
+        released.append(lock)
+        if len(released) > 1:
+            raise Unexpected
+
+    return fail
+
+
 @pytest.mark.parametrize(
     ("owner", "name", "replacement"),
     [
         (staging, "_delete", fails),
-        (run._Run, "_analyze_errors", fails),
-        (run.CheckpointFolder, "delete_finished", fails),
+        (ErrorAnalysis, "published", fails),
+        (CheckpointFolder, "delete_finished", fails),
         (RunRecord, "_write", fails_after_success),
-        (FileLock, "release", fails),
-        *((run, name, fails_at_end) for name in ("report_on_exit", "tracked")),
-        (run.setup, "notebook_log_filter", fails_at_end),
+        (FileLock, "release", fails_the_second_time()),
+        (report, "report_on_exit", fails_at_end),
+        (tracked_run, "tracked", fails_at_end),
+        (display, "notebook_log_filter", fails_at_end),
     ],
     ids=["staging", "analysis", "checkpoints", "record", "lock", "report", "tracking", "logs"],
 )
@@ -60,7 +79,8 @@ def test_a_published_model_is_a_success_whatever_fails_then(
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(owner, name, replacement)
-    record = train(tiny_module, fn_args, HERE)
+    options = dataclasses.replace(HERE, track="mlflow" if owner is tracked_run else "none")
+    record = train(tiny_module, fn_args, options)
     assert record.status == run_record.SUCCEEDED
     assert pathlib.Path(str(fn_args.serving_model_dir), "saved_model.pb").exists()
     assert "Unexpected" in caplog.text

@@ -15,10 +15,10 @@ import tensorflow as tf
 from sklearn.metrics import f1_score
 
 from generic_trainer import FnArgs, TrainingOptions, report_progress, train
+from generic_trainer.executors.features.metrics.metrics_of_record import Origins, observed
 from generic_trainer.executors.keras.weight_fingerprints import fingerprint, of_saved_model, of_weights
 from generic_trainer.executors.modules.keras_version import _tensorflow_release
 from generic_trainer.executors.monitoring.metrics import Metrics
-from generic_trainer.executors.training.metrics_of_record import Origins, observed
 
 from ...world.models import save_function
 

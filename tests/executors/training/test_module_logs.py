@@ -12,7 +12,8 @@ from generic_trainer import FnArgs, TrainingOptions, train
 from generic_trainer.executors.monitoring.metrics import event_files_below
 from generic_trainer.executors.monitoring.run_record import RunRecord
 from generic_trainer.executors.monitoring.series import read_metrics
-from generic_trainer.executors.reporting.writing import keep_failed_run, kept_folder, report_on_exit
+from generic_trainer.executors.reporting.writing import keep_failed_run, report_on_exit
+from generic_trainer.executors.runtime.files.artifact_layout import kept_folder
 
 HERE = TrainingOptions(isolate=False)
 LOGS = """

@@ -19,8 +19,8 @@ pytest.importorskip("s3fs", reason="needs the extra s3")
 flask = pytest.importorskip("flask")
 
 from generic_trainer import FnArgs, InputError, StorageError, TrainingOptions  # noqa: E402
+from generic_trainer.executors.features.object_stores.copies import local_copies  # noqa: E402
 from generic_trainer.executors.runtime.files import file_io, object_store  # noqa: E402
-from generic_trainer.executors.training.object_store_copies import local_copies  # noqa: E402
 from generic_trainer.executors.training.run import train  # noqa: E402
 
 IRIS = "generic_trainer.module_files.iris_keras"

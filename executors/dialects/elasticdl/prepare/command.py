@@ -22,7 +22,7 @@ from ....number_range import POSITIVE, STEPS, NumberRange
 from ....runtime.files import file_io
 from ....runtime.logs.exceptions import RemoteTraceback
 from ....runtime.process.surroundings import require_shared_memory
-from ...loading import choose_keras
+from ...needs import choose_keras
 from .manifest import Manifest
 
 FUNCTION = "prepare_data_for_a_single_file"

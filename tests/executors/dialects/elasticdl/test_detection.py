@@ -6,7 +6,7 @@ import pytest
 
 from generic_trainer import FnArgs, InputError
 from generic_trainer.executors.dialects.elasticdl.detection import find_elasticdl_use
-from generic_trainer.executors.dialects.loading import reads_any_origin
+from generic_trainer.executors.dialects.needs import reads_any_origin
 from generic_trainer.executors.training.preconditions import require_inputs
 
 

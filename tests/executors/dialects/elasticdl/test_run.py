@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from generic_trainer.executors.dialects.elasticdl.dialect import ElasticDLDialect
-from generic_trainer.executors.dialects.loading import choose_keras
+from generic_trainer.executors.dialects.needs import choose_keras
 from generic_trainer.executors.errors import ModuleError
 
 Module = Callable[..., str]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from generic_trainer.executors.dialects.loading import choose_keras
+from generic_trainer.executors.dialects.needs import choose_keras
 
 PROGRAM = """
     import json

@@ -16,9 +16,10 @@ import tensorflow as tf
 from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
 
 from generic_trainer import FnArgs, TrainingOptions
+from generic_trainer.executors.examples_format import ExamplesFormat
 from generic_trainer.executors.inputs.cache import batch_cache
 from generic_trainer.executors.inputs.cache.cached_columns import ColumnWriter
-from generic_trainer.executors.inputs.data_accessor import CacheOptions, DataAccessor, ExamplesFormat
+from generic_trainer.executors.inputs.data_accessor import CacheOptions, DataAccessor
 from generic_trainer.executors.runtime.files import content_digests
 from generic_trainer.executors.runtime.files.content_digests import FILE_NAME as DIGESTS
 from generic_trainer.executors.training.run import train

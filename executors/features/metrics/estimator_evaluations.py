@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING
 
 from absl import logging
 
-from ..compat import tensorflow_estimator as compat
-from ..dialects.loading import uses_estimators
-from ..estimator.interception import EstimatorCall, EstimatorObserver
-from ..keras.weight_fingerprints import of_checkpoint, of_saved_model
-from ..modules.keras_version import has_keras_3
-from ..monitoring.metrics import Metrics, finite, numbers_in
-from ..runtime.observers import observed_by
+from ...compat import tensorflow_estimator as compat
+from ...dialects.needs import uses_estimators
+from ...estimator.interception import EstimatorCall, EstimatorObserver
+from ...keras.weight_fingerprints import of_checkpoint, of_saved_model
+from ...modules.keras_version import has_keras_3
+from ...monitoring.metrics import Metrics, finite, numbers_in
+from ...runtime.observers import observed_by
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from ..estimator.interception import Results
+    from ...estimator.interception import Results
 
 _STEP = "global_step"
 

@@ -17,9 +17,9 @@ from collections.abc import Iterator
 
 from absl import logging
 
-from ..monitoring.metrics import Metrics, event_files_below, from_event_files
-from ..runtime.files import file_io
-from ..saved_models.staging import Staging
+from ...monitoring.metrics import Metrics, event_files_below, from_event_files
+from ...runtime.files import file_io
+from ...saved_models.staging import Staging
 
 FOLDER = "outputs"  # not the model's name, because Estimators keep checkpoints in a folder of that name
 

@@ -24,14 +24,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from absl import logging
 
-from ..checkpoints.directory import EVALUATED
-from ..fn_args import FnArgs
-from ..keras import evaluations
-from ..keras.evaluated_weights import Evaluated, EvaluationLog, published_weights
-from ..keras.evaluations import KerasEvaluations
-from ..keras.weight_fingerprints import of_saved_model
-from ..monitoring import progress
-from ..monitoring.metrics import (
+from ...checkpoints.directory import EVALUATED
+from ...fn_args import FnArgs
+from ...keras import evaluations
+from ...keras.evaluated_weights import Evaluated, EvaluationLog, published_weights
+from ...keras.evaluations import KerasEvaluations
+from ...keras.weight_fingerprints import of_saved_model
+from ...monitoring import progress
+from ...monitoring.metrics import (
     SPLITS,
     Metrics,
     from_return_value,
@@ -39,7 +39,7 @@ from ..monitoring.metrics import (
     merge_metrics,
     numbers_returned,
 )
-from ..saved_models.locations import find_saved_model
+from ...saved_models.locations import find_saved_model
 from . import estimator_evaluations
 from .estimator_evaluations import EstimatorEvaluations
 

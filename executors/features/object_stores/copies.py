@@ -24,14 +24,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from absl import logging
 
-from ..errors import InputError
-from ..fn_args import FnArgs
-from ..monitoring import run_record
-from ..runtime.files import file_io
-from ..runtime.files.content_digests import Stamp, stamp_of
-from ..runtime.files.object_store import is_in_store, object_store
-from ..runtime.logs.exceptions import add_note, one_line_message
-from ..runtime.quantities import size_text
+from ...errors import InputError
+from ...fn_args import FnArgs
+from ...monitoring import run_record
+from ...runtime.files import file_io
+from ...runtime.files.content_digests import Stamp, stamp_of
+from ...runtime.files.object_store import is_in_store, object_store
+from ...runtime.logs.exceptions import add_note, one_line_message
+from ...runtime.quantities import size_text
 
 _FILES = ("train_files", "eval_files")
 _INPUTS = ("schema_path", "transform_graph_path", "base_model")
@@ -84,7 +84,7 @@ def local_copies(fn_args: FnArgs) -> Iterator[tuple[FnArgs, UploadedOutputs]]:
         local.examples_format = dataclasses.replace(
             local.examples_format, data_view=inputs.add_below("data_view", view)
         )
-    local.data_accessor = type(fn_args.data_accessor).for_format(local.examples_format)
+    vars(local).pop("data_accessor", None)  # that of the format before
     inputs.download()
     outputs = UploadedOutputs(os.path.join(folder, "outputs"), local)
     try:

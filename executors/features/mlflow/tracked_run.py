@@ -4,7 +4,7 @@ The server is that of MLflow's usual environment variables: MLFLOW_TRACKING_URI,
 MLFLOW_EXPERIMENT_ID, and MLFLOW_RUN_ID for an existing run. The MLflow run exists while the training is in progress,
 and a module's own `mlflow.start_run()` in the training process continues it.
 
-    with tracked(record, fn_args.model_run_dir, fn_args.serving_model_dir, options.track):
+    with tracked(record, fn_args.model_run_dir, fn_args.serving_model_dir, is_required=False):
         ...                          # trains
 """
 
@@ -24,21 +24,20 @@ from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
-from ..errors import InputError
-from ..monitoring.report_file import FILE_NAME as REPORT
-from ..monitoring.run_record import FAILED, FILE_NAME, INTERRUPTED, RUN_SPECIFIC_ARGUMENTS, SUCCEEDED, RunRecord
-from ..monitoring.series import EPOCH, read_metrics
-from ..runtime.files import file_io
-from ..runtime.logs.redaction import masked_text
-from ..runtime.process.run_environment import extended_environment, inherited_environment
-from ..runtime.process.shared_setting import SharedSetting
-from ..saved_models.locations import find_saved_model
+from ...errors import InputError
+from ...monitoring.report_file import FILE_NAME as REPORT
+from ...monitoring.run_record import FAILED, FILE_NAME, INTERRUPTED, RUN_SPECIFIC_ARGUMENTS, SUCCEEDED, RunRecord
+from ...monitoring.series import EPOCH, read_metrics
+from ...runtime.files import file_io
+from ...runtime.logs.redaction import masked_text
+from ...runtime.process.run_environment import extended_environment, inherited_environment
+from ...runtime.process.shared_setting import SharedSetting
+from ...saved_models.locations import find_saved_model
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.models import Model, ModelSignature
 
-AUTO, NONE, MLFLOW = "auto", "none", "mlflow"
 RUN_ID = "MLFLOW_RUN_ID"
 _URI = "MLFLOW_TRACKING_URI"
 # MLflow's defaults wait ten minutes for a server that does not respond.
@@ -52,25 +51,22 @@ _UNTRACKED = (*RUN_SPECIFIC_ARGUMENTS, "options")
 
 
 @contextlib.contextmanager
-def tracked(record: RunRecord, model_run_dir: str, serving_model_dir: str, track: str) -> Iterator[None]:
+def tracked(record: RunRecord, model_run_dir: str, serving_model_dir: str, is_required: bool) -> Iterator[None]:
     """Logs the run of the block to MLflow, also if it raises.
 
     Args:
       record: The run's record; complete at the end of the block.
       model_run_dir: Folder with `run.json`, the report and TensorBoard's event files.
       serving_model_dir: Folder of the published model.
-      track: "mlflow"; "auto" for MLflow if MLFLOW_TRACKING_URI is set; or "none".
+      is_required: Whether the user asked for MLflow.
 
     Raises:
-      InputError: With "mlflow", if MLflow is not installed or its server does not respond at the beginning. With
-        "auto", and at the end of the block, such errors are logged as warnings: they must not stop or discard a
+      InputError: If `is_required`, and MLflow is not installed or its server does not respond at the beginning.
+        Otherwise, and at the end of the block, such errors are logged as warnings: they must not stop or discard a
         training.
     """
-    if track == NONE or (track == AUTO and not os.environ.get(_URI)):
-        yield
-        return
     with _PATIENT.held():
-        run = _begin(record, model_run_dir, track)
+        run = _begin(record, model_run_dir, is_required)
     if run is None:
         yield
         return
@@ -82,14 +78,14 @@ def tracked(record: RunRecord, model_run_dir: str, serving_model_dir: str, track
             run.finish(serving_model_dir)
 
 
-def _begin(record: RunRecord, model_run_dir: str, track: str) -> _Run | None:
+def _begin(record: RunRecord, model_run_dir: str, is_required: bool) -> _Run | None:
     try:
         if find_spec("mlflow") is None:
             raise InputError("mlflow is not installed: pip install 'generic-trainer[mlflow]'.")
         return _Run(record, model_run_dir)
     except Exception as error:
         message = masked_text(f"MLflow at {os.environ.get(_URI) or 'its default location'}: {error}")
-        if track == MLFLOW:
+        if is_required:
             raise InputError(f"--track mlflow: {message}") from error
         logging.warning("The run is not logged to %s", message)
         return None

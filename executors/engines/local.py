@@ -1,0 +1,49 @@
+"""The engine of one machine: runs the worker in a subprocess, or in this process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from . import child_process, fork_server, in_process
+from .base import Engine
+
+if TYPE_CHECKING:
+    from .training_request import TrainingRequest
+
+
+class LocalEngine(Engine):
+    """Runs the worker on this machine."""
+
+    def prepare(self, variables: Mapping[str, str]) -> None:
+        """Imports TensorFlow in the background."""
+        if self.options.isolate:
+            fork_server.prepare(variables)
+
+    def execute(
+        self,
+        worker: str,
+        request: TrainingRequest,
+        variables: Mapping[str, str],
+        on_start: Callable[[int], object],
+    ) -> Mapping[str, Any]:
+        """Runs the worker in a subprocess, or with `isolate=False` in this process."""
+        if not self.options.isolate:
+            on_start(os.getpid())
+            return in_process.run(worker, request.to_json(), environment=variables)
+        return child_process.run(
+            worker,
+            request.to_json(),
+            environment=variables,
+            timeout=self.options.timeout,
+            until=self.until,
+            what=self.place.name,
+            forked=True,
+            on_start=on_start,
+        )
+
+    @property
+    def until(self) -> Callable[[], bool] | None:
+        """See `child_process.run`."""
+        return None

@@ -1,0 +1,66 @@
+"""The engine of a Ray cluster."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from . import ray
+from .base import Engine, Place
+from .local import LocalEngine
+from .tf_config_engine import evaluate_estimator
+
+if TYPE_CHECKING:
+    from ..options import TrainingOptions
+    from ..training.run_state import Run
+    from .training_request import TrainingRequest
+
+
+class RayEngine(LocalEngine):
+    """Runs the worker in each of a cluster's processes; this process waits for them, and checks the model here."""
+
+    def __init__(self, options: TrainingOptions) -> None:
+        super().__init__(options)
+        workers = options.worker_range[1]
+        self.place = Place(
+            fit_workers=workers,
+            in_cluster=True,
+            is_remote=True,
+            shares_batches=workers > 1 and not options.ps,
+            can_restart=options.isolate,
+        )
+
+    def require_ready(self) -> None:
+        """Checks that Ray is installed, and that the cluster's address answers."""
+        ray.require_reachable(self.options)
+
+    def serving(self, run: Run) -> contextlib.AbstractContextManager[object]:
+        """Keeps the run, to record the cluster even if the training raises."""
+        self._run = run
+        return super().serving(run)
+
+    def execute(
+        self,
+        worker: str,
+        request: TrainingRequest,
+        variables: Mapping[str, str],
+        on_start: Callable[[int], object],
+    ) -> Mapping[str, Any]:
+        """Runs the worker on the cluster."""
+        del on_start  # the processes are on other machines
+        result = ray.run(
+            worker,
+            request.to_json(),
+            self.options,
+            environment=variables,
+            model_run=str(request.fn_args.model_run_dir),
+        )
+        self._run.record.cluster = result["cluster"]
+        if "raised" in result:
+            raise result["raised"]
+        return result
+
+    def finish(self, run: Run, execute_again: Callable[[Engine], object]) -> None:
+        """Evaluates an Estimator's model that the chief did not export."""
+        evaluate_estimator(run, execute_again)

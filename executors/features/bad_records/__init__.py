@@ -1,0 +1,1 @@
+"""Records the bad records that were skipped."""

@@ -1,0 +1,43 @@
+"""Records the skipped records of all processes of a run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...inputs import bad_records
+from ...training.callbacks import RunCallback
+
+if TYPE_CHECKING:
+    from ...training.run_state import Run
+
+
+class SkippedRecords(RunCallback):
+    """Records the skipped records of all known cluster tasks, also if the training raises."""
+
+    @contextlib.contextmanager
+    def training(self, run: Run) -> Iterator[None]:
+        """Forgets those of an earlier training."""
+        if run.place.is_chief and not run.record.resumed_model:
+            bad_records.forget(run.folders.model_run_dir)
+        with self.evaluator(run):
+            yield
+
+    @contextlib.contextmanager
+    def evaluator(self, run: Run) -> Iterator[None]:
+        """Records them.
+
+        Raises:
+          InputError: If they are more than allowed; each process only checks the limit for its own records.
+        """
+        limit = run.options.bad_records_limit
+        if limit is None:
+            yield
+            return
+        try:
+            yield
+        finally:
+            skipped = bad_records.merged_records(run.folders.model_run_dir, limit)
+            run.record.bad_records = skipped.to_json()
+        skipped.require_within_limit()

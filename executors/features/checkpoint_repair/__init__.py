@@ -1,0 +1,1 @@
+"""Records the damaged checkpoints that the training moved aside."""

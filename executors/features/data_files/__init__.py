@@ -1,0 +1,1 @@
+"""Records a run's code and data, so that runs can be compared."""

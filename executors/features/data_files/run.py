@@ -1,0 +1,65 @@
+"""Keeps a copy of the source, and describes the data files."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from absl import logging
+
+from ...checkpoints.data_fingerprint import PATTERNS
+from ...inputs.message_text import join_names
+from ...modules.snapshot import keep_source
+from ...training.callbacks import Context, RunCallback
+
+if TYPE_CHECKING:
+    from ...training.run_state import Run
+
+_LISTED_CHANGES = 3  # in a warning; the record lists all
+
+
+class SourceCopy(RunCallback):
+    """Keeps a copy of the module's files in the model run."""
+
+    @contextlib.contextmanager
+    def training(self, run: Run) -> Iterator[None]:
+        """Keeps it, in the chief of a cluster only."""
+        if run.place.is_chief:
+            keep_source(run.ready.source, run.fn_args.model_run_dir)
+        yield
+
+
+class DataFiles(RunCallback):
+    """Records the data files, and those that change while they are trained on."""
+
+    @contextlib.contextmanager
+    def record(self, run: Run) -> Iterator[None]:
+        """Describes the files."""
+        inputs = run.ready.inputs
+        run.record.data = {name: files.describe() for name, files in inputs.items() if name in PATTERNS}
+        yield
+
+    @contextlib.contextmanager
+    def training(self, run: Run) -> Iterator[None]:
+        """Warns of changes, also if the training raises; the chief keeps the files' digests for the next run."""
+        if not run.place.is_chief:
+            yield
+            return
+        run.digests.save()
+        try:
+            yield
+        finally:
+            run.record.changed_data = sorted(
+                {change for files in run.ready.inputs.values() for change in files.changes()}
+            )
+            if run.record.changed_data:
+                logging.warning(
+                    "Input files changed while the model was trained on them: %s. The model may be of a mixture of "
+                    "both contents. Train again for the new one.",
+                    join_names(run.record.changed_data, _LISTED_CHANGES),
+                )
+
+    def evaluator(self, run: Run) -> Context:
+        """See `training`."""
+        return self.training(run)

@@ -1,0 +1,1 @@
+"""Displays the phases of a run and the progress of the training."""

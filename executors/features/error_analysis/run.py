@@ -1,0 +1,59 @@
+"""Has the evaluation planned by the check, and analyzes the errors of the published model."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ...evaluation import evaluated_examples
+from ...evaluation.error_analysis import delete_error_analysis
+from ...evaluation.model_check import planning_arguments
+from ...evaluation.plan import EvaluationPlan
+from ...evaluation.run_error_analysis import run_error_analysis
+from ...saved_models.locations import find_saved_model
+from ...training.callbacks import RunCallback
+
+if TYPE_CHECKING:
+    from ...training.run_state import Run
+
+
+class ErrorAnalysis(RunCallback):
+    """Analyzes the errors of the published model."""
+
+    @contextlib.contextmanager
+    def training(self, run: Run) -> Iterator[None]:
+        """Deletes what an earlier training has left, in the chief of a cluster only."""
+        if run.place.is_chief:
+            delete_error_analysis(run.fn_args.model_run_dir)
+            if not run.record.resumed_model:
+                evaluated_examples.delete(run.fn_args.model_run_dir)
+        yield
+
+    def merge(self, part: Any, run: Run) -> None:
+        """Records the evidence of the training."""
+        run.record.evaluation_evidence = part
+
+    @contextlib.contextmanager
+    def check(self, run: Run) -> Iterator[None]:
+        """Lets the check of the model make the evaluation plan."""
+        run.check_arguments |= planning_arguments(evidence=dict(run.record.evaluation_evidence))
+        yield
+
+    @contextlib.contextmanager
+    def published(self, run: Run) -> Iterator[None]:
+        """Analyzes the errors within `analysis_seconds`."""
+        model, seconds = find_saved_model(run.fn_args.serving_model_dir), run.options.analysis_seconds
+        if seconds and model is not None and run.record.evaluation_plan:
+            with run.timed("analysis"):
+                run_error_analysis(
+                    EvaluationPlan.from_json(run.record.evaluation_plan),
+                    model,
+                    run.fn_args,
+                    raw_eval_files=run.raw_eval_files,
+                    op_packages=run.record.check["op_packages"],
+                    environment=run.keras.environment(),
+                    seconds=seconds,
+                ).write(run.fn_args.model_run_dir)
+        evaluated_examples.delete(run.fn_args.model_run_dir)
+        yield

@@ -1,0 +1,1 @@
+"""Records the metrics of the published weights; for a training that failed, those logged or reported so far."""

@@ -1,0 +1,1 @@
+"""Logs the run to MLflow."""

@@ -1,0 +1,31 @@
+"""Begins a run in MLflow, and logs its results."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+from ...training.callbacks import Context, RunCallback
+
+if TYPE_CHECKING:
+    from ...training.run_state import Run
+
+_MLFLOW, _NONE = "mlflow", "none"  # values of the option `track`; with "auto", the variable decides
+_URI = "MLFLOW_TRACKING_URI"
+
+
+class Mlflow(RunCallback):
+    """Begins a run in MLflow, and logs the record, the report and the model when they are written."""
+
+    order = 20
+
+    def run(self, run: Run) -> Context:
+        """Logs the run, in the chief of a cluster only."""
+        args, track = run.fn_args, run.options.track
+        is_wanted = track == _MLFLOW or (track != _NONE and bool(os.environ.get(_URI)))
+        if not is_wanted or not run.place.is_chief:
+            return contextlib.nullcontext()
+        from .tracked_run import tracked
+
+        return tracked(run.record, args.model_run_dir, args.serving_model_dir, is_required=track == _MLFLOW)

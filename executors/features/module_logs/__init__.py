@@ -1,0 +1,1 @@
+"""Keeps logs that a module writes next to its model."""

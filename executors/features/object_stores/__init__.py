@@ -1,0 +1,1 @@
+"""Trains on local copies of what is in an object store."""

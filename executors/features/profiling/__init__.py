@@ -1,0 +1,1 @@
+"""Records the profile of a training."""

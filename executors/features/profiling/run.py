@@ -1,0 +1,27 @@
+"""Records the profile."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ...training.callbacks import RunCallback
+
+if TYPE_CHECKING:
+    from ...training.run_state import Run
+
+
+class Profile(RunCallback):
+    """Records it."""
+
+    def merge(self, part: Any, run: Run) -> None:
+        """Records what the training process has found."""
+        run.record.profile = part
+
+    @contextlib.contextmanager
+    def published(self, run: Run) -> Iterator[None]:
+        """Records where the profile is after the run, which moves the logs of an Estimator."""
+        if folder := run.record.profile.get("folder"):
+            run.record.profile["folder"] = folder.replace(run.folders.model_run_dir, run.fn_args.model_run_dir, 1)
+        yield

@@ -1,0 +1,1 @@
+"""Notes on an interrupt that the model had already been published."""

@@ -1,0 +1,1 @@
+"""Samples the resources that a training uses, and writes its state for `watch`."""

@@ -1,0 +1,1 @@
+"""Restores the completed fits of an earlier attempt."""

@@ -1,0 +1,1 @@
+"""Prevents concurrent runs in one folder."""

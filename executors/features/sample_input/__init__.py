@@ -1,0 +1,1 @@
+"""Keeps an input of the training for the check of its model."""

@@ -1,0 +1,66 @@
+"""Objects that installed packages, this one and others, register by entry point in a group `generic_trainer.NAME`.
+
+[options.entry_points]
+generic_trainer.run_callbacks =
+    slack = my_package.slack:SlackNote
+
+load("generic_trainer.run_callbacks")    # {"slack": <class SlackNote>, …}
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import sys
+from importlib.metadata import EntryPoint
+
+from .errors import InputError
+
+_PREFIX = "generic_trainer."
+
+
+def entries(group: str) -> tuple[EntryPoint, ...]:
+    """Returns the entry points of a group in the order of their names; their objects are not imported."""
+    return tuple(entry for entry in _all_entries(tuple(map(_version_of, sys.path))) if entry.group == group)
+
+
+def load(group: str) -> dict[str, object]:
+    """Returns the objects that are registered in a group, by name.
+
+    Raises:
+      InputError: If one cannot be imported; names its package.
+    """
+    return {entry.name: _loaded(entry) for entry in entries(group)}
+
+
+def load_one(group: str, name: str) -> object:
+    """Returns the object that is registered in a group under a name, without importing the others; see `load`."""
+    return next(_loaded(entry) for entry in entries(group) if entry.name == name)
+
+
+@functools.lru_cache(maxsize=1)  # a search reads the metadata of every installed package
+def _all_entries(folders: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    installed = importlib.metadata.entry_points()
+    own = [entry for group in installed.groups if group.startswith(_PREFIX) for entry in installed.select(group=group)]
+    return tuple(sorted(own, key=lambda entry: (entry.group, entry.name)))
+
+
+def _version_of(folder: str) -> tuple[str, int]:
+    """Returns a folder of the module search path and its time of change, which an installation sets."""
+    try:
+        return folder, os.stat(folder or os.curdir).st_mtime_ns
+    except OSError:
+        return folder, 0
+
+
+@functools.cache
+def _loaded(entry: EntryPoint) -> object:
+    try:
+        return entry.load()
+    except Exception as error:
+        package = f"the package {entry.dist.name}" if entry.dist else entry.value
+        raise InputError(
+            f"{entry.value}, which {package} registers as {entry.name} in {entry.group}, cannot be imported "
+            f"({type(error).__name__}: {error}). Reinstall that package, or remove it."
+        ) from error

@@ -1,1 +1,0 @@
-"""Logs runs to experiment trackers."""

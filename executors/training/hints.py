@@ -1,0 +1,31 @@
+"""Adds the cause and a remedy, if known, to an exception of a training module."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..errors import TrainerError
+from ..modules import import_shims, tensorflow_1
+from ..runtime.files import storage_errors
+from ..runtime.logs import exceptions
+
+if TYPE_CHECKING:
+    from ..engines.training_request import TrainingRequest
+
+_MAX_QUOTED = 1000  # maximum length of a quoted TensorFlow error, in characters
+
+
+def add_hints(error: Exception, request: TrainingRequest) -> None:
+    """Adds notes to the module's exception: the module's path and, if known, the cause and a remedy."""
+    if isinstance(error, TrainerError):
+        return
+    exceptions.add_note(error, f"Raised by the training module {request.source.path}")
+    own = request.keras.hint(error), tensorflow_1.hint(error), import_shims.hint(error), exceptions.none_hint(error)
+    missing = not any(own) and not request.fn_args.train_files
+    lacks_data = missing and exceptions.has_frame_naming("train_files", error)
+    no_data = "The run has no training data: --train-files was not given." if lacks_data else ""
+    for hint in (*own, no_data, storage_errors.hint(error, request.fn_args.serving_model_dir)):
+        if hint:
+            exceptions.add_note(error, hint)
+    if text := exceptions.tensorflow_message(error):
+        exceptions.add_summary(error, f"TensorFlow's message contains bytes that are not text: {text[:_MAX_QUOTED]}")

@@ -1,0 +1,78 @@
+"""What a module has written: collects it from the staging directory, checks and publishes it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from typing import TYPE_CHECKING
+
+from ..runtime.files import durable, file_io
+from ..runtime.process.preemption import deferred_signals
+from ..runtime.process.termination import raise_if_ended
+from ..saved_models.check import check_saved_model, log_report
+from ..saved_models.finished import FILE_NAME as FINISHED
+from ..saved_models.links import replace_links
+from ..saved_models.locations import OTHER_MODELS, lift_timestamped_model
+from ..saved_models.op_package_imports import note_packages
+from ..saved_models.publishing import publish
+from .callbacks import CHECK
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..fn_args import FnArgs
+    from .callbacks import Callbacks
+    from .run_state import Run
+
+
+def collect_and_check(run: Run, around: Callbacks) -> tuple[str, list[str]]:
+    """Moves and checks the module's outputs; returns their folder and the names in it before the check."""
+    run.check_arguments = {}
+    with around(CHECK, run):
+        replace_links(run.staging.written)
+        outputs = run.staging.take_outputs()
+        names = [name for name in file_io.listdir(outputs) if name != FINISHED] if file_io.isdir(outputs) else []
+        args = run.args_in(outputs)
+        lift_timestamped_model(args.serving_model_dir)
+        _check(run, args)
+    return outputs, names
+
+
+def _check(run: Run, args: FnArgs) -> None:
+    check = functools.partial(
+        check_saved_model,
+        skip=run.options.skip_checks,
+        op_packages=run.result.get("op_packages", {}),
+        environment=run.keras.environment(),
+        timeout=run.options.timeout,
+    )
+    report = check(
+        args.serving_model_dir,
+        args.eval_files or (),
+        raw_eval_files=run.raw_eval_files,
+        examples_format=args.examples_format,
+        schema_path=args.schema_path,
+        transform_graph_path=args.transform_graph_path,
+        required_signatures=run.options.required_signatures,
+        shown_as=run.fn_args.serving_model_dir,
+        **run.check_arguments,
+    )
+    others = os.path.join(file_io.parent(args.serving_model_dir), OTHER_MODELS)
+    for name in file_io.listdir(others) if file_io.isdir(others) else ():
+        folder = os.path.join(others, name)
+        note_packages(folder, check(folder).op_packages)
+    note_packages(args.serving_model_dir, report.op_packages)
+    run.record.check = dataclasses.asdict(report)
+    run.record.evaluation_plan = run.record.check.pop("evaluation_plan")
+    log_report(report)
+
+
+def publish_outputs(run: Run, outputs: str, names: Sequence[str]) -> None:
+    """Moves the outputs to their final paths; the run has succeeded then."""
+    run.record.require_folder()
+    durable.sync_tree(outputs)  # here, as it takes long on a slow disk, and signals are deferred below
+    with deferred_signals(repeated=True):
+        raise_if_ended()
+        publish(run.staging.path, outputs, list(names), run.fn_args.serving_model_dir)
+        run.succeed()

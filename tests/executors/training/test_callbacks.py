@@ -1,0 +1,156 @@
+"""Callbacks and engines of other packages: the order of phases, exceptions, results, and the option `--engine`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from generic_trainer import FnArgs, InputError, RunCallback, TrainingOptions, train
+from generic_trainer.executors.training.run_state import Run
+
+HERE = TrainingOptions(isolate=False)
+PHASES = ("setup", "inputs", "run", "record", "training", "attempt", "check", "publish", "published")
+EXTENSIONS = """
+import contextlib
+from generic_trainer import RunCallback, WorkerCallback
+from generic_trainer.executors.engines.local import LocalEngine
+
+
+class Queue(LocalEngine):
+    def execute(self, worker, request, variables, on_start):
+        print("submitted to the queue")
+        return super().execute(worker, request, variables, on_start)
+
+
+class Seen(WorkerCallback):
+    def result(self, returned):
+        return {"training_steps": self.request.fn_args.train_steps}
+
+
+class Merged(WorkerCallback):
+    def result(self, returned):
+        return "seen"
+
+
+class Merging(RunCallback):
+    def merge(self, part, run):
+        run.record.metrics["merged"] = {part: 1.0}
+"""
+
+
+class Phases(RunCallback):
+    """Notes the phases, and raises an exception in one of them."""
+
+    def __init__(self, fails_in: str = "") -> None:
+        self.noted: list[str] = []
+        self._fails_in = fails_in
+
+    @contextlib.contextmanager
+    def _note(self, phase: str) -> Iterator[None]:
+        self.noted.append(phase)
+        try:
+            yield
+        finally:
+            self.noted.append(f"end of {phase}")
+        if phase == self._fails_in:
+            raise InputError(f"no {phase}")
+
+    def __getattribute__(self, name: str) -> object:
+        if name in (*PHASES, "evaluator"):
+            return lambda run: self._note(name)
+        return super().__getattribute__(name)
+
+
+def test_phases_are_nested_in_their_order(tiny_module: str, fn_args: FnArgs) -> None:
+    phases = Phases()
+    train(tiny_module, fn_args, HERE, callbacks=[phases])
+    assert [phase for phase in phases.noted if phase in PHASES] == list(PHASES)
+    ended = [phase.removeprefix("end of ") for phase in phases.noted if phase.startswith("end of ")]
+    assert ended == ["inputs", "attempt", "training", "check", "publish", "published", "record", "run", "setup"]
+
+
+@pytest.mark.parametrize("phase", ["inputs", "training", "check"])
+def test_an_exception_of_a_callback_fails_the_run_before_the_model_is_published(
+    phase: str, tiny_module: str, fn_args: FnArgs
+) -> None:
+    phases = Phases(fails_in=phase)
+    with pytest.raises(InputError, match=f"no {phase}"):
+        train(tiny_module, fn_args, HERE, callbacks=[phases])
+    assert not pathlib.Path(fn_args.serving_model_dir).exists()
+    assert phases.noted[-1] == "end of setup"
+
+
+@pytest.mark.parametrize("phase", ["publish", "published", "record", "setup"])
+def test_an_exception_of_a_callback_is_a_warning_when_the_model_is_published(
+    phase: str, tiny_module: str, fn_args: FnArgs, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert train(tiny_module, fn_args, HERE, callbacks=[Phases(fails_in=phase)]).status == "succeeded"
+    assert f"The model was published, but a later step failed: InputError: no {phase}" in caplog.text
+
+
+def test_a_callback_may_replace_the_arguments_of_the_run(
+    tiny_module: str, fn_args: FnArgs, tmp_path: pathlib.Path
+) -> None:
+    class Elsewhere(RunCallback):
+        @contextlib.contextmanager
+        def setup(self, run: Run) -> Iterator[None]:
+            run.fn_args = FnArgs(**{**vars(run.fn_args), "serving_model_dir": str(tmp_path / "moved" / "model")})
+            yield
+
+    train(tiny_module, fn_args, HERE, callbacks=[Elsewhere()])
+    assert (tmp_path / "moved" / "model" / "saved_model.pb").exists()
+    assert not pathlib.Path(fn_args.serving_model_dir).exists()
+
+
+@pytest.fixture
+def extensions(tmp_path: pathlib.Path) -> dict[str, str]:
+    """The environment of commands that see a package with an engine and callbacks."""
+    information = tmp_path / "packages" / "extensions-1.0.dist-info"
+    information.mkdir(parents=True)
+    (information.parent / "extensions.py").write_text(EXTENSIONS)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: extensions\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text(
+        "[generic_trainer.engines]\nqueue = extensions:Queue\n"
+        "[generic_trainer.run_callbacks]\nmerged = extensions:Merging\n"
+        "[generic_trainer.worker_callbacks]\nseen = extensions:Seen\nmerged = extensions:Merged\n"
+    )
+    return {**os.environ, "PYTHONPATH": str(information.parent)}
+
+
+def test_the_engine_and_the_callbacks_of_a_package_take_part_in_a_run(
+    extensions: dict[str, str], tiny_module: str, tmp_path: pathlib.Path
+) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "generic_trainer.cli.main",
+        "train",
+        tiny_module,
+        "--output",
+        str(tmp_path / "out"),
+    ]
+    done = subprocess.run(
+        [*command, "--engine", "queue", "--train-steps", "3"],
+        env=extensions,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "submitted to the queue" in done.stdout
+    record = json.loads((tmp_path / "out" / "model_run" / "run.json").read_text())
+    assert record["arguments"]["options"]["engine"] == "queue"
+    assert record["parts"] == {"seen": {"training_steps": 3}}
+    assert record["metrics"]["merged"] == {"seen": 1.0}
+
+
+def test_an_unknown_engine_is_reported_with_the_installed_ones() -> None:
+    with pytest.raises(InputError, match=r"choose from local, ray\. Did you mean 'ray'\?"):
+        TrainingOptions(engine="rya")
