@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 AUTO = "auto"
 YES, NO = "yes", "no"
 MAX_ATTEMPTS = 4
-_PHASES = ("transform", "model", "training", "evaluation", "export")
+_PHASES = ("transform", "hyperparameters", "model", "training", "evaluation", "export")
 
 # Messages of functions that expect a SparseTensor and get a Tensor, or vice versa.
 _SPARSE = re.compile(r"no attribute '(indices|values|dense_shape|row_splits|to_tensor)'|[Ss]parse")

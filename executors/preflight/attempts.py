@@ -15,10 +15,9 @@ from ..inputs.example_kinds import RAW
 from ..runtime.logs.redaction import masked_text
 from .adaptation import MAX_ATTEMPTS, Settings, adaptation_verdict, alternatives, transformed_examples_warning
 from .attempt import Trial
-from .verdicts import FAILED, STATIC, TRIAL, WARNING, Report, Verdict
+from .verdicts import FAILED, WARNING, Report, Verdict
 
 Show = Callable[[Verdict], None]
-_ORDER = (*STATIC, *TRIAL)
 _FRAME = re.compile(r'^  File "([^"]+)", line (\d+)', re.MULTILINE)
 _ONCE = ("load", "dialect", "signatures")  # same result in every attempt
 
@@ -117,17 +116,19 @@ def _furthest(attempts: Sequence[_Attempt]) -> _Attempt:
     """Returns the attempt whose failure came last; the first one, if it did not fail or no other went further."""
     furthest = attempts[0]
     for attempt in attempts[1:]:
-        before, after = furthest.trial.outcome.failure, attempt.trial.outcome.failure
-        if before is not None and after is not None and _is_further(after, before):
+        if _is_further(attempt, furthest):
             furthest = attempt
     return furthest
 
 
-def _is_further(failure: Verdict, other: Verdict) -> bool:
-    """Whether a failure is of a later item, or of the same one at a later line of the first code that differs."""
-    if failure.item != other.item:
-        return _ORDER.index(failure.item) > _ORDER.index(other.item)
-    for (file, line), (other_file, other_line) in zip(_frames(failure), _frames(other), strict=False):
+def _is_further(attempt: _Attempt, other: _Attempt) -> bool:
+    """Whether an attempt passed what another failed at, or failed at a later line of the first code that differs."""
+    failure, before = attempt.trial.outcome.failure, other.trial.outcome.failure
+    if failure is None or before is None:
+        return False
+    if failure.item != before.item:  # the report's order of the items is not that in which they are tried
+        return any(verdict.item == before.item and verdict.status != FAILED for verdict in attempt.report.verdicts)
+    for (file, line), (other_file, other_line) in zip(_frames(failure), _frames(before), strict=False):
         if (file, line) != (other_file, other_line):
             return file == other_file and line > other_line
     return False

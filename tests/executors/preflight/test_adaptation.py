@@ -16,9 +16,11 @@ from generic_trainer import FnArgs
 from generic_trainer.executors.inputs.example_kinds import RAW
 from generic_trainer.executors.inputs.message_text import closest_names
 from generic_trainer.executors.preflight.adaptation import NO, YES, Outcome, Settings, alternatives
+from generic_trainer.executors.preflight.attempt import Trial
+from generic_trainer.executors.preflight.attempts import Attempts
 from generic_trainer.executors.preflight.check import check
 from generic_trainer.executors.preflight.request import CheckRequest
-from generic_trainer.executors.preflight.verdicts import FAILED, Report, Verdict
+from generic_trainer.executors.preflight.verdicts import FAILED, PASSED, Report, Verdict
 
 Write = Callable[..., str]
 
@@ -245,6 +247,22 @@ def test_of_attempts_that_all_fail_the_one_that_went_furthest_is_reported(module
     assert "sizes" in report.first_failure.text  # behind the line that fails on dense tensors
     assert adapted(report) == {}
     assert [one for one in shown if one.status == FAILED] == [report.first_failure]
+
+
+def test_an_attempt_that_passes_what_another_failed_at_went_further() -> None:
+    def attempt(settings: Settings, report: Report, add: Callable[[Verdict], None]) -> Trial:
+        needs_sparse = Verdict("transform", FAILED, "TypeError: Input must be a SparseTensor.", exit_code=1)
+        lacks_feature = Verdict("hyperparameters", FAILED, "KeyError: 'Soil_xf'", exit_code=1)
+        if settings.schema_shapes == NO:
+            add(Verdict("transform", PASSED, "2 features"))
+        failure = lacks_feature if settings.schema_shapes == NO else needs_sparse
+        add(failure)
+        return Trial(Outcome(failure, {}, {}), {}, request, "", {})
+
+    request = CheckRequest(module="trainer.py", fn_args=FnArgs())
+    report = Report("trainer.py")
+    Attempts(attempt, report, lambda verdict: None).run(Settings(), ("schema_shapes",))
+    assert report.first_failure.text == "KeyError: 'Soil_xf'"
 
 
 @pytest.mark.thorough
