@@ -107,8 +107,9 @@ def require_end_by_signal(
     if is_published:
         assert outcome == f"the model had been published to {job.out}/model/Format-Serving."
     elif phase == "check":
-        said = f"{_END_MESSAGES[number]}nothing was published; {UNCHECKED} {job.record()['rejected']}. {RERUN}"
+        said = f"{_END_MESSAGES[number]}nothing was published; {UNCHECKED} {job.record()['rejected']}."
         assert said in ended.message
+        assert RERUN in ended.message
     else:
         assert outcome == "nothing was published."
     if phase == "first_step":
