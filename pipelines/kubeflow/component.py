@@ -49,7 +49,7 @@ from typing import Any, Optional
 from kfp import compiler, dsl
 
 from ...executors.kubeflow.parameters import EXCLUDED_OPTIONS, StepParameters, json_kinds
-from ...executors.options import TrainingOptions
+from ...executors.options import TrainingOptions, declared_options
 from ...version import __version__
 from .step_command import step_command
 
@@ -119,6 +119,7 @@ def trainer_component(image: str = DEFAULT_IMAGE) -> Any:
 def _described_inputs() -> Iterator[tuple[inspect.Parameter, str]]:
     for name, (artifact, text) in _INPUTS.items():
         yield inspect.Parameter(name, _KIND, default=None, annotation=Optional[dsl.Input[artifact]]), text  # noqa: UP045
+    choices_of = {option.name: option.choices for option in declared_options()}
     for fields in (StepParameters, TrainingOptions):
         kinds = json_kinds(fields)
         for field in dataclasses.fields(fields):
@@ -127,7 +128,7 @@ def _described_inputs() -> Iterator[tuple[inspect.Parameter, str]]:
             default = list(field.default) if isinstance(field.default, tuple) else field.default
             plain = kinds[field.name]
             annotation = Optional[plain] if default is None else plain  # noqa: UP045
-            choices = field.metadata.get("choices")
+            choices = choices_of.get(field.name)
             text = field.metadata["help"] + (f" One of: {', '.join(choices)}." if choices else "")
             yield inspect.Parameter(field.name, _KIND, default=default, annotation=annotation), text
 
