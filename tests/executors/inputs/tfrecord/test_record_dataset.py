@@ -284,8 +284,8 @@ PROGRAM = """
     from google.protobuf import text_format
     from tensorflow_metadata.proto.v0 import schema_pb2
     from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
+    from generic_trainer.executors.examples_format import ExamplesFormat
     from generic_trainer.executors.inputs.data_accessor import DataAccessor
-from generic_trainer.executors.examples_format import ExamplesFormat
 
     text = 'feature { name: "id" type: INT } feature { name: "tags" type: BYTES }'
     schema = text_format.Parse(text, schema_pb2.Schema())
