@@ -687,14 +687,10 @@ def test_an_op_of_another_package_is_named(ask: Ask, model: pathlib.Path, tmp_pa
     content = saved_model_pb2.SavedModel.FromString((model / "saved_model.pb").read_bytes())
     [stripped] = [op for op in content.meta_graphs[0].meta_info_def.stripped_op_list.op if op.name == "Log"]
     (tmp_path / "ops").mkdir()
-    for op, message in {
-        "TFText>FoldCase": r"uses the op 'TFText>FoldCase', which the package tensorflow_text registers: no module",
-        "Frobnicate": r"uses the op 'Frobnicate', which is not registered. Specify the package .*--op-package",
-    }.items():
-        stripped.name = op
-        (tmp_path / "ops" / "saved_model.pb").write_bytes(content.SerializeToString())
-        with pytest.raises(InputError, match=message):
-            ask(tmp_path / "data.csv", model=tmp_path / "ops")
+    stripped.name = "Frobnicate"
+    (tmp_path / "ops" / "saved_model.pb").write_bytes(content.SerializeToString())
+    with pytest.raises(InputError, match=r"the op 'Frobnicate', which no installed package registers\..*--op-package"):
+        ask(tmp_path / "data.csv", model=tmp_path / "ops")
     with pytest.raises(InputError, match=r"--op-package no_such_package: no module named 'no_such_package'"):
         ask(tmp_path / "data.csv", op_package="no_such_package")
 
