@@ -223,16 +223,17 @@ def test_no_data_are_needed_by_a_module_that_reads_none(
 
 
 @pytest.mark.parametrize(
-    ("code", "is_in_run", "arguments"),
+    ("code", "reads_them", "arguments"),
     [
-        ("def run_fn(fn_args):\n    import missing_package", True, ["train"]),
+        ("def run_fn(fn_args):\n    fn_args.train_files[0]", True, ["train"]),
+        ("def run_fn(fn_args):\n    [][1]", False, ["train"]),
         ("def run_fn(fn_args):\n    pass\n[][1]", False, ["train"]),
         ("def main():\n    return [][1]\nmain()", False, ["script"]),  # has no --train-files
     ],
 )
-def test_missing_data_are_named_if_run_fn_had_begun(
+def test_missing_data_are_named_if_the_code_that_failed_reads_them(
     code: str,
-    is_in_run: bool,
+    reads_them: bool,
     arguments: list[str],
     command: Command,
     module: Callable[..., str],
@@ -240,7 +241,7 @@ def test_missing_data_are_named_if_run_fn_had_begun(
 ) -> None:
     done = command(*arguments, module(code), "--output", tmp_path / "out")
     assert done.returncode == 1, done.stderr
-    assert ("--train-files was not given" in done.stderr) == is_in_run
+    assert ("--train-files was not given" in done.stderr) == reads_them
 
 
 def test_a_model_of_another_library_is_announced_before_the_training(

@@ -1,0 +1,1 @@
+"""Caches parsed examples for later epochs and runs."""
