@@ -61,7 +61,10 @@ class RunCallback:
         return contextlib.nullcontext()
 
     def record(self, run: Run) -> Context:
-        """Surrounds the rest of the run; the record is written inside, at the beginning and at the end."""
+        """Surrounds the rest of the run; the record is written inside, at the beginning and at the end.
+
+        It also surrounds the record of a pipeline step that failed before `inputs`.
+        """
         return contextlib.nullcontext()
 
     def training(self, run: Run) -> Context:

@@ -34,11 +34,11 @@ class DataFiles(RunCallback):
     """Records the data files, and those that change while they are trained on."""
 
     @contextlib.contextmanager
-    def record(self, run: Run) -> Iterator[None]:
-        """Describes the files."""
+    def inputs(self, run: Run) -> Iterator[None]:
+        """Describes the files, when they are known."""
+        yield
         inputs = run.ready.inputs
         run.record.data = {name: files.describe() for name, files in inputs.items() if name in PATTERNS}
-        yield
 
     @contextlib.contextmanager
     def training(self, run: Run) -> Iterator[None]:
