@@ -12,7 +12,7 @@ import click
 from absl import logging
 
 from ..executors import run_context
-from ..executors.dialects.needs import choose_keras_for
+from ..executors.dialects.needs import choose_keras
 from ..executors.errors import NotPushedError
 from ..executors.modules.pipeline_modules import find_modules
 from ..executors.monitoring import display, run_record
@@ -93,7 +93,8 @@ def _run_pipeline(options: PipelineKeywords, check: bool, started: threading.Eve
     with tempfile.TemporaryDirectory(prefix="generic-trainer-", ignore_cleanup_errors=True) as scratch:
         modules = find_modules(options["module_file"], scratch, options["transform_module"], options["tuner_module"])
         # Transform loads its module in this process, so its Keras version must be set before TensorFlow is imported.
-        keras = choose_keras_for(modules, modules.transform or modules.trainer, options["training"].keras)
+        first = modules.transform or modules.trainer
+        keras = choose_keras(options["training"].keras, first.files, beside=modules.files)
         with display.current().phase("Reading the data"):
             data, changes = convert_data_in_root(options["data"], options["pipeline_root"])
         for change in changes:

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 
 from ..modules import keras_version
 from ..modules.keras_version import KerasChoice, KerasSign
-from ..modules.pipeline_modules import PipelineModules
-from ..modules.source import ModuleSource
 from .base import Evidence
 from .registry import call_dialect, installed
 
@@ -45,18 +43,3 @@ def reads_any_origin(files: Sequence[str]) -> bool:
 def _evidence(files: Sequence[str]) -> Iterator[Evidence]:
     found = (call_dialect(dialect, "detect", path) for dialect in installed().values() for path in files)
     return (evidence for evidence in found if evidence is not None)
-
-
-def choose_keras_for(
-    modules: PipelineModules, source: ModuleSource, option: str, *, distributed: bool = False
-) -> KerasChoice:
-    """Chooses the Keras version for the process that runs one of a pipeline's modules.
-
-    Args:
-      modules: All modules of the pipeline; their files are passed to `choose_keras` as `beside`.
-      source: The module that the process runs.
-      option: The option `keras`.
-      distributed: Passed to `choose_keras`.
-    """
-    beside = [file for other in modules.sources for file in other.files]
-    return choose_keras(option, source.files, beside=beside, distributed=distributed)

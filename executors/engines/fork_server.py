@@ -33,8 +33,7 @@ from typing import IO, TypeAlias
 
 from .. import plugins
 from ..distributed.tf_config import LOGS_IN_ERRORS
-from ..monitoring import progress, save_interval
-from ..runtime.logs.setup import LOG_FILE
+from ..runtime.logs.setup import DISPLAY
 from ..runtime.process import process_tree, session
 from ..runtime.process.readable import readable
 from ..runtime.process.run_environment import inherited_environment
@@ -43,15 +42,12 @@ from . import inherited
 _SWITCH = "GENERIC_TRAINER_FORK_SERVER"
 _MAIN = f"{__package__}.fork_server_main"
 # Groups of entry points whose modules the workers use.
-_PRELOADED = ("generic_trainer.preloaded", "generic_trainer.worker_callbacks")
+_PRELOADED = tuple(f"generic_trainer.{name}" for name in ("preloaded", "worker_callbacks", "dialects"))
 # Variables that don't affect imports, so a server can be reused when they change. PYTEST_CURRENT_TEST changes with
 # every test, TMPDIR with every model check; `import tfx` sets the protobuf one, possibly after a server was prepared.
-_NOT_READ_BY_IMPORTS = frozenset(
-    {
-        "CUDA_VISIBLE_DEVICES", "MLFLOW_RUN_ID", "PYTEST_CURRENT_TEST", "TEMPORARILY_DISABLE_PROTOBUF_VERSION_CHECK",
-        "TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", "TMPDIR",
-        progress.VARIABLE, save_interval.VARIABLE, LOG_FILE, process_tree.VARIABLE, LOGS_IN_ERRORS,
-    }
+_NOT_READ_BY_IMPORTS = (
+    "CUDA_VISIBLE_DEVICES", "MLFLOW_RUN_ID", "PYTEST_CURRENT_TEST", "TEMPORARILY_DISABLE_PROTOBUF_VERSION_CHECK",
+    "TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", "TMPDIR", LOGS_IN_ERRORS,
 )  # fmt: skip
 _MAX_SERVERS = 2  # one per Keras version
 
@@ -212,7 +208,7 @@ class _Servers:
             return None
         state = inherited.state()
         key = (
-            tuple(sorted((name, value) for name, value in environment.items() if name not in _NOT_READ_BY_IMPORTS)),
+            tuple(sorted((name, value) for name, value in environment.items() if _is_read_by_imports(name))),
             state,
         )
         with self._lock:
@@ -279,6 +275,11 @@ def start(
         if process is not None:
             return process
     return None
+
+
+def _is_read_by_imports(name: str) -> bool:
+    is_own = name.startswith("GENERIC_TRAINER_")  # of those, the server reads how to display logs; the workers the rest
+    return name == DISPLAY if is_own else name not in _NOT_READ_BY_IMPORTS
 
 
 def _receive(connection: socket.socket) -> dict[str, int] | None:

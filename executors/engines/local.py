@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import child_process, fork_server, in_process
+from . import child_process, fork_server
 from .base import Engine
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ class LocalEngine(Engine):
     ) -> Mapping[str, Any]:
         """Runs the worker in a subprocess, or with `isolate=False` in this process."""
         if not self.options.isolate:
+            from . import in_process
+
             on_start(os.getpid())
             return in_process.run(worker, request.to_json(), environment=variables)
         return child_process.run(

@@ -104,6 +104,11 @@ class PipelineModules:
         named = (self.trainer, self.transform, self.tuner)
         return list({source.path: source for source in named if source is not None}.values())
 
+    @property
+    def files(self) -> list[str]:
+        """The files of all modules, such as `beside` for `choose_keras`."""
+        return [file for source in self.sources for file in source.files]
+
     def functions_called(self, source: ModuleSource) -> list[str]:
         """Returns the names of the functions that Transform and the Tuner call in one of the modules, if defined."""
         of_transform = [PREPROCESSING_FN, STATISTICS_OPTIONS_FN] if source == self.transform else []

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from .metrics import Metrics
-
 
 class Hyperparameters(TypedDict, total=False):
     """A tuner's result, in the format of Keras Tuner."""
@@ -281,7 +279,7 @@ class RunJson(TypedDict, total=False):
     keras: Keras
     phases: dict[str, float]
     profile: ProfileJson
-    metrics: Metrics
+    metrics: dict[str, dict[str, float]]
     metrics_from: dict[str, Origin]
     evaluation_evidence: dict[str, object]
     evaluation_plan: PlanJson

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..dialects.needs import choose_keras_for
+from ..dialects.needs import choose_keras
 from ..distributed.tf_config import VARIABLE
 from ..engines import fork_server
 from ..engines.forwarding import LastText
@@ -150,7 +150,7 @@ class _Check:
                 return None, None
         distributed = self._request.options.worker_range[1] > 1
         try:
-            keras = choose_keras_for(modules, source, request.options.keras, distributed=distributed)
+            keras = choose_keras(request.options.keras, source.files, beside=modules.files, distributed=distributed)
         except TrainerError as error:
             place = place_of(error, source.files)
             self._add(Verdict("module", FAILED, str(error), place, exit_code=error.exit_code))
@@ -202,7 +202,7 @@ class _Check:
         """Starts preparing raw data in a process parallel to the one that loads the training module."""
         source = self._modules.transform if self._modules else None
         if self._modules and source:
-            keras = choose_keras_for(self._modules, source, self._request.options.keras)
+            keras = choose_keras(self._request.options.keras, source.files, beside=self._modules.files)
             environment = environment | keras.environment()
         request: RawDataRequest = {
             "check": dataclasses.replace(self._request, schema_shapes=shapes).to_json(),

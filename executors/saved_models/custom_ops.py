@@ -1,7 +1,7 @@
 """Finds the packages that register TensorFlow custom ops, which a model with such ops needs before it can be loaded.
 
 The process that trains has imported them: `imported_op_packages` names each with its ops. The model check keeps those
-that the model needs. `op_package_imports.py` notes them in the model's folder, and imports them.
+that the model needs. `op_package_note.py` notes them in the model's folder, `op_package_imports.py` imports them.
 """
 
 from __future__ import annotations

@@ -1,16 +1,15 @@
-"""Imports the packages whose custom ops a model needs before it can be loaded, and notes them in the model's folder.
+"""Imports the packages whose custom ops a model needs before it can be loaded.
 
-    note_packages(model, {"tensorflow_text": []})    # after the check of a trained model
     import_packages_for(ops, {}, model)              # in `predict` and the Evaluator
 
-Models of other programs have no such note: then the installed packages are searched for the ops.
+Models of other programs have no note of their packages, see `op_package_note.py`: then the installed packages are
+searched for the ops.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,43 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..compat.tensorflow import is_registered_op
 from ..errors import InputError
 from ..estimator import restore_estimator
-from ..runtime.files import file_io
-from ..runtime.files.artifact_layout import read_json_object
 from .installed_op_libraries import packages_with
-from .locations import find_saved_model
-
-_NOTE = "assets.extra/op_packages.json"  # SavedModels keep other people's files in assets.extra
-
-
-def note_packages(folder: str, packages: Mapping[str, Sequence[str]]) -> None:
-    """Writes beside a SavedModel's graph which packages it needs; a no-op for a model that needs none.
-
-    Args:
-      folder: A folder for `find_saved_model`.
-      packages: The packages, with their known libraries.
-    """
-    model = find_saved_model(folder)
-    if model and packages:
-        file_io.makedirs(os.path.join(model, os.path.dirname(_NOTE)))
-        file_io.write_text(os.path.join(model, _NOTE), json.dumps(packages))
-
-
-def _noted_packages(model: str) -> dict[str, list[str]]:
-    path = os.path.join(model, _NOTE)
-    if not file_io.exists(path):
-        return {}
-    what = "The list of the packages that the model needs"
-    remedy = "Copy it again from the trained model, or delete it: then the installed packages are searched."
-    try:
-        packages = read_json_object(path, what)
-    except InputError as error:
-        raise InputError(f"{error} {remedy}") from error
-    for name, files in packages.items():
-        if not isinstance(files, list) or not all(isinstance(file, str) for file in files):
-            raise InputError(
-                f"{what} {path} must map names of packages to lists of libraries, not {name!r} to {files!r}. {remedy}"
-            )
-    return packages
+from .op_package_note import noted_packages
 
 
 def import_op_package(package: str, files: Sequence[str] = ()) -> None:
@@ -105,7 +69,7 @@ def import_packages_for(ops: Iterable[str], named: Mapping[str, Sequence[str]], 
     for name, files in named.items():
         _import(name, f"--op-package {name}", files)
     unknown = _unregistered(sorted(ops))
-    noted = _noted_packages(model) if unknown else {}
+    noted = noted_packages(model) if unknown else {}
     for name, files in noted.items():
         _import_noted(name, files, model)
     unknown = _unregistered(unknown)

@@ -14,7 +14,7 @@ from ..saved_models.check import check_saved_model, log_report
 from ..saved_models.finished import FILE_NAME as FINISHED
 from ..saved_models.links import replace_links
 from ..saved_models.locations import OTHER_MODELS, lift_timestamped_model
-from ..saved_models.op_package_imports import note_packages
+from ..saved_models.op_package_note import note_packages
 from ..saved_models.publishing import publish
 from .callbacks import CHECK
 

@@ -23,7 +23,7 @@ from tfx.orchestration.portable.tfx_runner import IrBasedRunner
 
 from ...executors.compat.beam import lookups_cached, no_state_cache, reshuffle_buckets, without_reshuffle
 from ...executors.compat.tfx import contents_in_cache_keys
-from ...executors.dialects.needs import choose_keras_for
+from ...executors.dialects.needs import choose_keras
 from ...executors.engines import fork_server
 from ...executors.errors import InputError
 from ...executors.modules.pipeline_modules import PipelineModules, find_modules
@@ -113,7 +113,7 @@ def run_with_modules(
     url = _metadata_url(options)
     runner = Runner()
     if options.training.isolate:  # imports TensorFlow for the Trainer in the background
-        keras = choose_keras_for(modules, modules.trainer, options.training.keras)
+        keras = choose_keras(options.training.keras, modules.trainer.files, beside=modules.files)
         fork_server.prepare(keras.environment(), libraries_of(modules.trainer.files))
     with (
         _claimed_root(dag, url),

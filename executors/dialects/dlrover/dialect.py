@@ -6,14 +6,10 @@ import ast
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 
-from ...estimator import restore_estimator
 from ...fn_args import FnArgs
 from ...options import TrainingOptions
 from ..base import Dialect, Evidence, RunFn, limit_loop
-from ..estimators.definitions import is_estimator_class
-from .conf import conf_classes, find_conf, read_conf, unused_settings
 from .detection import find_dlrover_use, is_conf
-from .shim import provide_dlrover
 
 
 class DLRoverDialect(Dialect):
@@ -32,11 +28,16 @@ class DLRoverDialect(Dialect):
     def prepare(self, files: Sequence[str]) -> None:
         """Restores `tf.estimator`, installs the DLRover shims and disables TensorFlow 2 behavior, as DLRover did."""
         if any(find_dlrover_use(file) for file in files):
+            from ...estimator import restore_estimator
+            from .shim import provide_dlrover
+
             restore_estimator()
             provide_dlrover()
 
     def matches(self, module: ModuleType, function: str | None) -> str:
         """Returns the reason if a module has a conf class, and neither `run_fn` nor `trainer_fn`."""
+        from .conf import conf_classes
+
         names = conf_classes(module)
         if function is not None:
             return f"{function} is a conf class" if function in names else ""
@@ -50,17 +51,16 @@ class DLRoverDialect(Dialect):
         Raises:
           ModuleError: When there is no conf class, or several and none was requested.
         """
+        from .conf import find_conf
+        from .run import train
+
         conf, where = find_conf(module, function)
-
-        def run(fn_args: FnArgs) -> object:
-            from .run import train  # imports TensorFlow
-
-            return train(conf, fn_args, where)
-
-        return run
+        return lambda fn_args: train(conf, fn_args, where)
 
     def convertible(self, definitions: Mapping[str, ast.stmt], function: str | None) -> list[str]:
         """Returns the conf classes; or the requested class, which may inherit the required attributes."""
+        from ..estimators.definitions import is_estimator_class
+
         classes = {
             name: node
             for name, node in definitions.items()
@@ -72,12 +72,16 @@ class DLRoverDialect(Dialect):
 
     def check(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> list[str]:
         """Checks the conf's values; returns warnings about settings that nothing reads."""
+        from .conf import find_conf, read_conf, unused_settings
+
         conf, where = find_conf(module, function)
         read_conf(conf, fn_args, where)
         return unused_settings(conf, where)
 
     def steps_requested(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> int | None:
         """Returns `max_steps` of the conf, which `fn_args.train_steps` overrides."""
+        from .conf import find_conf, read_conf
+
         conf, where = find_conf(module, function)
         return read_conf(conf, fn_args, where).max_steps
 

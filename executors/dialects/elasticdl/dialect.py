@@ -7,16 +7,12 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from ...fn_args import FnArgs
-from ...inputs.readers.reader_params import ReaderParams, parse_reader_params
-from ...inputs.readers.record_files import find_records
 from ...modules.defined_names import defines
 from ...options import TrainingOptions
 from ..base import Dialect, Evidence, RunFn, limit_loop
 from ..signatures import require_call
 from .detection import FEED_NAMES, find_elasticdl_use
 from .options import ElasticDLOptions
-from .parts import MODEL_NAMES, Parts
-from .shim import provide_elasticdl
 
 
 class ElasticDLDialect(Dialect):
@@ -36,6 +32,9 @@ class ElasticDLDialect(Dialect):
 
     def require_inputs(self, files: Sequence[str], fn_args: FnArgs) -> None:
         """Checks the flags, and that there are data, unless the model file reads them itself."""
+        from ...inputs.readers.reader_params import ReaderParams, parse_reader_params
+        from ...inputs.readers.record_files import find_records
+
         options = ElasticDLOptions.of(fn_args)
         params = ReaderParams.of(parse_reader_params(options.data_reader_params))
         parse_reader_params(options.model_params, "--model_params")
@@ -47,10 +46,14 @@ class ElasticDLDialect(Dialect):
     def prepare(self, files: Sequence[str]) -> None:
         """Installs the shims for ElasticDL's packages if a file uses ElasticDL."""
         if any(find_elasticdl_use(file) for file in files):
+            from .shim import provide_elasticdl
+
             provide_elasticdl()
 
     def matches(self, module: ModuleType, function: str | None) -> str:
         """Returns the reason if a module has a model, a feed function, a loss and an optimizer."""
+        from .parts import MODEL_NAMES
+
         feed = next((name for name in FEED_NAMES if callable(getattr(module, name, None))), None)
         model = next((name for name in (function, *MODEL_NAMES) if name and hasattr(module, name)), None)
         has_loss = callable(getattr(module, "loss", None))
@@ -60,13 +63,9 @@ class ElasticDLDialect(Dialect):
 
     def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
         """Returns a `run_fn` that trains the module's model and exports it."""
+        from .run import train
 
-        def run(fn_args: FnArgs) -> object:
-            from .run import train  # imports TensorFlow with the chosen Keras version
-
-            return train(module, function, fn_args)
-
-        return run
+        return lambda fn_args: train(module, function, fn_args)
 
     def check(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> list[str]:
         """Checks that feed, loss and optimizer exist, and the parameters of loss and optimizer.
@@ -74,6 +73,8 @@ class ElasticDLDialect(Dialect):
         Raises:
           ModuleError: When one is missing or cannot be called; names the required signature.
         """
+        from .parts import Parts
+
         options = ElasticDLOptions.of(fn_args)
         Parts(module, function, options).require()
         require_call(module, options.loss, getattr(module, options.loss, None), 2, "loss(labels, predictions)")

@@ -31,12 +31,7 @@ from ...fn_args import FnArgs
 from ...options import TrainingOptions
 from ..base import Dialect, Evidence, RunFn, function_in
 from ..signatures import parameters_of, required_parameters_of, takes_factory_arguments, takes_features_and_labels
-from .definitions import MODEL_FN, candidates, preferred
-from .detection import find_estimator_use, restore_used_apis
-from .entry_points import creates_estimator, is_estimator, only_entry_point, preferred_in
-from .missing_parts import LABELS, missing_parts
-from .model_parts import ModelParts
-from .training import in_model_run_dir, train_and_export
+from .detection import find_estimator_use
 
 _PARAMETERS = ("features", "labels", "mode", "params", "config", "self")  # as an Estimator passes to model_fn
 
@@ -60,10 +55,15 @@ class ModelFnDialect(Dialect):
 
     def prepare(self, files: Sequence[str]) -> None:
         """Restores `tf.estimator` and `tfma.export` for files that use them."""
+        from .used_apis import restore_used_apis
+
         restore_used_apis(files)
 
     def matches(self, module: ModuleType, function: str | None) -> str:
         """Returns the reason if the module has a model function or an Estimator."""
+        from .definitions import MODEL_FN
+        from .entry_points import creates_estimator, preferred_in
+
         if function is not None:
             if takes_features_and_labels(getattr(module, function, None)):
                 return f"the function {function} takes features and labels"
@@ -83,6 +83,10 @@ class ModelFnDialect(Dialect):
         Raises:
           ModuleError: When there is neither a model function nor exactly one Estimator.
         """
+        from .entry_points import is_estimator, only_entry_point
+        from .model_parts import ModelParts
+        from .training import in_model_run_dir, train_and_export
+
         name = function or only_entry_point(module, self.needs)
         if not hasattr(module, name):
             raise ModuleError(f"{module.__file__} has no {name!r}; the dialect needs {self.needs}.")
@@ -98,6 +102,8 @@ class ModelFnDialect(Dialect):
 
         A requested name may also be a variable or an import, which may be an Estimator.
         """
+        from .definitions import candidates, preferred
+
         found = candidates(definitions)
         if function is None:
             return preferred(found, definitions)
@@ -112,6 +118,8 @@ class ModelFnDialect(Dialect):
 
     def lacks(self, definitions: Mapping[str, ast.stmt]) -> list[str]:
         """Returns the parts that a run needs in addition, if it has no schema."""
+        from .missing_parts import LABELS, missing_parts
+
         if "*" in definitions:  # from an import
             return []
         has_label = any(name in definitions for name in LABELS)
@@ -123,6 +131,9 @@ class ModelFnDialect(Dialect):
         Raises:
           ModuleError: When it has one; names the parameter and the required signature.
         """
+        from .definitions import MODEL_FN
+        from .entry_points import only_entry_point
+
         name = function or only_entry_point(module, self.needs)
         model_fn = getattr(module, name, None)
         if not inspect.isfunction(model_fn) or not (name == MODEL_FN or takes_features_and_labels(model_fn)):

@@ -24,7 +24,7 @@ from .redaction import masked_text
 from .sanitize import printable_lines
 from .standard_streams import reliable_stream
 
-_VARIABLE = "GENERIC_TRAINER_LOGS"  # "all", "people" (filtered) or "warnings"; inherited by subprocesses
+DISPLAY = "GENERIC_TRAINER_LOGS"  # "all", "people" (filtered) or "warnings"; inherited by subprocesses
 _NATIVE_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 LOG_NAME = "generic-trainer.log"
 LOG_FILE = "GENERIC_TRAINER_LOG_FILE"  # path of the file with all lines; inherited by subprocesses
@@ -42,7 +42,7 @@ def show_logs(verbose: bool) -> None:
     Args:
       verbose: Whether to show all lines, including those of installed packages.
     """
-    os.environ[_VARIABLE] = "all" if verbose else "people"
+    os.environ[DISPLAY] = "all" if verbose else "people"
     if not verbose:
         os.environ.setdefault(_NATIVE_LEVEL, "2")
     inherit_log_display()
@@ -50,7 +50,7 @@ def show_logs(verbose: bool) -> None:
 
 def show_only_warnings() -> None:
     """Hides the lines below the level WARNING that `show_logs` shows, in this process and its subprocesses."""
-    os.environ[_VARIABLE] = "warnings"
+    os.environ[DISPLAY] = "warnings"
 
 
 def inherit_log_display() -> None:
@@ -73,7 +73,7 @@ def _show(filtered: bool) -> None:
 
 def announce(text: str) -> None:
     """Logs a result, or prints it in a process that does not use `show_logs`: TFX's runners hide INFO lines."""
-    if _VARIABLE in inherited_environment():
+    if DISPLAY in inherited_environment():
         absl_logging.info("%s", text)
     else:
         print(masked_text(text), flush=True)  # noqa: T201
@@ -81,17 +81,17 @@ def announce(text: str) -> None:
 
 def is_filtered() -> bool:
     """Whether the log lines of installed packages are hidden."""
-    return os.environ.get(_VARIABLE) in ("people", "warnings")
+    return os.environ.get(DISPLAY) in ("people", "warnings")
 
 
 def is_verbose() -> bool:
     """Whether all log lines are shown."""
-    return os.environ.get(_VARIABLE) == "all"
+    return os.environ.get(DISPLAY) == "all"
 
 
 def is_quiet() -> bool:
     """Whether only warnings and errors are shown."""
-    return os.environ.get(_VARIABLE) == "warnings"
+    return os.environ.get(DISPLAY) == "warnings"
 
 
 @contextlib.contextmanager
@@ -104,10 +104,10 @@ def notebook_log_filter(folder: str = "") -> Iterator[None]:
       folder: The run's folder. If empty or remote, hidden lines are dropped.
     """
     environment = inherited_environment()
-    if not _in_notebook() or _VARIABLE in environment:
+    if not _in_notebook() or DISPLAY in environment:
         yield
         return
-    variables = {_VARIABLE: "people", _NATIVE_LEVEL: environment.get(_NATIVE_LEVEL, "2")}
+    variables = {DISPLAY: "people", _NATIVE_LEVEL: environment.get(_NATIVE_LEVEL, "2")}
     if folder and "://" not in folder:
         variables |= {LOG_FILE: os.path.join(os.path.abspath(folder), LOG_NAME), _NATIVE_LEVEL: "0"}
     with _NOTEBOOK_HANDLER.held(), extended_environment(variables):
