@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
@@ -33,6 +34,20 @@ class Evidence:
     keras: str = ""
     uses_estimators: bool = False
     reads_any_origin: bool = False
+
+
+class ImportWatch:
+    """What a dialect has seen of the module that this process imports and runs; see `Dialect.importing`.
+
+    Attributes:
+      keras_2_reason: Why the process has Keras 2 by now, if it was to have Keras 3; else "".
+    """
+
+    keras_2_reason: str = ""
+
+    def explained(self, error: Exception) -> Exception | None:
+        """Returns the exception to raise instead of the module's; None to keep it."""
+        return None
 
 
 class Dialect:
@@ -100,6 +115,10 @@ class Dialect:
         Args:
           files: The module's source files.
         """
+
+    def importing(self) -> contextlib.AbstractContextManager[ImportWatch | None]:
+        """Surrounds the import of a module and the call of its `run_fn`, for modules of any dialect."""
+        return contextlib.nullcontext()
 
     def matches(self, module: ModuleType, function: str | None) -> str:
         """Returns why the imported module matches this dialect, such as "it defines run_fn"; "" if it does not."""

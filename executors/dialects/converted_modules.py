@@ -14,6 +14,7 @@ They make the module run in any TFX Trainer, where nothing has been prepared for
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
@@ -24,12 +25,12 @@ from absl import logging
 from .. import run_context
 from ..compat.keras_switch import KerasSwitch
 from ..errors import ModuleError
-from ..estimator.lazy_restoration import EstimatorUse, restored_on_use
 from ..estimator.runtime import tensorflow_modules
 from ..fn_args import FnArgs
 from ..modules.keras_version import VARIABLE, has_keras_3, version_in_use
 from ..modules.source import find_source
 from ..options import TrainingOptions
+from .other_settings import Watches
 from .registry import call_dialect, installed, require_installed
 
 
@@ -74,16 +75,18 @@ def prepare_for(dialect: str, module: str) -> None:
     """
     dialects = installed()
     require_installed(dialect, dialects)
-    if run_context.part(EstimatorUse) is not None:
+    if run_context.part(Watches) is not None:
         return  # in `loading.loaded`
     path = _with_file(sys.modules[module]).__file__
     with tempfile.TemporaryDirectory() as scratch:
         files = find_source(str(path), scratch).files
     if dialects[dialect].keras == "2":
         _PROCESS.use_keras_2()
-    with restored_on_use():
-        for one in dialects.values():
-            call_dialect(one, "prepare", files)
+    with contextlib.ExitStack() as contexts:
+        for candidate in dialects.values():
+            contexts.enter_context(call_dialect(candidate, "importing"))
+        for candidate in dialects.values():
+            call_dialect(candidate, "prepare", files)
 
 
 def run_as(dialect: str, module: ModuleType | str, fn_args: FnArgs, function: str | None = None) -> object:

@@ -10,11 +10,11 @@ import contextlib
 from collections.abc import Iterator
 from types import ModuleType
 
-from ..estimator.lazy_restoration import restored_on_use
+from .. import run_context
 from ..modules import keras_version, loader
 from ..modules.keras_version import KerasChoice
 from ..modules.source import ModuleSource
-from .other_settings import settings_noted
+from .other_settings import Watches, settings_noted
 from .registry import call_dialect, installed
 
 
@@ -27,9 +27,9 @@ def loaded(
     *,
     is_restartable: bool = False,
 ) -> Iterator[ModuleType]:
-    """Calls `prepare` of each dialect, then imports a module for the block; see `modules.loader.loaded`.
+    """Calls `prepare` of each dialect, then imports a module for the block, in `importing` of each dialect.
 
-    `tf.estimator` is restored if the module or a library uses it, during the import or in the block.
+    See `modules.loader.loaded`.
 
     Args:
       source: The module's files.
@@ -41,7 +41,7 @@ def loaded(
     Raises:
       ModuleError: When the name of the module's package resolves to a package in another location.
       LateVariableError: When the module sets environment variables that TensorFlow or Keras have read already.
-      KerasVersionError: When the module failed after it used `tf.estimator` in a process with Keras 3.
+      KerasVersionError: When the module failed because it needs the other Keras version for certain.
       Exception: Any exception that the module raises on import, with its original type and traceback.
     """
     known = installed()  # reads the metadata of all installed packages
@@ -52,7 +52,10 @@ def loaded(
         if candidate.installed_first
         for path in source.files
     )
-    with restored_on_use(), settings_noted(keras, checkpoint_dir):
+    with contextlib.ExitStack() as contexts:
+        watches = [contexts.enter_context(call_dialect(candidate, "importing")) for candidate in known.values()]
+        contexts.enter_context(run_context.extended(Watches([watch for watch in watches if watch])))
+        contexts.enter_context(settings_noted(keras, checkpoint_dir))
         for candidate in known.values():
             call_dialect(candidate, "prepare", source.files)
         with loader.loaded(source, imports, installed_first, is_restartable) as module:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
-from collections.abc import Iterator
-from types import ModuleType
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
 
 from .. import run_context
 from ..checkpoints.directory import has_checkpoints
-from ..errors import KerasVersionError, LateVariableError
-from ..estimator.lazy_restoration import EstimatorUse
+from ..errors import LateVariableError
 from ..modules.keras_version import KerasChoice, version_in_use
 from ..modules.late_variables import LateVariables
-from ..runtime.logs.exceptions import chain
-from .restart import NOTED, OtherSettings
+from .base import ImportWatch
+from .restart import noted
 
-AnyError = TypeVar("AnyError", bound=Exception)
+
+@dataclasses.dataclass(frozen=True)
+class Watches:
+    """Part of the run context: what the dialects have seen of the loaded module."""
+
+    watches: Sequence[ImportWatch] = ()
 
 
 @contextlib.contextmanager
@@ -31,42 +32,19 @@ def settings_noted(keras: KerasChoice | None, checkpoint_dir: str | None) -> Ite
 
     Raises:
       LateVariableError: If the module has set variables too late for this process.
-      KerasVersionError: If the module has used `tf.estimator` in a process with Keras 3.
+      Exception: What a dialect has seen to be the cause; see `ImportWatch.explained`.
     """
     try:
         yield
     except LateVariables as late:
         raise _late_variable_error(late) from None
     except Exception as error:
-        if wrong_keras := keras_version_error(error):
-            raise wrong_keras from error
+        explained = next(filter(None, (watch.explained(error) for watch in _watches())), None)
+        if explained:
+            raise explained from error
         if keras and not (checkpoint_dir and has_checkpoints(checkpoint_dir)):
             _note_other_keras(error, keras)
         raise
-
-
-def keras_version_error(error: Exception) -> KerasVersionError | None:
-    """Returns a KerasVersionError if an exception was caused by a use of `tf.estimator` in a process with Keras 3.
-
-    Args:
-      error: An exception of the module that `loaded` has imported, raised in the block of `loaded`.
-    """
-    use = run_context.part(EstimatorUse) or EstimatorUse()
-    if not any(_is_missing_estimator(cause, use) for cause in chain(error)):
-        return None
-    wrong_keras = KerasVersionError(
-        f"{use.place or 'The module'} uses tf.estimator, which needs Keras 2, but tf.keras is Keras 3 in this process. "
-        'Use --keras 2, or keras="2" of the component.'
-    )
-    return _noted(wrong_keras, {"version": "2", "reason": "the module uses tf.estimator", "is_certain": True})
-
-
-def _is_missing_estimator(error: BaseException, use: EstimatorUse) -> bool:
-    """Returns whether `tf.estimator` is missing, or `tf.keras.estimator`, which Keras 3 does not have."""
-    if not isinstance(error, (AttributeError, ImportError)) or "estimator" not in str(error):
-        return False
-    owner = getattr(error, "obj", None)
-    return use.is_refused or (isinstance(owner, ModuleType) and owner.__name__.startswith("keras."))
 
 
 def _late_variable_error(late: LateVariables) -> LateVariableError:
@@ -75,29 +53,28 @@ def _late_variable_error(late: LateVariables) -> LateVariableError:
         f"The module sets {names}, which TensorFlow and Keras have read before in this process. Set it in the shell: "
         f"export {' '.join(f'{name}={value}' for name, value in late.variables.items())}"
     )
-    return _noted(error, {"variables": dict(late.variables), "reason": f"the module sets {names}", "is_certain": True})
+    return noted(error, {"variables": dict(late.variables), "reason": f"the module sets {names}", "is_certain": True})
 
 
 def _note_other_keras(error: Exception, keras: KerasChoice) -> None:
     reason, is_certain = keras.evidence_against(error)
     if reason:
         version = "2" if keras.version == "3" else "3"
-        _noted(error, {"version": version, "reason": reason, "is_certain": is_certain})
+        noted(error, {"version": version, "reason": reason, "is_certain": is_certain})
 
 
 def changed_keras(keras: KerasChoice) -> KerasChoice | None:
-    """Returns Keras 2 if the module's use of `tf.estimator` has made `tf.keras` Keras 2; else None.
+    """Returns Keras 2 if what the module uses has made `tf.keras` Keras 2; else None.
 
     Args:
       keras: The settings of this process. Called while the module is loaded.
     """
-    use = run_context.part(EstimatorUse)
-    if keras.version == "2" or use is None or not use.place or version_in_use() == "3":
+    reason = next((watch.keras_2_reason for watch in _watches() if watch.keras_2_reason), "")
+    if keras.version == "2" or not reason or version_in_use() == "3":
         return None
-    return dataclasses.replace(keras, version="2", reason=f"{use.place}: tf.estimator")
+    return dataclasses.replace(keras, version="2", reason=reason)
 
 
-def _noted(error: AnyError, settings: OtherSettings) -> AnyError:
-    with contextlib.suppress(AttributeError):  # a class of the user may forbid attributes
-        setattr(error, NOTED, json.dumps(settings))
-    return error
+def _watches() -> Sequence[ImportWatch]:
+    watches = run_context.part(Watches)
+    return watches.watches if watches else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import importlib.metadata
 import os
@@ -18,7 +19,7 @@ from ..modules.defined_names import is_never_imported
 from ..modules.source import parsed
 from ..options import TrainingOptions
 from ..spelling import nearest
-from .base import Dialect, Evidence, RunFn
+from .base import Dialect, Evidence, ImportWatch, RunFn
 
 GROUP = "generic_trainer.dialects"
 
@@ -104,6 +105,12 @@ def call_dialect(dialect: Dialect, method: Literal["prepare"], files: Sequence[s
 
 
 @overload
+def call_dialect(
+    dialect: Dialect, method: Literal["importing"], /
+) -> contextlib.AbstractContextManager[ImportWatch | None]: ...
+
+
+@overload
 def call_dialect(dialect: Dialect, method: Literal["matches"], module: ModuleType, function: str | None, /) -> str: ...
 
 
@@ -118,7 +125,7 @@ def call_dialect(dialect: Dialect, method: Literal["lacks"], definitions: Mappin
 
 
 def call_dialect(dialect: Dialect, method: str, *arguments: object) -> object:
-    """Calls `detect`, `prepare`, `matches`, `convertible` or `lacks` of a dialect and contains its errors.
+    """Calls `detect`, `prepare`, `importing`, `matches`, `convertible` or `lacks` of a dialect and contains its errors.
 
     These methods are called for modules of every dialect. An exception in a dialect of another package is therefore
     logged once per dialect, method and message, and does not fail the module. An exception in a built-in dialect is

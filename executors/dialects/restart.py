@@ -10,6 +10,7 @@ module sets. If they turn out to be wrong, the worker notes others on its except
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Callable
@@ -23,8 +24,9 @@ from ..options import TrainingOptions
 from ..runtime.logs.exceptions import add_note, one_line_message
 
 T = TypeVar("T")
+AnyError = TypeVar("AnyError", bound=Exception)
 
-NOTED = "restart_with"  # attribute of an exception: `OtherSettings` as JSON text, which reaches other processes
+_NOTED = "restart_with"  # attribute of an exception: `OtherSettings` as JSON text, which reaches other processes
 
 
 class OtherSettings(TypedDict, total=False):
@@ -43,9 +45,16 @@ class OtherSettings(TypedDict, total=False):
     is_certain: bool
 
 
+def noted(error: AnyError, settings: OtherSettings) -> AnyError:
+    """Returns an exception with a note of the settings that a worker may succeed with."""
+    with contextlib.suppress(AttributeError):  # a class of the user may forbid attributes
+        setattr(error, _NOTED, json.dumps(settings))
+    return error
+
+
 def other_settings(attributes: dict[str, object]) -> OtherSettings:
     """Returns the settings that a worker has noted in an exception's attributes; {} without any."""
-    settings: OtherSettings = json.loads(str(attributes.get(NOTED, "{}")))
+    settings: OtherSettings = json.loads(str(attributes.get(_NOTED, "{}")))
     return settings
 
 

@@ -42,6 +42,7 @@ from ..inputs.readers.shard_ledger import (
 from .task_mail import Answer, Mail, Message
 
 _STEP_TIMEOUT = 600.0  # maximum duration of a worker's step in seconds
+_AGAIN_SECONDS = 5.0  # until a request to start is repeated
 _CHIEF = f"{CHIEF} 0"
 _READY, _JOIN, _TAKE, _PUT_BACK, _FAILED = "ready", "join", "take", "put back", "failed"
 _PAUSED, _LEAVE = "paused", "leave"
@@ -303,7 +304,7 @@ class WorkerPart:
         self._mail = Mail(target, self._task)
         threading.Thread(target=self._listen, name="shared ledger", daemon=True).start()
         logging.info("Waiting for the chief.")
-        self._request(_READY)
+        self._request(_READY, again_after=_AGAIN_SECONDS)
 
     def join(self, ledger: ShardLedger) -> Ledger:
         """See `Part`."""
@@ -369,15 +370,22 @@ class WorkerPart:
         if self._request(_FAILED, shards=[dataclasses.astuple(shard)]).get("is_final"):
             raise ShardError(shard, MAX_TRIES, self._data) from error
 
-    def _request(self, what: str, **details: object) -> Answer:
-        """Sends a request to the chief and returns its answer; {} when training is over."""
+    def _request(self, what: str, again_after: float | None = None, **details: object) -> Answer:
+        """Sends a request to the chief, again without an answer after some seconds, and returns its answer.
+
+        The answer is {} when training is over.
+        """
         with self._request_lock:
             self._numbers += 1
             number = self._numbers
             own = {"from": str(self._task), "id": self._id, "number": number, "trained": self._trained}
-            self._mail.send(_CHIEF, {**own, "ask": what, **details})
-            while (answer := self._answers.get())["number"] not in (number, _ANY_PROCESS):
-                pass
+            request, answer = {**own, "ask": what, **details}, Message()
+            self._mail.send(_CHIEF, request)
+            while answer.get("number") not in (number, _ANY_PROCESS):
+                try:
+                    answer = self._answers.get(timeout=again_after)
+                except queue.Empty:  # the answer can get lost to a process of this task that has died
+                    self._mail.send(_CHIEF, request)
             if answer["number"] == _ANY_PROCESS:
                 self._answers.put(answer)  # for later requests
         if "gone" in answer:

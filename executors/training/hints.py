@@ -28,5 +28,4 @@ def add_hints(error: Exception, request: TrainingRequest) -> None:
         if hint:
             exceptions.add_note(error, hint)
     if text := exceptions.tensorflow_message(error):
-        add = exceptions.add_note if exceptions.summary_of(error) else exceptions.add_summary  # that of bad data
-        add(error, f"TensorFlow's message contains bytes that are not text: {text[:_MAX_QUOTED]}")
+        exceptions.add_summary(error, f"TensorFlow's message contains bytes that are not text: {text[:_MAX_QUOTED]}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import functools
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -93,7 +94,7 @@ class Run:
         """Whether the model is published."""
         return self.record.status == SUCCEEDED
 
-    @property
+    @functools.cached_property
     def uses_estimators(self) -> bool:
         """Whether the module trains an Estimator."""
         return uses_estimators(self.ready.source.files)

@@ -22,6 +22,7 @@ or a model function of another name. If it has several, the requested function i
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 from collections.abc import Mapping, Sequence
 from types import ModuleType
@@ -29,7 +30,7 @@ from types import ModuleType
 from ...errors import ModuleError, did_you_mean
 from ...fn_args import FnArgs
 from ...options import TrainingOptions
-from ..base import Dialect, Evidence, RunFn, function_in
+from ..base import Dialect, Evidence, ImportWatch, RunFn, function_in
 from ..signatures import parameters_of, required_parameters_of, takes_factory_arguments, takes_features_and_labels
 from .detection import find_estimator_use
 
@@ -58,6 +59,12 @@ class ModelFnDialect(Dialect):
         from .used_apis import restore_used_apis
 
         restore_used_apis(files)
+
+    def importing(self) -> contextlib.AbstractContextManager[ImportWatch]:
+        """Restores `tf.estimator` if the module or a library uses it, and notes that such a module needs Keras 2."""
+        from .used_apis import restored_when_used
+
+        return restored_when_used()
 
     def matches(self, module: ModuleType, function: str | None) -> str:
         """Returns the reason if the module has a model function or an Estimator."""

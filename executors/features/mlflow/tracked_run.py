@@ -33,13 +33,13 @@ from ...runtime.logs.redaction import masked_text
 from ...runtime.process.run_environment import extended_environment, inherited_environment
 from ...runtime.process.shared_setting import SharedSetting
 from ...saved_models.locations import find_saved_model
+from .run import TRACKING_URI
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.models import Model, ModelSignature
 
 RUN_ID = "MLFLOW_RUN_ID"
-_URI = "MLFLOW_TRACKING_URI"
 # MLflow's defaults wait ten minutes for a server that does not respond.
 _PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": 3, "MLFLOW_HTTP_REQUEST_TIMEOUT": 30}
 _KIND = {"mlflow.experimentKind": "custom_model_development"}  # its page shows trainings, not traces of agents
@@ -84,7 +84,7 @@ def _begin(record: RunRecord, model_run_dir: str, is_required: bool) -> _Run | N
             raise InputError("mlflow is not installed: pip install 'generic-trainer[mlflow]'.")
         return _Run(record, model_run_dir)
     except Exception as error:
-        message = masked_text(f"MLflow at {os.environ.get(_URI) or 'its default location'}: {error}")
+        message = masked_text(f"MLflow at {os.environ.get(TRACKING_URI) or 'its default location'}: {error}")
         if is_required:
             raise InputError(f"--track mlflow: {message}") from error
         logging.warning("The run is not logged to %s", message)

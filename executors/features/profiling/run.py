@@ -1,4 +1,4 @@
-"""Records the profile."""
+"""Records what the profiler of the training process has found."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Profile(RunCallback):
-    """Records it."""
+    """Records the summary of the profile, and its folder."""
 
     def merge(self, part: Any, run: Run) -> None:
-        """Records what the training process has found."""
+        """Takes over the summary."""
         run.record.profile = part
 
     @contextlib.contextmanager

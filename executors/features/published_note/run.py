@@ -1,7 +1,8 @@
-"""Adds the note."""
+"""Notes on an interrupt of a run that its model had already been published."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from ...training.after_publishing import note_published_model
@@ -12,10 +13,12 @@ if TYPE_CHECKING:
 
 
 class PublishedNote(RunCallback):
-    """Adds the note."""
+    """Notes on an interrupt where the model had already been published."""
 
     order = 10
 
     def run(self, run: Run) -> Context:
-        """Notes the path that the user named; outside of an upload to it."""
-        return note_published_model(lambda: run.fn_args.serving_model_dir if run.is_published else "")
+        """Adds nothing if the model is published to a local copy, which is uploaded when the run has succeeded."""
+        if run.fn_args is not run.shown:
+            return contextlib.nullcontext()
+        return note_published_model(lambda: run.shown.serving_model_dir if run.is_published else "")

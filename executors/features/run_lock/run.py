@@ -1,4 +1,4 @@
-"""Holds the lock."""
+"""Lets one run at a time write to a model run folder."""
 
 from __future__ import annotations
 

@@ -312,9 +312,9 @@ def add_note(error: BaseException, note: str) -> None:
 
 
 def add_summary(error: BaseException, text: str) -> None:
-    """Adds a note that also stands for the exception's message where there is only one line, see `summary_of`."""
+    """Adds a note; the first one also stands for the message where there is only one line, see `summary_of`."""
     add_note(error, text)
-    setattr(error, _SUMMARY, text)
+    setattr(error, _SUMMARY, summary_of(error) or text)
 
 
 def summary_of(error: BaseException) -> str:
