@@ -11,7 +11,7 @@ import sys
 
 from generic_trainer.executors.monitoring import progress
 from generic_trainer.executors.monitoring.progress import Progress
-from generic_trainer.executors.monitoring.throughput import ThroughputTracker
+from generic_trainer.executors.engines.ray.throughput import ThroughputTracker
 
 
 class Clock:
