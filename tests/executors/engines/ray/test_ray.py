@@ -22,10 +22,10 @@ import psutil
 import pytest
 
 from generic_trainer import FnArgs, TrainingOptions, train
+from generic_trainer.executors.engines.ray.bundle import pack, unpack
 from generic_trainer.executors.engines.ray.session import session_folder
 from generic_trainer.executors.engines.ray.worker import ReportCollector, is_transient, kill
 from generic_trainer.executors.errors import ModuleError, ProcessDiedError, TrainingProcessError
-from generic_trainer.executors.engines.ray.bundle import pack, unpack
 from generic_trainer.executors.modules.keras_version import KerasChoice
 from generic_trainer.executors.modules.source import find_source
 from generic_trainer.executors.monitoring import progress

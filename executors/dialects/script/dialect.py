@@ -20,16 +20,16 @@ from types import ModuleType
 
 from absl import logging
 
-from ..compat.absl import flags_unparsed
-from ..errors import InputError, ModelCheckError, TrainingProcessError
-from ..fn_args import FnArgs
-from ..options import TrainingOptions
-from ..runtime.files import file_io
-from ..runtime.observers import observed_by
-from ..saved_models.locations import OTHER_MODELS
-from ..saved_models.written_models import written_models
-from .base import Dialect, RunFn
-from .script_exports import ExportWatch
+from ...compat.absl import flags_unparsed
+from ...errors import InputError, ModelCheckError, TrainingProcessError
+from ...fn_args import FnArgs
+from ...options import TrainingOptions
+from ...runtime.files import file_io
+from ...runtime.observers import observed_by
+from ...saved_models.locations import OTHER_MODELS
+from ...saved_models.written_models import written_models
+from ..base import Dialect, RunFn
+from .exports import ExportWatch
 
 NAME = "script"
 ARGUMENTS, NEEDS_MODEL = "script_args", "script_needs_model"  # in custom_config
