@@ -98,7 +98,7 @@ def report_seconds(count: int) -> float:
     import psutil
     import ray
 
-    from generic_trainer.executors.engines.ray_worker import ReportCollector
+    from generic_trainer.executors.engines.ray.worker import ReportCollector
     from generic_trainer.executors.monitoring.progress import Progress
 
     ray.init("local", include_dashboard=False, object_store_memory=200 * 10**6, log_to_driver=False)

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from ..executors.dialects.script import ARGUMENTS, NAME, NEEDS_MODEL
+from ..executors.dialects.script.dialect import ARGUMENTS, NAME, NEEDS_MODEL
 from ..executors.distributed.tf_config import task_from_environment
 from ..executors.fn_args import FnArgs
 from ..executors.modules.archive import archive_in

@@ -16,13 +16,13 @@ from ..executors.errors import InputError
 from ..executors.number_range import CPUS, GIGABYTES, PORTS
 from ..executors.options import RAY, TrainingOptions, declared_options
 from ..executors.runtime.files.output_file import STDOUT, write_output
-from ..executors.training.local_cluster import parse_counts
 from ..pipelines.definition.code_archive import CodeArchive
 from ..pipelines.submit import kuberay, kubernetes_api, train_job, vertex
 from ..pipelines.submit.elastic_job import ElasticJob, read_elastic_job
 from ..pipelines.submit.secrets import require_no_secrets
 from ..pipelines.submit.submission import SubmittedJob, derived_name
 from ..pipelines.submit.vertex import Vertex
+from .cluster_flag import parse_counts
 from .number_type import NumberType
 from .pod_flags import pod_flags, pop_pod_settings, require_only
 from .submit_request import KUBERAY, PLATFORMS, TRAINER, VERTEX, SubmitRequest

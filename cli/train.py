@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from ..executors import plugins
 from ..executors.distributed.tf_config import task_from_environment
 from ..executors.errors import InputError
 from ..executors.examples_format import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
@@ -21,8 +22,8 @@ from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS, la
 from ..executors.saved_models.locations import base_model_path
 from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.callbacks import OnStart
-from ..executors.training.local_cluster import parse_counts, train_on_cluster
 from ..executors.training.run import train as run_training
+from .cluster_flag import parse_counts
 from .number_type import NumberType
 from .submitted_command import Submittable
 from .summary import fields_of, json_flag, print_summary, run_summary, summary_lines
@@ -37,6 +38,8 @@ from .training_flags import (
 
 if TYPE_CHECKING:
     from ..executors.monitoring.run_json import RunJson
+
+_LOCAL_CLUSTERS = "generic_trainer.local_clusters"  # group of entry points
 
 
 @click.command()
@@ -121,6 +124,7 @@ def train(
     start = on_start(fn_args.model_run_dir, (module, *fn_args.train_files, *fn_args.eval_files))
     with module_output(as_json), live_display():
         if counts:
+            train_on_cluster = cast("Callable[..., RunJson]", plugins.load_one(_LOCAL_CLUSTERS, "default"))
             record = train_on_cluster(counts, module, fn_args, options, function=function, on_start=start)
         else:
             trained = run_training(module, fn_args, options, function=function, callbacks=[OnStart(start)])

@@ -153,7 +153,7 @@ class UsageJson(TypedDict, total=False):
 
 
 class TryAccount(TypedDict, total=False):
-    """The account of one start of all workers; see `throughput.ThroughputTracker.summary`."""
+    """The account of one start of all workers, as its engine measured them."""
 
     workers: int
     began: float
@@ -164,7 +164,7 @@ class TryAccount(TypedDict, total=False):
 
 
 class Account(TypedDict, total=False):
-    """The account of a run; see `throughput.ThroughputTracker.summary`."""
+    """The account of a run on a cluster, as its engine measured it."""
 
     tries: list[TryAccount]
     restarts: int

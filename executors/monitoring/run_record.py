@@ -82,7 +82,7 @@ class RunRecord:
         `evaluation.evidence.TrainingEvidence`; empty without a Keras fit.
       evaluation_plan: How the model is evaluated, as `evaluation.plan.EvaluationPlan`; empty before the model's check.
       cluster: For a run on a cluster: number of `workers` in each try, `failures`, and `tries`, `restarts`,
-        `redone_steps`, `goodput`, `speeds` and `stragglers` as `throughput.py` defines them; otherwise empty.
+        `redone_steps`, `goodput`, `speeds` and `stragglers` as the engine defines them; otherwise empty.
       check: The SavedModel check's report.
       rejected: Folder of outputs that were not published because the model failed the check, publishing failed, or the
         module raised after saving its model; otherwise "". With a `check`, the model in it is complete.

@@ -32,7 +32,7 @@ _BATCH = 32  # of ElasticDL's loop
 _COMMAND = """
 import os
 from generic_trainer.cli.main import main
-from generic_trainer.executors.engines import task_watch
+from generic_trainer.executors.engines.tf_config import task_watch
 
 task_watch.ROUND_SECONDS = float(os.environ["ROUND_SECONDS"])
 task_watch.WAITING_SECONDS = 6 * task_watch.ROUND_SECONDS

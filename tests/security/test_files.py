@@ -89,7 +89,7 @@ def test_temporary_file_names_are_unpredictable() -> None:
         "dialects/estimators/model_parts.py",
         "engines/child_process.py",
         "preflight/",
-        "engines/ray_session.py",
+        "engines/ray/session.py",
         "executors/runtime/files/temporary_folder.py",
         "executors/features/object_stores/copies.py",
     )

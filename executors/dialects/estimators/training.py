@@ -23,13 +23,12 @@ from absl import logging
 
 from ...compat.tensorflow_estimator import configure, read_eval_metrics
 from ...distributed import tf_config
-from ...engines import cluster_records
 from ...errors import ModuleError
 from ...estimator import tfma_export
 from ...evaluation import evaluated_examples
 from ...fn_args import FnArgs
 from ...keras import early_stopping
-from ...monitoring import progress
+from ...monitoring import progress, run_record
 from ...runtime.files import file_io
 from ...runtime.files.artifact_layout import EVAL_DIR
 from ...runtime.process.preemption import Preempted, deferred_sigterm, is_preempted
@@ -249,12 +248,18 @@ class _Evaluator:
 def _evaluate_until_trained(job: EstimatorJob, fn_args: FnArgs) -> dict[str, float]:
     evaluator = _Evaluator(job)
     due = time.monotonic() + job.eval_spec.start_delay_secs
-    while not cluster_records.is_trained(fn_args.model_run_dir):
+    while not _is_trained(fn_args.model_run_dir):
         if time.monotonic() >= due and job.estimator.latest_checkpoint():
             evaluator.evaluate(last=False)
             due = time.monotonic() + job.eval_spec.throttle_secs
         time.sleep(_POLL_SECONDS)
     return evaluator.evaluate(last=True)
+
+
+def _is_trained(model_run_dir: str) -> bool:
+    """Whether the chief has finished training without an error, so that the last checkpoint is written."""
+    chief = run_record.read(model_run_dir)
+    return "training" in chief.get("phases", {}) and chief.get("status") not in run_record.UNSUCCESSFUL
 
 
 def _metrics_of(export: str, job: EstimatorJob, last: dict[str, float]) -> dict[str, float]:

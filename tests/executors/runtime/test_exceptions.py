@@ -15,7 +15,7 @@ import pytest
 
 from generic_trainer import FnArgs, InputError, TrainingOptions, TrainingProcessError
 from generic_trainer.executors.dialects.needs import choose_keras
-from generic_trainer.executors.dialects.script_run import run_script
+from generic_trainer.executors.dialects.script.run import run_script
 from generic_trainer.executors.engines import in_process
 from generic_trainer.executors.engines.training_request import TrainingRequest
 from generic_trainer.executors.modules.source import find_source

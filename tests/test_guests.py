@@ -1,4 +1,4 @@
-"""Each feature can be deleted with its folder and its entry points: what is left imports, has its help, and trains."""
+"""Each guest can be deleted with its folder and its entry points: what is left imports, has its help, and trains."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ from .world.data import Examples
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 PACKAGE = ("__init__.py", "version.py", "cli", "components", "executors", "module_files", "pipelines")
-FEATURES = sorted(path.parent.name for path in (REPOSITORY / "executors" / "features").glob("*/__init__.py"))
-# import-linter holds that nothing outside of a feature imports it; what is registered is imported by name.
+FOLDERS = ("dialects", "engines", "features")
+GUESTS = sorted(
+    f"{folder}/{path.parent.name}"
+    for folder in FOLDERS
+    for path in (REPOSITORY / "executors" / folder).glob("*/__init__.py")
+)
+# import-linter holds that nothing outside of a guest imports it; what is registered is imported by name.
 IMPORT_REGISTERED = """
 from generic_trainer.executors import plugins
 from importlib.metadata import entry_points
@@ -26,18 +31,24 @@ for group in entry_points().groups:
 """
 
 
-def with_dependents(feature: str) -> set[str]:
-    """Returns a feature and those that declare an arrow to it in pyproject.toml."""
+def owner_of(module: str) -> str:
+    """Returns the guest that a module is part of, or the file of a command."""
+    _, layer, *names = module.split(".")
+    return f"cli/{names[0]}.py" if layer == "cli" else "/".join(names[:2])
+
+
+def with_dependents(guest: str) -> set[str]:
+    """Returns a guest, and the guests and files of commands that have an arrow to it in pyproject.toml."""
     arrows = [
-        [name.split(".")[3] for name in line.strip().strip('",').split(" -> ")]
+        [owner_of(name) for name in line.strip().strip('",').split(" -> ")]
         for line in (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8").splitlines()
-        if "executors.features." in line and " -> " in line
+        if " -> " in line
     ]
-    return {feature, *(dependent for dependent, needed in arrows if needed == feature)}
+    return {guest}.union(*(with_dependents(dependent) for dependent, needed in arrows if needed == guest))
 
 
 def install_without(deleted: set[str], folder: pathlib.Path) -> None:
-    """Installs the package without some features into a folder."""
+    """Installs the package without some guests and commands into a folder."""
     for name in PACKAGE:
         source, target = REPOSITORY / name, folder / "generic_trainer" / name
         if source.is_dir():
@@ -45,11 +56,14 @@ def install_without(deleted: set[str], folder: pathlib.Path) -> None:
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)
-    for feature in deleted:
-        shutil.rmtree(folder / "generic_trainer" / "executors" / "features" / feature)
+    for name in deleted:
+        if name in GUESTS:
+            shutil.rmtree(folder / "generic_trainer" / "executors" / name)
+        else:
+            (folder / "generic_trainer" / name).unlink()
     config = configparser.ConfigParser()
     config.read(REPOSITORY / "setup.cfg")
-    parts = tuple(f".features.{feature}." for feature in deleted)
+    parts = tuple(f".{name.replace('/', '.')}." for name in deleted)
     groups = [
         f"[{group}]\n" + "\n".join(line for line in lines.split("\n") if not any(part in line for part in parts))
         for group, lines in config["options.entry_points"].items()
@@ -60,12 +74,11 @@ def install_without(deleted: set[str], folder: pathlib.Path) -> None:
     (information / "entry_points.txt").write_text("\n".join(groups))
 
 
-@pytest.mark.thorough_but("display", "module_logs")
+@pytest.mark.thorough_but("dialects/estimators", "engines/tf_config", "features/display", "features/module_logs")
 @pytest.mark.slow
-@pytest.mark.parametrize("feature", FEATURES)
-def test_a_feature_can_be_deleted(feature: str, iris: Examples, tmp_path: pathlib.Path) -> None:
-    deleted = with_dependents(feature)
-    install_without(deleted, tmp_path / "packages")
+@pytest.mark.parametrize("guest", GUESTS)
+def test_a_guest_can_be_deleted(guest: str, iris: Examples, tmp_path: pathlib.Path) -> None:
+    install_without(with_dependents(guest), tmp_path / "packages")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "packages")}
 
     def run(*arguments: str) -> str:
@@ -84,5 +97,6 @@ def test_a_feature_can_be_deleted(feature: str, iris: Examples, tmp_path: pathli
     assert (tmp_path / "out" / "model_run" / "run.json").exists()
 
 
-def test_features_with_an_arrow_are_deleted_together() -> None:
-    assert with_dependents("module_logs") == {"module_logs", "metrics"}
+def test_guests_and_commands_with_an_arrow_are_deleted_together() -> None:
+    assert with_dependents("features/module_logs") == {"features/module_logs", "features/metrics"}
+    assert with_dependents("dialects/estimators") == {"dialects/estimators", "dialects/dlrover", "cli/dlrover.py"}

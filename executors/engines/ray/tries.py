@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 import ray
 from absl import logging
 
-from ..distributed.tf_config import CHIEF, PS, WORKER, ClusterTask
-from ..monitoring import save_interval
-from ..runtime.process.preemption import is_preempted
-from .ray_group import Host, HostGroup
-from .ray_worker import WRITE_SECONDS
+from ...distributed.tf_config import CHIEF, PS, WORKER, ClusterTask
+from ...monitoring import save_interval
+from ...runtime.process.preemption import is_preempted
+from .group import Host, HostGroup
+from .worker import WRITE_SECONDS
 
 if TYPE_CHECKING:
     from ray import ObjectRef

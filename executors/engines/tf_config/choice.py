@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..distributed.tf_config import task_from_environment
-from ..runtime.process.run_environment import inherited_environment
+from ...distributed.tf_config import task_from_environment
+from ...runtime.process.run_environment import inherited_environment
 
 if TYPE_CHECKING:
-    from .base import Engine
+    from ..base import Engine
 
 
 def engine_of_task() -> type[Engine] | None:
     """Returns the engine if TF_CONFIG names a cluster, else None."""
     if task_from_environment(inherited_environment()) is None:
         return None
-    from .tf_config_engine import TaskEngine
+    from .engine import TaskEngine
 
     return TaskEngine

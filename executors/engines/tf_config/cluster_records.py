@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 
 from absl import logging
 
-from ..distributed.tf_config import EVALUATOR, PS, WORKER, ClusterTask
-from ..errors import LostTaskError, ProcessDiedError, TrainingProcessError
-from ..monitoring import run_record
-from ..monitoring.metrics import Metrics
-from ..runtime.files import file_io
+from ...distributed.tf_config import EVALUATOR, PS, WORKER, ClusterTask
+from ...errors import LostTaskError, ProcessDiedError, TrainingProcessError
+from ...monitoring import run_record
+from ...monitoring.metrics import Metrics
+from ...runtime.files import file_io
 
 if TYPE_CHECKING:
-    from ..monitoring.run_json import RunJson
+    from ...monitoring.run_json import RunJson
 
 _ENDED = (run_record.SUCCEEDED, *run_record.UNSUCCESSFUL)
 _POLL_SECONDS = 1.0
@@ -53,12 +53,6 @@ def delete_finished_tasks(model_run_dir: str) -> None:
 def has_evaluator(task: ClusterTask, model_run_dir: str) -> bool:
     """Whether the cluster has an evaluator: TF_CONFIG lists one, or one has written a record."""
     return EVALUATOR in task.jobs or bool(run_record.read(model_run_dir, _task_record(EVALUATOR, 0)))
-
-
-def is_trained(model_run_dir: str) -> bool:
-    """Whether the chief has finished training without an error, so that the last checkpoint is written."""
-    chief = run_record.read(model_run_dir)
-    return "training" in chief.get("phases", {}) and chief.get("status") not in run_record.UNSUCCESSFUL
 
 
 class StopCondition:

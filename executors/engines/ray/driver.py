@@ -2,7 +2,7 @@
 
 A subprocess of this machine drives the run and returns the chief's result, in the form of a single-process worker's
 result. It starts the workers, restarts them after a failure, and continues with fewer or more workers as the cluster's
-size changes; see `ray_group.py` and `ray_tries.py`.
+size changes; see `group.py` and `tries.py`.
 
 Usage:
 
@@ -24,25 +24,25 @@ from urllib.parse import urlsplit
 
 from absl import logging
 
-from ..errors import InputError, ProcessDiedError, TrainingProcessError
-from ..modules.bundle import pack
-from ..modules.source import ModuleSource, libraries_of
-from ..monitoring import progress
-from ..options import TrainingOptions
-from ..runtime.files import file_io
-from ..runtime.files.retry import log_if_slow
-from ..runtime.logs.exceptions import RemoteTraceback, describe, rebuild
-from ..runtime.process.preemption import Preempted, deferred_sigterm, is_preempted
-from . import child_process
-from .ray_losses import Loss, losses, lost_nodes
-from .ray_servers import Server, ServerWatch, recorded_servers
-from .ray_session import session_folder
-from .ray_worker import ReportCollector, Summary
+from ...errors import InputError, ProcessDiedError, TrainingProcessError
+from ...modules.source import ModuleSource, libraries_of
+from ...monitoring import progress
+from ...options import TrainingOptions
+from ...runtime.files import file_io
+from ...runtime.files.retry import log_if_slow
+from ...runtime.logs.exceptions import RemoteTraceback, describe, rebuild
+from ...runtime.process.preemption import Preempted, deferred_sigterm, is_preempted
+from .. import child_process
+from .bundle import pack
+from .losses import Loss, losses, lost_nodes
+from .servers import Server, ServerWatch, recorded_servers
+from .session import session_folder
+from .worker import ReportCollector, Summary
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
-    from .training_request import RequestJson
+    from ..training_request import RequestJson
 
 LOCAL_CLUSTER = "local"
 _OBJECT_STORE_BYTES = 200 * 10**6  # of a local cluster; training data does not pass through the object store
@@ -211,8 +211,8 @@ def _train(order: DriverRequest, options: TrainingOptions, start: float) -> dict
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    from .ray_group import HostGroup
-    from .ray_tries import Tries
+    from .group import HostGroup
+    from .tries import Tries
 
     least, most = (number + options.ps for number in options.worker_range)
     resources = resources_per_worker(options)

@@ -9,9 +9,9 @@ import signal
 import subprocess
 import sys
 
+from generic_trainer.executors.engines.ray.throughput import ThroughputTracker
 from generic_trainer.executors.monitoring import progress
 from generic_trainer.executors.monitoring.progress import Progress
-from generic_trainer.executors.monitoring.throughput import ThroughputTracker
 
 
 class Clock:

@@ -19,9 +19,9 @@ from collections.abc import Iterator
 
 from absl import logging
 
-from ..runtime.files import file_io
-from ..runtime.files.local_disks import is_on_local_disk
-from ..runtime.files.lock import FileLock
+from ...runtime.files import file_io
+from ...runtime.files.local_disks import is_on_local_disk
+from ...runtime.files.lock import FileLock
 
 LOGS = "ray_logs"
 _LONGEST = 107 - len("/session_2026-11-23_15-35-11_123456_4194304/sockets/plasma_store")  # limit of a socket path

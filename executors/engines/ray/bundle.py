@@ -14,9 +14,9 @@ import hashlib
 import os
 from typing import TypedDict
 
-from ..errors import InputError
-from .archive import MAX_ARCHIVE_BYTES
-from .source import ModuleSource
+from ...errors import InputError
+from ...modules.archive import MAX_ARCHIVE_BYTES
+from ...modules.source import ModuleSource
 
 
 class SourceBundle(TypedDict):

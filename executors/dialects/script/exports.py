@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from absl import logging
 
-from ..estimator.interception import EstimatorCall, EstimatorObserver
-from ..modules.source import find_source
+from ...estimator.interception import EstimatorCall, EstimatorObserver
+from ...modules.source import find_source
 
 if TYPE_CHECKING:
     import tensorflow as tf

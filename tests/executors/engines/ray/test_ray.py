@@ -22,17 +22,17 @@ import psutil
 import pytest
 
 from generic_trainer import FnArgs, TrainingOptions, train
-from generic_trainer.executors.engines.ray_session import session_folder
-from generic_trainer.executors.engines.ray_worker import ReportCollector, is_transient, kill
+from generic_trainer.executors.engines.ray.bundle import pack, unpack
+from generic_trainer.executors.engines.ray.session import session_folder
+from generic_trainer.executors.engines.ray.worker import ReportCollector, is_transient, kill
 from generic_trainer.executors.errors import ModuleError, ProcessDiedError, TrainingProcessError
-from generic_trainer.executors.modules.bundle import pack, unpack
 from generic_trainer.executors.modules.keras_version import KerasChoice
 from generic_trainer.executors.modules.source import find_source
 from generic_trainer.executors.monitoring import progress
 
 ray = pytest.importorskip("ray")
 Command = Callable[..., subprocess.CompletedProcess[str]]
-MODULES = pathlib.Path(__file__).resolve().parents[3] / "module_files"
+MODULES = pathlib.Path(__file__).resolve().parents[4] / "module_files"
 
 # The example with a slower worker 1, which is killed at its 75th step on the first attempt only; one of its helpers is
 # in the module's folder.
@@ -534,9 +534,9 @@ UNEVEN = """
 # Starts the command with a shorter interval between the lines.
 _OFTEN = """
 from generic_trainer.cli.main import main
-from generic_trainer.executors.engines import ray
+from generic_trainer.executors.engines.ray import driver
 
-ray.WAITING_SECONDS = 0.5
+driver.WAITING_SECONDS = 0.5
 main()
 """
 
@@ -593,7 +593,7 @@ def test_the_session_folder_of_a_killed_run_is_removed_by_the_next(
 ) -> None:
     killed = """
         import os, signal
-        from generic_trainer.executors.engines.ray_session import session_folder
+        from generic_trainer.executors.engines.ray.session import session_folder
         with session_folder("model_run") as session:
             print(session.folder, flush=True)
             os.kill(os.getpid(), signal.SIGKILL)

@@ -6,19 +6,19 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..distributed.tf_config import CHIEF, EVALUATOR, PS, VARIABLE, ClusterTask, task_from_environment
-from ..errors import InputError
-from ..options import LOCAL
-from ..runtime.process.run_environment import inherited_environment
+from ...distributed.tf_config import CHIEF, EVALUATOR, PS, VARIABLE, ClusterTask, task_from_environment
+from ...errors import InputError
+from ...options import LOCAL
+from ...runtime.process.run_environment import inherited_environment
+from ..base import Engine, Place
+from ..local import LocalEngine
 from . import cluster_records
-from .base import Engine, Place
-from .local import LocalEngine
 from .task_watch import TaskWatch
 
 if TYPE_CHECKING:
-    from ..options import TrainingOptions
-    from ..training.run_state import Run
-    from .training_request import TrainingRequest
+    from ...options import TrainingOptions
+    from ...training.run_state import Run
+    from ..training_request import TrainingRequest
 
 
 class TaskEngine(LocalEngine):

@@ -21,8 +21,8 @@ import ray
 from absl import logging
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from .ray_losses import cause_in
-from .ray_worker import WorkerHost
+from .losses import cause_in
+from .worker import WorkerHost
 
 if TYPE_CHECKING:
     from ray import ObjectRef

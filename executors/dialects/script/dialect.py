@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from ..errors import InputError
-from ..fn_args import FnArgs
-from ..options import TrainingOptions
-from .base import Dialect, RunFn
+from ...errors import InputError
+from ...fn_args import FnArgs
+from ...options import TrainingOptions
+from ..base import Dialect, RunFn
 
 NAME = "script"
 ARGUMENTS, NEEDS_MODEL = "script_args", "script_needs_model"  # in custom_config
@@ -42,7 +42,7 @@ class ScriptDialect(Dialect):
         """
         if function:
             raise InputError(f"{module.__file__}: a script is run as a whole; leave out the function {function!r}.")
-        from .script_run import run_script
+        from .run import run_script
 
         return lambda fn_args: run_script(module, fn_args)
 

@@ -17,19 +17,18 @@ from typing import TypedDict, cast
 
 from absl import logging
 
-from ..distributed.tf_config import CHIEF, EVALUATOR, MASTER, ROLES, VARIABLE, WORKER, ClusterTask
-from ..engines import child_process
-from ..errors import InputError, LostTaskError, ProcessDiedError, did_you_mean
-from ..fn_args import FnArgs
-from ..monitoring import run_record
-from ..monitoring.run_json import RunJson
-from ..number_range import TASKS
-from ..options import TrainingOptions
-from ..runtime.files.content_digests import digests_in
-from .after_publishing import note_published_model
-from .preconditions import require_outputs, require_ready
-from .run import train
-from .run_lock import hold_run_lock
+from ...distributed.tf_config import CHIEF, MASTER, VARIABLE, WORKER, ClusterTask
+from ...errors import LostTaskError, ProcessDiedError
+from ...fn_args import FnArgs
+from ...monitoring import run_record
+from ...monitoring.run_json import RunJson
+from ...options import TrainingOptions
+from ...runtime.files.content_digests import digests_in
+from ...training.after_publishing import note_published_model
+from ...training.preconditions import require_outputs, require_ready
+from ...training.run import train
+from ...training.run_lock import hold_run_lock
+from .. import child_process
 
 
 class TaskRequest(TypedDict):
@@ -39,30 +38,6 @@ class TaskRequest(TypedDict):
     fn_args: dict[str, object]
     options: Mapping[str, object]
     function: str | None
-
-
-def parse_counts(text: str) -> dict[str, int]:
-    """Parses the number of tasks by role, such as "chief=1,worker=2,ps=1,evaluator=1".
-
-    Raises:
-      InputError: If the format is wrong, or TensorFlow does not support such a cluster.
-    """
-    counts: dict[str, int] = {}
-    for part in text.split(","):
-        role, _, number = (piece.strip() for piece in part.partition("="))
-        if role not in ROLES:
-            raise InputError(f"--cluster {text}: {role!r} is not one of {', '.join(ROLES)}.{did_you_mean(role, ROLES)}")
-        if role in counts:
-            raise InputError(f"--cluster {text}: set each role once, such as chief=1,worker=2,ps=1,evaluator=1.")
-        if (count := TASKS.parse(number)) is None:
-            raise InputError(f"--cluster {text}: give the number of {role} tasks, {TASKS}.")
-        counts[role] = int(count)
-    for role in (CHIEF, EVALUATOR):
-        if counts.get(role, 0) > 1:
-            raise InputError(f"--cluster {text}: there can be only one {role}.")
-    if not any(_task(role, counts).is_chief for role, count in counts.items() if count):
-        raise InputError(f"--cluster {text}: the cluster needs a chief or a worker.")
-    return {role: count for role, count in counts.items() if count}
 
 
 def train_on_cluster(
@@ -170,7 +145,3 @@ def _free_address(sockets: contextlib.ExitStack) -> str:
     listener = sockets.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
     listener.bind(("localhost", 0))
     return f"localhost:{listener.getsockname()[1]}"
-
-
-def _task(role: str, counts: Mapping[str, int]) -> ClusterTask:
-    return ClusterTask(role, 0, {name: ("",) * count for name, count in counts.items() if count})

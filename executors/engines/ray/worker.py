@@ -1,6 +1,6 @@
 """The actors of a run on a Ray cluster: the host of each worker, and the collector of their reports.
 
-`ray_group.py` starts the hosts, and `ray.py` gives each of them a task per try. A host runs its task in a subprocess,
+`group.py` starts the hosts, and `driver.py` gives each of them a task per try. A host runs its task in a subprocess,
 as the other engines do; see `child_process.py`.
 """
 
@@ -18,24 +18,24 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from ..distributed.tf_config import ClusterTask
-from ..errors import ProcessDiedError, TrainingProcessError
-from ..modules.bundle import unpack
-from ..monitoring import progress
-from ..monitoring.throughput import ThroughputTracker
-from ..runtime.logs.exceptions import describe
-from ..runtime.process.preemption import Preempted
-from . import child_process, fork_server
-from .ray_losses import Member
+from ...distributed.tf_config import ClusterTask
+from ...errors import ProcessDiedError, TrainingProcessError
+from ...monitoring import progress
+from ...runtime.logs.exceptions import describe
+from ...runtime.process.preemption import Preempted
+from .. import child_process, fork_server
+from .bundle import unpack
+from .losses import Member
+from .throughput import ThroughputTracker
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
-    from ..modules.bundle import SourceBundle
-    from ..monitoring.run_json import Account
-    from ..monitoring.throughput import CombinedProgress
-    from ..runtime.logs.exceptions import Described
-    from .training_request import RequestJson
+    from ...monitoring.run_json import Account
+    from ...runtime.logs.exceptions import Described
+    from ..training_request import RequestJson
+    from .bundle import SourceBundle
+    from .throughput import CombinedProgress
 
 WRITE_SECONDS = 30.0  # how long a process that is to be killed may write a checkpoint
 _POLL_SECONDS = 0.05

@@ -19,12 +19,12 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypedDict
 
-from . import save_interval
-from .progress import Progress
+from ...monitoring import save_interval
+from ...monitoring.progress import Progress
 
 if TYPE_CHECKING:
-    from .progress import Details
-    from .run_json import Account, TryAccount
+    from ...monitoring.progress import Details
+    from ...monitoring.run_json import Account, TryAccount
 
 _LINE_SECONDS = 10.0  # between two lines
 _WINDOW_SECONDS = 30.0  # over which the speeds of workers are compared

@@ -6,15 +6,15 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import ray
-from .base import Engine, Place
-from .local import LocalEngine
-from .tf_config_engine import evaluate_estimator
+from ..base import Engine, Place
+from ..local import LocalEngine
+from ..tf_config.engine import evaluate_estimator
+from . import driver
 
 if TYPE_CHECKING:
-    from ..options import TrainingOptions
-    from ..training.run_state import Run
-    from .training_request import TrainingRequest
+    from ...options import TrainingOptions
+    from ...training.run_state import Run
+    from ..training_request import TrainingRequest
 
 
 class RayEngine(LocalEngine):
@@ -33,7 +33,7 @@ class RayEngine(LocalEngine):
 
     def require_ready(self) -> None:
         """Checks that Ray is installed, and that the cluster's address answers."""
-        ray.require_reachable(self.options)
+        driver.require_reachable(self.options)
 
     def serving(self, run: Run) -> contextlib.AbstractContextManager[object]:
         """Keeps the run, to record the cluster even if the training raises."""
@@ -49,7 +49,7 @@ class RayEngine(LocalEngine):
     ) -> Mapping[str, Any]:
         """Runs the worker on the cluster."""
         del on_start  # the processes are on other machines
-        result = ray.run(
+        result = driver.run(
             worker,
             request.to_json(),
             self.options,

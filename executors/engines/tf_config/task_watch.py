@@ -24,14 +24,14 @@ from collections.abc import Iterator, Sequence
 
 from absl import logging
 
-from ..distributed.address import Address
-from ..distributed.tf_config import EVALUATOR, ClusterTask
-from ..errors import LostTaskError, ProcessDiedError, ProcessTimeoutError, StorageError, TrainingProcessError
-from ..monitoring import run_record
-from ..monitoring.run_json import RunJson
-from ..runtime.files import file_io, storage_errors
+from ...distributed.address import Address
+from ...distributed.tf_config import EVALUATOR, ClusterTask
+from ...errors import LostTaskError, ProcessDiedError, ProcessTimeoutError, StorageError, TrainingProcessError
+from ...monitoring import run_record
+from ...monitoring.run_json import RunJson
+from ...runtime.files import file_io, storage_errors
+from ..child_process import EndAtOnce
 from . import cluster_records
-from .child_process import EndAtOnce
 from .cluster_records import StopCondition
 
 ROUND_SECONDS = 5.0  # between two heartbeats, and between two looks at the other tasks

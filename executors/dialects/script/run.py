@@ -1,4 +1,4 @@
-"""Executes a script as `__main__`, and copies the SavedModels that it wrote; see `script.py`."""
+"""Executes a script as `__main__`, and copies the SavedModels that it wrote; see `dialect.py`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from types import ModuleType
 
 from absl import logging
 
-from ..compat.absl import flags_unparsed
-from ..errors import InputError, ModelCheckError, TrainingProcessError
-from ..fn_args import FnArgs
-from ..runtime.files import file_io
-from ..runtime.observers import observed_by
-from ..saved_models.locations import OTHER_MODELS
-from ..saved_models.written_models import written_models
-from .script import ARGUMENTS, needs_model
-from .script_exports import ExportWatch
+from ...compat.absl import flags_unparsed
+from ...errors import InputError, ModelCheckError, TrainingProcessError
+from ...fn_args import FnArgs
+from ...runtime.files import file_io
+from ...runtime.observers import observed_by
+from ...saved_models.locations import OTHER_MODELS
+from ...saved_models.written_models import written_models
+from .dialect import ARGUMENTS, needs_model
+from .exports import ExportWatch
 
 
 def run_script(module: ModuleType, fn_args: FnArgs) -> None:

@@ -1,0 +1,1 @@
+"""Training scripts, which are run as `python FILE` does."""
