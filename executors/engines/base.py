@@ -34,7 +34,6 @@ class Place:
       shares_batches: Whether workers shard one global batch, and so need the same order of records.
       cluster_id: Id of a cluster whose tasks may share a staging directory; "" for none.
       record_name: File name of its record in the model run folder; "" for `run.json`.
-      can_restart: Whether the worker has its own process, so that it can be started again.
     """
 
     name: str = ""
@@ -47,7 +46,23 @@ class Place:
     shares_batches: bool = False
     cluster_id: str = ""
     record_name: str = ""
-    can_restart: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkerStart:
+    """A start of a worker.
+
+    Attributes:
+      worker: Dotted name of a module with `execute(request) -> result`.
+      request: Its request.
+      variables: Environment variables to add to the worker's.
+      on_start: Called with the id of the worker's process, if it is on this machine.
+    """
+
+    worker: str
+    request: TrainingRequest
+    variables: Mapping[str, str]
+    on_start: Callable[[int], object]
 
 
 class Engine:
@@ -59,7 +74,7 @@ class Engine:
 
     def __init__(self, options: TrainingOptions) -> None:
         self.options = options
-        self.place = Place(can_restart=options.isolate)
+        self.place = Place()
 
     def prepare(self, variables: Mapping[str, str]) -> None:
         """Starts what takes time, with the worker's environment variables, before the inputs are read."""
@@ -72,20 +87,8 @@ class Engine:
         del run
         return contextlib.nullcontext()
 
-    def execute(
-        self,
-        worker: str,
-        request: TrainingRequest,
-        variables: Mapping[str, str],
-        on_start: Callable[[int], object],
-    ) -> Mapping[str, Any]:
+    def execute(self, start: WorkerStart) -> Mapping[str, Any]:
         """Runs a worker.
-
-        Args:
-          worker: Dotted name of a module with `execute(request) -> result`.
-          request: Its request.
-          variables: Environment variables to add to the worker's.
-          on_start: Called with the id of the worker's process, if it is on this machine.
 
         Returns:
           The worker's result; {} if it was ended because the cluster needs it no more.

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import child_process, fork_server
-from .base import Engine
-
-if TYPE_CHECKING:
-    from .training_request import TrainingRequest
+from .base import Engine, WorkerStart
 
 
 class LocalEngine(Engine):
@@ -21,28 +18,22 @@ class LocalEngine(Engine):
         if self.options.isolate:
             fork_server.prepare(variables)
 
-    def execute(
-        self,
-        worker: str,
-        request: TrainingRequest,
-        variables: Mapping[str, str],
-        on_start: Callable[[int], object],
-    ) -> Mapping[str, Any]:
+    def execute(self, start: WorkerStart) -> Mapping[str, Any]:
         """Runs the worker in a subprocess, or with `isolate=False` in this process."""
         if not self.options.isolate:
             from . import in_process
 
-            on_start(os.getpid())
-            return in_process.run(worker, request.to_json(), environment=variables)
+            start.on_start(os.getpid())
+            return in_process.run(start.worker, start.request.to_json(), environment=start.variables)
         return child_process.run(
-            worker,
-            request.to_json(),
-            environment=variables,
+            start.worker,
+            start.request.to_json(),
+            environment=start.variables,
             timeout=self.options.timeout,
             until=self.until,
             what=self.place.name,
             forked=True,
-            on_start=on_start,
+            on_start=start.on_start,
         )
 
     @property

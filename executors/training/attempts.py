@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 from absl import logging
 
 from ..dialects.restart import with_restarts
+from ..engines.base import WorkerStart
 from ..modules.keras_version import KerasChoice
 from .callbacks import ATTEMPT
 
@@ -48,7 +49,7 @@ def _run_worker(run: Run, around: Callbacks) -> None:
 
     with around(ATTEMPT, run):
         variables = {**run.keras.environment(), **run.variables}
-        result = cast("TrainingResult", run.engine.execute(_WORKER, run.request(), variables, on_start))
+        result = cast("TrainingResult", run.engine.execute(WorkerStart(_WORKER, run.request(), variables, on_start)))
         merge_result(result, run, around)
 
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..base import Engine, Place
+from ..base import Engine, Place, WorkerStart
 from ..local import LocalEngine
 from ..tf_config.engine import evaluate_estimator
 from . import driver
@@ -14,7 +14,6 @@ from . import driver
 if TYPE_CHECKING:
     from ...options import TrainingOptions
     from ...training.run_state import Run
-    from ..training_request import TrainingRequest
 
 
 class RayEngine(LocalEngine):
@@ -28,7 +27,6 @@ class RayEngine(LocalEngine):
             in_cluster=True,
             is_remote=True,
             shares_batches=workers > 1 and not options.ps,
-            can_restart=options.isolate,
         )
 
     def require_ready(self) -> None:
@@ -40,21 +38,14 @@ class RayEngine(LocalEngine):
         self._run = run
         return super().serving(run)
 
-    def execute(
-        self,
-        worker: str,
-        request: TrainingRequest,
-        variables: Mapping[str, str],
-        on_start: Callable[[int], object],
-    ) -> Mapping[str, Any]:
-        """Runs the worker on the cluster."""
-        del on_start  # the processes are on other machines
+    def execute(self, start: WorkerStart) -> Mapping[str, Any]:
+        """Runs the worker on the cluster; `on_start` is not called, as its processes may be on other machines."""
         result = driver.run(
-            worker,
-            request.to_json(),
+            start.worker,
+            start.request.to_json(),
             self.options,
-            environment=variables,
-            model_run=str(request.fn_args.model_run_dir),
+            environment=start.variables,
+            model_run=str(start.request.fn_args.model_run_dir),
         )
         self._run.record.cluster = result["cluster"]
         if "raised" in result:

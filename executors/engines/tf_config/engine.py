@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from ...distributed.tf_config import CHIEF, EVALUATOR, PS, VARIABLE, ClusterTask
 from ...errors import InputError
 from ...options import LOCAL
 from ...runtime.process.run_environment import inherited_environment
-from ..base import Engine, Place
+from ..base import Engine, Place, WorkerStart
 from ..local import LocalEngine
 from . import cluster_records
 from .task_watch import TaskWatch
@@ -18,7 +19,6 @@ from .task_watch import TaskWatch
 if TYPE_CHECKING:
     from ...options import TrainingOptions
     from ...training.run_state import Run
-    from ..training_request import TrainingRequest
 
 
 class TaskEngine(LocalEngine):
@@ -43,7 +43,6 @@ class TaskEngine(LocalEngine):
             shares_batches=self._task.num_workers > 1 and PS not in self._task.jobs,
             cluster_id=self._task.cluster_id,
             record_name=cluster_records.record_name(self._task),
-            can_restart=options.isolate,
         )
 
     @contextlib.contextmanager
@@ -61,22 +60,16 @@ class TaskEngine(LocalEngine):
         """Whether the cluster needs this task no more."""
         return self._watch
 
-    def execute(
-        self,
-        worker: str,
-        request: TrainingRequest,
-        variables: Mapping[str, str],
-        on_start: Callable[[int], object],
-    ) -> Mapping[str, Any]:
+    def execute(self, start: WorkerStart) -> Mapping[str, Any]:
         """Runs the worker with the task's TF_CONFIG.
 
         Raises:
           LostTaskError: If another task was lost.
           TrainingProcessError: If this task ended because the chief has failed.
         """
-        variables = {**variables, **self._task.environment()}
+        start = dataclasses.replace(start, variables={**start.variables, **self._task.environment()})
         with self._watch.explained() if self._watch else contextlib.nullcontext():
-            result = super().execute(worker, request, variables, on_start)
+            result = super().execute(start)
         if not result and self._watch:
             self._watch.require_success()
         return result

@@ -24,9 +24,9 @@ from generic_trainer.executors.engines.local import LocalEngine
 
 
 class Queue(LocalEngine):
-    def execute(self, worker, request, variables, on_start):
+    def execute(self, start):
         print("submitted to the queue")
-        return super().execute(worker, request, variables, on_start)
+        return super().execute(start)
 
 
 class Seen(WorkerCallback):
