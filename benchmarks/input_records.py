@@ -1,9 +1,5 @@
 """Measures the throughput of `data_accessor.tf_dataset_factory`, compared with TFX's factory and with parsing alone.
 
-Also measures reading from a written `input_cache`, compared with reading and parsing, and with a written
-`Dataset.snapshot`. The snapshot only shuffles the order of whole batches, and the cache shuffles examples in each
-epoch; a snapshot of single examples took minutes for the same data.
-
     python benchmarks/input_records.py
     python benchmarks/input_records.py --quick
 
@@ -26,10 +22,6 @@ which wakes a thread, and with parsing in one thread; 1.2 here, of which reading
 take 0.65 and parsing the rest. With other load (5 on two cores) the ratio to TFX was 3.1 for sparse features and 2.95
 (2.4 to 3.1) for dense features. Without improvement: tfx_bsl's decoder to Arrow (1.1 for parsing), ragged features
 converted to sparse ones, `parse_example` in a map. Shuffling by windows saves 0.15 but would shuffle less.
-
-From the cache, the 240,000 sparse examples take 0.35 CPU seconds, of which gathering the rows takes 0.05; the rest is
-TensorFlow's overhead of 18 tensors per batch. Gathering per batch took 1.7 s, more than parsing them again. With
-missing values and three features of up to three values, the cache was about 2 times as fast as parsing, not 3 to 5.
 """
 
 from __future__ import annotations
@@ -37,7 +29,6 @@ from __future__ import annotations
 import argparse
 import csv
 import dataclasses
-import functools
 import json
 import os
 import pathlib
@@ -62,20 +53,15 @@ _COMPARED = (
     ("examples, dense features", "TFX's own factory", "ours-dense", "tfx-dense", 3),
     ("examples, sparse features", "tf.io.parse_example alone, in memory", "ours-sparse", "parse-sparse", 0.9),
     ("examples, dense features", "tf.io.parse_example alone, in memory", "ours-dense", "parse-dense", 0.6),
-    ("sparse features, in input_cache", "reading and parsing", "cached-sparse", "ours-sparse", 1),
-    ("dense features, in input_cache", "reading and parsing", "cached-dense", "ours-dense", 1),
-    ("ragged features, in input_cache", "reading and parsing", "cached-ragged", "ours-ragged", 1),
-    ("sparse features, in input_cache", "Dataset.snapshot of whole batches", "cached-sparse", "snapshot-sparse", None),
-    ("dense features, in input_cache", "Dataset.snapshot of whole batches", "cached-dense", "snapshot-dense", None),
 )
 _SIDES = {  # measured in each of the two processes
-    "ours": ("ours-sparse", "ours-dense", "ours-ragged", "cached-sparse", "cached-dense", "cached-ragged"),
-    "peers": ("tfx-sparse", "tfx-dense", "parse-sparse", "parse-dense", "snapshot-sparse", "snapshot-dense"),
+    "ours": ("ours-sparse", "ours-dense"),
+    "peers": ("tfx-sparse", "tfx-dense", "parse-sparse", "parse-dense"),
 }
 
 
 def main() -> None:
-    """Compares sparse, dense and ragged features with TFX's factory, with parsing alone and with the cache."""
+    """Compares sparse and dense features with TFX's factory and with parsing alone."""
     options = arguments(__doc__, pairs=3)
     if options.measure == "write":
         send(_write(pathlib.Path(options.folder), _rows(options)))
@@ -113,9 +99,7 @@ def _measure_in_subprocess(process: str, options: argparse.Namespace) -> dict[st
 
 def _measure(side: str, options: argparse.Namespace) -> float:
     maker, _, kind = side.partition("-")
-    cached = functools.partial(_ours, cache=f"{options.folder}/cache")
-    snapshot = functools.partial(_snapshot, folder=f"{options.folder}/snapshot-{kind}")
-    make = {"ours": _ours, "cached": cached, "tfx": _tfx, "parse": _parse, "snapshot": snapshot}[maker]
+    make = {"ours": _ours, "tfx": _tfx, "parse": _parse}[maker]
     return _examples_per_second(make([f"{options.folder}/*.gz"], _schema(kind)), _rows(options) // _BATCH)
 
 
@@ -146,20 +130,11 @@ def _dataset_options() -> Any:
     return TensorFlowDatasetOptions(batch_size=_BATCH, num_epochs=1, shuffle=True)
 
 
-def _ours(patterns: list[str], schema: Any, cache: str | None = None) -> Any:
+def _ours(patterns: list[str], schema: Any) -> Any:
     from generic_trainer.executors.examples_format import ExamplesFormat
-    from generic_trainer.executors.inputs.data_accessor import CacheOptions, DataAccessor
+    from generic_trainer.executors.inputs.data_accessor import DataAccessor
 
-    kept = CacheOptions(cache, 10) if cache else None
-    return DataAccessor.for_format(ExamplesFormat(), kept).tf_dataset_factory(patterns, _dataset_options(), schema)
-
-
-def _snapshot(patterns: list[str], schema: Any, folder: str) -> Any:
-    """Returns shuffled batches from a written snapshot; snapshots of single examples would be shuffled as the cache."""
-    if not os.path.exists(folder):
-        for _ in _ours(patterns, schema).snapshot(folder):
-            pass
-    return _ours(patterns, schema).snapshot(folder).shuffle(20)
+    return DataAccessor.for_format(ExamplesFormat()).tf_dataset_factory(patterns, _dataset_options(), schema)
 
 
 def _tfx(patterns: list[str], schema: Any) -> Any:
@@ -217,9 +192,6 @@ def _schema(kind: str) -> Any:
     columns = [_Column(name) for name in _trips()[0]]
     text = "\n".join(f'feature {{ name: "{column.name}" type: {column.type} {shape} }}' for column in columns)
     schema = text_format.Parse(text, schema_pb2.Schema())
-    for column in columns if kind == "ragged" else ():
-        representation = schema.tensor_representation_group[""].tensor_representation[column.name]
-        representation.ragged_tensor.feature_path.step.append(column.name)
     return schema
 
 

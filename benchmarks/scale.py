@@ -11,12 +11,9 @@ tracing, evaluation and export. The data once are 15,000 rows, more than the shu
 - Estimator: module_files/iris_estimator.py, with the same files.
 - ElasticDL: module_files/iris_elasticdl.py, a CSV file with a header row.
 - DLRover: a conf with a reader that generates its rows, and a checkpoint every 500 steps.
-- From the cache: Keras and Estimator with `input_cache`; examples per second are those of the second epoch.
 
 Ten times the data take tenths of a second in the fastest dialects, in which other load on the machine can halve the
-throughput; the ratio is then too high. Memory may grow by 5%: buffers fill, and the allocator fragments. From the cache
-it may grow by 10%: the cache's files are mapped into memory, and their pages count as resident until the system needs
-the memory for something else.
+throughput; the ratio is then too high. Memory may grow by 5%: buffers fill, and the allocator fragments.
 """
 
 from __future__ import annotations
@@ -39,12 +36,10 @@ from pairs import Row, arguments, compare, read_measurement, report, send
 ROWS, QUICK_ROWS = 15_000, 500
 TIMES = (1, 10, 100)
 BATCH_SIZE = 128
-CACHED = "-cached"  # suffix of a dialect that reads its second epoch from `input_cache`
 FEATURES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
 COLUMNS = ["sepal.length", "sepal.width", "petal.length", "petal.width", "variety"]
 _MODULES = pathlib.Path(__file__).resolve().parent.parent / "module_files"
 _KERAS = {"keras": "3", "estimator": "2", "elasticdl": "2", "dlrover": "2"}
-_KINDS = (*_KERAS, f"keras{CACHED}", f"estimator{CACHED}")
 _SECONDS_BETWEEN_LOOKS = 0.005
 
 CONF = """
@@ -79,8 +74,8 @@ def main() -> None:
     """Compares the sizes for each dialect, and prints the table."""
     options = arguments(__doc__, pairs=1)
     if options.measure:
-        kind, _, rows = options.measure.partition(":")
-        speed = _train(kind, int(rows), options.folder)
+        dialect, _, rows = options.measure.partition(":")
+        speed = _train(dialect, int(rows), options.folder)
         send({"speed": speed, "memory": _peak()})
         return
     once = QUICK_ROWS if options.quick else ROWS
@@ -88,24 +83,20 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="scale-") as options.folder:
         for rows in sizes:
             _write_data(options.folder, rows)
-        report([row for kind in _KINDS for row in _rows(kind, sizes, options)], options)
+        report([row for dialect in _KERAS for row in _rows(dialect, sizes, options)], options)
 
 
-def _rows(kind: str, sizes: list[int], options: argparse.Namespace) -> list[Row]:
+def _rows(dialect: str, sizes: list[int], options: argparse.Namespace) -> list[Row]:
     """Measures a dialect with all sizes of data, in ascending and descending order in turns; returns the ratios."""
-    if kind.endswith(CACHED):
-        sizes = sizes[1:]
     measured: dict[int, list[dict[str, float]]] = {rows: [] for rows in sizes}
     for pair in range(options.pairs):
         for rows in reversed(sizes) if pair % 2 else sizes:
-            measured[rows].append(_measure_in_subprocess(kind, rows, options))
+            measured[rows].append(_measure_in_subprocess(dialect, rows, options))
     ten, hundred = sizes[-2:]
-    dialect = kind.removesuffix(CACHED)
-    what = f"{dialect}, second epoch from input_cache" if kind != dialect else dialect
     compared: list[tuple[str, str, int, int, dict[str, float]]] = [
-        (f"examples per second, {what}", "speed", hundred, ten, {"at_least": 0.9}),
+        (f"examples per second, {dialect}", "speed", hundred, ten, {"at_least": 0.9}),
         *(
-            (f"resident memory, {what}", "memory", large, small, {"at_most": 1.1 if kind != dialect else 1.05})
+            (f"resident memory, {dialect}", "memory", large, small, {"at_most": 1.05})
             for small, large in itertools.pairwise(sizes)
         ),
     ]
@@ -123,9 +114,9 @@ def _rows(kind: str, sizes: list[int], options: argparse.Namespace) -> list[Row]
     ]
 
 
-def _measure_in_subprocess(kind: str, rows: int, options: argparse.Namespace) -> dict[str, float]:
-    line = [sys.executable, __file__, "--measure", f"{kind}:{rows}", "--folder", options.folder]
-    environment = {"TF_USE_LEGACY_KERAS": "1"} if _KERAS[kind.removesuffix(CACHED)] == "2" else {}
+def _measure_in_subprocess(dialect: str, rows: int, options: argparse.Namespace) -> dict[str, float]:
+    line = [sys.executable, __file__, "--measure", f"{dialect}:{rows}", "--folder", options.folder]
+    environment = {"TF_USE_LEGACY_KERAS": "1"} if _KERAS[dialect] == "2" else {}
     sent: dict[str, float] = json.loads(read_measurement(line, environment))
     return sent
 
@@ -155,12 +146,10 @@ class _Steps:
             end.set()
             thread.join()
 
-    def per_second(self, since: float) -> float:
-        """Returns the steps per second after the given fraction of all steps."""
-        last = self._seen[-1][1]
-        moments = [(moment, steps) for moment, steps in self._seen if steps > since * last]
-        (begin, first), (end, last) = moments[0], moments[-1]
-        return (last - first) / (end - begin) if len(moments) > 1 else 0.0  # of few data
+    def per_second(self) -> float:
+        """Returns the steps per second."""
+        (begin, first), (end, last) = self._seen[0], self._seen[-1]
+        return (last - first) / (end - begin) if len(self._seen) > 1 else 0.0  # of few data
 
     def _watch(self, end: threading.Event) -> None:
         from generic_trainer.executors.monitoring.progress import read
@@ -171,8 +160,8 @@ class _Steps:
                 self._seen.append((time.perf_counter(), progress.steps))
 
 
-def _train(kind: str, rows: int, folder: str) -> float:
-    """Trains one epoch, or two with a cache; returns the examples per second of the last epoch."""
+def _train(dialect: str, rows: int, folder: str) -> float:
+    """Trains one epoch; returns the examples per second."""
     from generic_trainer import FnArgs, TrainingOptions
     from generic_trainer.executors.modules import keras_version
     from generic_trainer.executors.modules.source import find_source
@@ -180,8 +169,7 @@ def _train(kind: str, rows: int, folder: str) -> float:
     from generic_trainer.executors.training import worker
 
     data = os.path.join(folder, str(rows))
-    dialect = kind.removesuffix(CACHED)
-    reference, config = _work(dialect, data, epochs=1 if kind == dialect else 2)
+    reference, config = _work(dialect, data)
     keras = keras_version.KerasChoice(_KERAS[dialect], "the benchmark's")
     with tempfile.TemporaryDirectory() as scratch:
         fn_args = FnArgs(
@@ -194,22 +182,19 @@ def _train(kind: str, rows: int, folder: str) -> float:
             custom_config=config,
         )
         source = find_source(reference, scratch)
-        options = TrainingOptions(
-            dialect={"keras": "run_fn", "estimator": "trainer_fn"}.get(dialect, dialect),
-            input_cache=None if kind == dialect else os.path.join(scratch, "cache"),
-        )
+        options = TrainingOptions(dialect={"keras": "run_fn", "estimator": "trainer_fn"}.get(dialect, dialect))
         request = worker.TrainingRequest(source, source.function, fn_args, options, keras)
         reports = os.environ[progress.VARIABLE] = progress.create_progress_file(scratch)
         steps = _Steps(reports)
         with steps.watched():
             worker.execute(request.to_json())
-        return BATCH_SIZE * steps.per_second(since=0 if kind == dialect else 0.55)
+        return BATCH_SIZE * steps.per_second()
 
 
-def _work(dialect: str, data: str, epochs: int) -> tuple[str, dict[str, Any]]:
+def _work(dialect: str, data: str) -> tuple[str, dict[str, Any]]:
     """Returns the module reference and the custom_config of a dialect."""
     if dialect in ("keras", "estimator"):
-        return str(_MODULES / f"iris_{dialect}.py"), {"epochs": epochs, "batch_size": BATCH_SIZE}
+        return str(_MODULES / f"iris_{dialect}.py"), {"epochs": 1, "batch_size": BATCH_SIZE}
     if dialect == "dlrover":
         return f"{data}/conf.py", {}
     csv = {

@@ -20,7 +20,6 @@ from ..executors.modules.archive import archive_in
 from ..executors.number_range import INT64, POSITIVE, STEPS, TASKS, WORKERS, NumberRange
 from .number_type import NumberType
 from .removed_flags import removed_flags, without_removed
-from .vscode import vscode_flag
 
 Command = TypeVar("Command", bound=Callable[..., object])
 ALL = ("train", "evaluate", "predict")
@@ -161,10 +160,10 @@ _STRATEGIES = (*_SINGLE_PROCESS, "AllreduceStrategy", "ParameterServerStrategy")
 
 
 def elasticdl_flags(command_name: str) -> Callable[[Command], Command]:
-    """Returns a decorator that adds the flags of one of ElasticDL's commands, its ignored flags and --vscode."""
+    """Returns a decorator that adds the flags of one of ElasticDL's commands and its ignored flags."""
 
     def add(command: Command) -> Command:
-        command = removed_flags(_ignored(command_name))(vscode_flag(command))
+        command = removed_flags(_ignored(command_name))(command)
         command = click.option(
             f"--{_JOB_COMMAND}", hidden=True, is_eager=True, expose_value=False, callback=_refuse_job_command
         )(command)

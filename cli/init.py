@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ..executors.dialects import installed
 from ..executors.errors import InputError, did_you_mean
 from ..executors.inputs.csv.plain_copy import plain_data
-from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.sanitize import printable
 from ..pipelines.definition.pipeline_root import PLAIN_DATA
-from .vscode import LAUNCH_FILE, configuration, read_launch
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -133,7 +130,6 @@ def init(
             **render_files(project, plan),
             **copies,
             project.sample: make_sample(plan),
-            LAUNCH_FILE: _launch_file(directory, project.module),
         }
         _print_plan(plan)
         write_project(directory, files, force=force)
@@ -188,21 +184,3 @@ def _print_next_steps(directory: str, module: str, files: Sequence[str]) -> None
     click.echo("  generic-trainer check --config pipeline.yaml")
     click.echo("  generic-trainer run --config pipeline.yaml")
     click.echo(f"  pytest test_{module}.py")
-
-
-def _launch_file(directory: str, module: str) -> bytes:
-    """Returns a launch.json with VS Code debug configurations of the commands and the test; keeps existing others."""
-    here = os.path.abspath(LAUNCH_FILE)
-    entries = [
-        configuration(f"generic-trainer {command}", [command, "--config", "pipeline.yaml"], here)
-        for command in ("check", "run", "train")
-    ]
-    entries.append({**entries[0], "name": f"test {module}", "module": "pytest", "args": [f"test_{module}.py"]})
-    path = os.path.join(directory, LAUNCH_FILE)
-    launch: dict[str, Any] = {"version": "0.2.0"}
-    if file_io.exists(path):
-        launch = read_launch(file_io.read_text(path), path)
-    names = [entry["name"] for entry in entries]
-    others = [entry for entry in launch.get("configurations", []) if entry.get("name") not in names]
-    launch["configurations"] = [*others, *entries]
-    return (json.dumps(launch, indent=4, ensure_ascii=False) + "\n").encode()

@@ -131,7 +131,7 @@ def _exit_code() -> int:
         set_tf_config(os.environ)
         arguments = sys.argv[1:]
         del sys.argv[1:]  # hides the command's arguments from a module that parses sys.argv
-        code = int(cli.main(arguments, prog_name="generic-trainer", standalone_mode=False, obj=arguments) or 0)
+        code = int(cli.main(arguments, prog_name="generic-trainer", standalone_mode=False) or 0)
         termination.end()
         termination.raise_if_ended()  # a signal whose exception was lost
         return code

@@ -111,7 +111,7 @@ def read_command_line(words: Sequence[str]) -> CommandLine:
 
     Raises:
       click.UsageError: When the command's parser rejects it.
-      InputError: When the command cannot be submitted, or --vscode is given.
+      InputError: When the command cannot be submitted.
     """
     name, kind, arguments = _command(words)
     command = kind.command
@@ -131,8 +131,6 @@ def read_command_line(words: Sequence[str]) -> CommandLine:
         if value is None and isinstance(parameter, click.Argument):
             continue
         given.append((parameter, value if isinstance(value, (str, bool)) else None))
-    if context.params.get("vscode"):
-        raise InputError("--vscode writes a debug configuration and runs nothing. Omit it to submit the job.")
     return CommandLine(name, kind, dict(context.params), tuple(given))
 
 

@@ -29,7 +29,6 @@ from tfx.types.system_executions import Train
 
 from ..executors.generic_executor import GenericExecutor
 from ..executors.options import TrainerKeywords, declared_options
-from . import notebook_display
 from .module_component import ModuleComponent, fingerprint, serialize_config
 from .option_keywords import execution_parameters, options_from_keywords, takes_options
 from .trainer_driver import TrainerDriver
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _OPTIONS = declared_options()
-
-notebook_display.register()
 
 
 class TrainerSpec(ComponentSpec):

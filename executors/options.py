@@ -299,19 +299,6 @@ class TrainingOptions:
         choices=("auto", "mlflow", "none"),
         group=TRAINING,
     )
-    input_cache: str | None = _option(
-        None,
-        "Local directory in which data_accessor caches parsed examples for later epochs and runs (default: no cache).",
-        group=DATA,
-        tuner=True,
-    )
-    input_cache_gb: float = _option(
-        10.0,
-        "Maximum size of input_cache, in 10^9 bytes; the least recently used entries are evicted.",
-        group=DATA,
-        numbers=GIGABYTES,
-        tuner=True,
-    )
 
     def __post_init__(self) -> None:
         options = declared_options(type(self))
@@ -481,8 +468,6 @@ class TunerKeywords(TypedDict, total=False):
     timeout: float | None
     seed: int | None
     on_bad_records: str
-    input_cache: str | None
-    input_cache_gb: float
 
 
 class TrainerKeywords(TunerKeywords, total=False):

@@ -37,19 +37,6 @@ if TYPE_CHECKING:
     from .readers.record_parsers import RecordParser
 
 
-@dataclasses.dataclass(frozen=True)
-class CacheOptions:
-    """Location and size limit of the cache of parsed examples; see `cache/batch_cache.py`.
-
-    Attributes:
-      folder: Cache directory on a local disk.
-      limit_gb: Maximum size of the cache, in units of 10^9 bytes.
-    """
-
-    folder: str
-    limit_gb: float
-
-
 class _Factories(NamedTuple):
     tf_dataset_factory: Callable[..., tf.data.Dataset]
     record_batch_factory: Callable[..., Iterator[pa.RecordBatch]]
@@ -73,25 +60,20 @@ class DataAccessor(TfxInstance, _Factories):
         return own_class(self), tuple(self)
 
     @classmethod
-    def for_format(cls, examples: ExamplesFormat, cache: CacheOptions | None = None) -> DataAccessor:
+    def for_format(cls, examples: ExamplesFormat) -> DataAccessor:
         """Builds the factories for one format. Reads no data and imports no reader until a factory is called.
 
         Args:
           examples: The payload format.
-          cache: Cache in which `tf_dataset_factory` stores parsed TFRecords for later epochs and runs; None to disable
-            caching. Parquet is not cached.
         """
         decode = None
         if examples.payload == PROTO and examples.data_view:
             decode = _DataViewDecoder(examples.data_view)
-        return cls(
-            functools.partial(_tf_dataset, examples, cache), functools.partial(_record_batches, examples), decode
-        )
+        return cls(functools.partial(_tf_dataset, examples), functools.partial(_record_batches, examples), decode)
 
 
 def _tf_dataset(
     examples: ExamplesFormat,
-    cache: CacheOptions | None,
     file_pattern: list[str],
     options: TensorFlowDatasetOptions,
     schema: schema_pb2.Schema | None = None,
@@ -109,11 +91,7 @@ def _tf_dataset(
             f"label_key {label!r} is not among the tensors; they are "
             f"{closest_names(list(parser.tensor_names), near=label)}."
         )
-    files, reading, threads = (
-        find_files(file_pattern, not cache),
-        ReadOptions.of(options),
-        options.parser_num_threads,
-    )
+    files = find_files(file_pattern)
     if (bad := policy("data_accessor")) is not None:
         from .tfrecord.scan import ParseTrial, scan
 
@@ -121,19 +99,8 @@ def _tf_dataset(
         files = dataclasses.replace(files, left_out=scan(files.paths, bad, accepts, repr((examples, schema))))
     if hasattr(parser, "parse"):
         track_parser(files.paths, parser.parse)
-    dataset = parser(record_batches(files, reading), threads, not options.sloppy_ordering)
-    if cache is not None:
-        from .cache.batch_cache import BatchCache, cache_key
-
-        in_order = dataclasses.replace(
-            reading, num_epochs=1, shuffle=False, drop_final_batch=False, sloppy_ordering=False
-        )
-        entries, left_out = BatchCache(cache.folder, cache.limit_gb), map(sorted, files.left_out.values())
-        rows = entries.rows(
-            cache_key(entries.digests_of(files), reading, examples, schema, [*left_out]),
-            lambda: parser(record_batches(files, in_order), threads),
-        )
-        dataset = rows.batches(reading, dataset.element_spec) if rows else dataset
+    records = record_batches(files, ReadOptions.of(options))
+    dataset = parser(records, options.parser_num_threads, not options.sloppy_ordering)
     if label is not None:
         dataset = dataset.map(lambda batch: (batch, batch.pop(label)))
     return dataset.prefetch(options.prefetch_buffer_size)

@@ -30,7 +30,6 @@ from ..runtime.logs.redaction import masked, masked_text
 from ..runtime.process.identity import ProcessIdentity
 from ..runtime.process.preemption import Preempted
 from ..runtime.process.termination import Terminated
-from .notebook_html import record_view
 from .run_json import RunJson
 
 FILE_NAME = "run.json"
@@ -224,9 +223,6 @@ class RunRecord:
         state = to_run_json(self)
         text = json.dumps(state, indent=2, default=str)
         return _NUMBERS.sub(lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n"
-
-    def _repr_html_(self) -> str:
-        return record_view(to_run_json(self), os.path.dirname(self.path))
 
 
 def to_run_json(record: RunRecord) -> RunJson:

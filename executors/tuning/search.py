@@ -22,7 +22,6 @@ from ..errors import ModuleError, TrainingProcessError, did_you_mean
 from ..fn_args import FnArgs
 from ..inputs import bad_records
 from ..inputs.bad_data_notes import bad_data_described
-from ..inputs.data_accessor import CacheOptions, DataAccessor
 from ..keras.fit_progress import fit_progress_reported
 from ..keras.interception import KerasCall, KerasObserver
 from ..keras.step_count import EpochLog
@@ -119,9 +118,6 @@ def defaults_of_search(module: ModuleType, name: str | None, fn_args: FnArgs) ->
 
 def _search(module: ModuleType, request: TrainingRequest) -> SearchResult:
     fn_args, options = request.fn_args, request.options
-    if options.input_cache is not None:
-        cache = CacheOptions(options.input_cache, options.input_cache_gb)
-        fn_args.data_accessor = DataAccessor.for_format(fn_args.examples_format, cache)
     if fn_args.seed is not None:
         seed_all(fn_args.seed)
     with (

@@ -8,7 +8,6 @@ import os
 from typing import TYPE_CHECKING
 
 from ...executors.monitoring import run_record
-from ...executors.monitoring.notebook_html import run_view
 from ...executors.runtime.files import file_io
 from .metadata_url import display_url
 
@@ -79,17 +78,6 @@ class Run:
         place = self.model_run
         has_record = place is not None and file_io.exists(os.path.join(place, run_record.FILE_NAME))
         return run_record.read_checked(place) if place is not None and has_record else {}
-
-    def _repr_html_(self) -> str:
-        rows = {
-            "status": self.status,
-            "started": self.started,
-            "module": self.module,
-            "model": self.model,
-            "pushed model": self.pushed_model,
-            "logs": self.model_run,
-        }
-        return run_view(f"Run {self.id[:8]}", rows, self.metrics, self.model_run)
 
     def to_json(self) -> dict[str, object]:
         """Returns the fields as JSON values, without the database's password."""

@@ -11,7 +11,6 @@ from ml_metadata.proto import metadata_store_pb2
 from ...components.pusher import ALREADY_PUSHED, NOT_PUSHED
 from ...executors.evaluation.metrics import EXAMPLE_COUNT
 from ...executors.monitoring import run_record
-from ...executors.monitoring.notebook_html import run_view
 from ...executors.monitoring.unchecked_model import unchecked_line
 from ..definition.options import BASELINE
 from ..history.evaluation_results import ALL, Evaluation, read_evaluation
@@ -47,18 +46,6 @@ class Outcome:
     already_pushed: bool = False
     plan: str = ""
     reason: str = ""
-
-    def _repr_html_(self) -> str:
-        rows = {
-            "already pushed" if self.already_pushed else "pushed model": self.pushed_model,
-            "blessed": {True: "yes", False: "no", None: None}[self.blessed],
-            "reason": self.reason or None,
-            "model": self.model,
-            "logs": self.model_run,
-            "metadata": self.metadata,
-            "from the cache": ", ".join(self.cached),
-        }
-        return run_view("Pipeline run", rows, self.metrics, self.model_run)
 
 
 def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, displayed_metadata: str) -> Outcome:

@@ -239,7 +239,7 @@ def _create(options: LocalPipeline, modules: PipelineModules) -> pipeline.Pipeli
         raise InputError(f"--baseline-model {options.baseline_model} does not exist.")
     name = options.name_for(modules.trainer)
     has_test_split = options.test_split or is_split_with_test(options.data)
-    nodes = steps_of(_with_canonical_cache(options), modules, examples, has_test_split=has_test_split)
+    nodes = steps_of(options, modules, examples, has_test_split=has_test_split)
     with _explained_root_errors(root):
         _is_own_root(root, name)
     return pipeline.Pipeline(
@@ -250,14 +250,6 @@ def _create(options: LocalPipeline, modules: PipelineModules) -> pipeline.Pipeli
         metadata_connection_config=connection,
         beam_pipeline_args=beam_args_of(options),
     )
-
-
-def _with_canonical_cache(options: LocalPipeline) -> LocalPipeline:
-    """Makes `input_cache` independent of the working folder: it is in the key of the Trainer's cached outputs."""
-    if not (folder := options.training.input_cache):
-        return options
-    training = dataclasses.replace(options.training, input_cache=file_io.canonical_path(folder))
-    return dataclasses.replace(options, training=training)
 
 
 def _metadata_url(options: LocalPipeline) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 import random
 import subprocess
@@ -83,23 +82,12 @@ def test_init_writes_exactly_the_listed_files(shop: tuple[pathlib.Path, str]) ->
     assert listed == f"Written to shop: {', '.join(files)}"
     assert files == [
         ".gitignore",
-        ".vscode/launch.json",
         "README.md",
         "pipeline.yaml",
         "sample.csv",
         "shop.py",
         "test_shop.py",
     ]
-    launch = json.loads((folder / "shop" / ".vscode" / "launch.json").read_text())
-    started = {entry["name"]: (entry["module"], entry["args"], entry["cwd"]) for entry in launch["configurations"]}
-    here, config = "${workspaceFolder}", ["--config", "pipeline.yaml"]
-    assert started == {
-        **{
-            f"generic-trainer {name}": ("generic_trainer.cli.main", [name, *config], here)
-            for name in ("check", "run", "train")
-        },
-        "test shop": ("pytest", ["test_shop.py"], here),
-    }
     readme = (folder / "shop" / "README.md").read_text()
     assert "generic-trainer run --config pipeline.yaml" in readme
     assert "| `price` | number: scaled |" in readme
@@ -139,21 +127,20 @@ def test_a_second_init_needs_force_and_keeps_other_files(
     shop: tuple[pathlib.Path, str], command: Command, tmp_path: pathlib.Path
 ) -> None:
     folder, _ = shop
-    launch = tmp_path / ".vscode" / "launch.json"
-    launch.parent.mkdir()
-    launch.write_text('{"version": "0.2.0", "configurations": [{"name": "mine"}, {"name": "generic-trainer run"}]}')
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "pipeline.yaml").write_text("label: amount")
     arguments = ["init", ".", "--data", folder / "sales.csv", "--label", "city"]
     refused = command(*arguments, cwd=tmp_path)
     assert refused.returncode == 2
     assert refused.stderr.splitlines()[-1] == (
         "generic-trainer: . is not empty. Choose another folder, or overwrite its files with --force."
     )
-    assert [path.name for path in tmp_path.iterdir()] == [".vscode"]
+    assert (tmp_path / "pipeline.yaml").read_text() == "label: amount"
+    assert len(list(tmp_path.iterdir())) == 2
     done = command(*arguments, "--force", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "  cd " not in done.stdout
-    names = [entry["name"] for entry in json.loads(launch.read_text())["configurations"]]
-    assert names == ["mine", *(f"generic-trainer {name}" for name in ("check", "run", "train")), names[-1]]
+    assert (tmp_path / "notes.txt").read_text() == "mine"
     assert yaml.safe_load((tmp_path / "pipeline.yaml").read_text())["label"] == "city"
 
 

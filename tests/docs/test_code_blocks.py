@@ -200,6 +200,13 @@ def check_dockerfile(text: str) -> None:
         assert line.split(" ")[0] in ("FROM", "USER", "RUN", "COPY", "ENV", "WORKDIR", "CMD", "ENTRYPOINT"), line
 
 
+def check_launch(text: str) -> None:
+    """Asserts that each configuration of VS Code runs a valid command line of this project."""
+    for entry in json.loads(text)["configurations"]:
+        assert entry["module"] == "generic_trainer.cli.main", entry["module"]
+        parse_command([word.replace("${file}", "mean_petal.py") for word in entry["args"]])
+
+
 def check_csv(text: str) -> None:
     assert len({len(row) for row in csv.reader(text.split("\n"))}) == 1, "its rows have different lengths"
 
@@ -228,6 +235,8 @@ def check(block: Block) -> None:
     elif block.mark == "needs":
         assert block.kind == "python", "only Python and commands may need a package"
         ast.parse(block.text)
+    elif block.title == ".vscode/launch.json":
+        check_launch(block.text)
     elif block.kind == "text":
         assert block.mark or block.title, "a block of text needs a mark, such as <!-- output -->"
     else:
@@ -356,6 +365,9 @@ def test_an_invalid_block_is_detected() -> None:
         "yaml": "a: [",
         "fortran": "PRINT *",
         "text": "no mark",
+        'json title=".vscode/launch.json"': json.dumps(
+            {"configurations": [{"module": "generic_trainer.cli.main", "args": ["train", "a.py", "--isolat"]}]}
+        ),
     }
     for kind, text in wrong.items():
         [block] = blocks_of(f"Words.\n\n```{kind}\n{text}\n```\n")

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from generic_trainer.executors.monitoring.notebook_html import record_view
+from generic_trainer.executors.features.display import notebook
+from generic_trainer.executors.monitoring.run_record import RunRecord
 from generic_trainer.executors.reporting.build import PipelineParts
 from generic_trainer.executors.reporting.comparison import comparison
 from generic_trainer.executors.reporting.document import Graph, Node, Section, Table
@@ -44,7 +45,10 @@ def pages(hostile: Any, hostile_failure: Any, markup: str, tmp_path_factory: Any
         "with a pipeline": write_report(*runs[0], parts(markup), str(folder / "pipeline.html")),
         "failed": str(hostile_failure.model_run / "report.html"),
     }
-    views = "".join(record_view(record, model_run) for model_run, record in runs)
+    views = "".join(
+        notebook.html_of(RunRecord(metrics=record["metrics"], path=f"{model_run}/run.json"))
+        for model_run, record in runs
+    )
     texts = {
         "compared": html_of(comparison(runs, higher_is_better=lambda name: False)),
         "notebook": f"<!DOCTYPE html><meta charset=utf-8>{views}",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from absl import logging
 
 from ...monitoring import display, progress
-from ...runtime.logs.setup import notebook_log_filter
+from ...runtime.logs.setup import in_notebook, notebook_log_filter
 from ...runtime.process.run_environment import inherited_environment
 from ...training.callbacks import RunCallback
 
@@ -25,8 +25,12 @@ class ProgressDisplay(RunCallback):
 
     @contextlib.contextmanager
     def setup(self, run: Run) -> Iterator[None]:
-        """Displays the phases; in a notebook, shows logs as the commands do."""
+        """Displays the phases; in a notebook, shows logs as the commands do, and the record as HTML."""
         run.shown_phase = lambda phase: display.current().phase(phase)
+        if in_notebook():
+            from .notebook import register
+
+            register()
         with notebook_log_filter(run.fn_args.model_run_dir):
             yield
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from ..cache.whole_batches import whole_batches
 from ..message_text import shorten
 from .arrow_file import ArrowFile
 from .files import opened_parquet, place_of_uncastable, require_columns, row_batches
+from .whole_batches import whole_batches
 
 if TYPE_CHECKING:
     from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions

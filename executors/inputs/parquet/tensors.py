@@ -18,9 +18,9 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util
 
 from ...errors import InputError
-from ..cache.sparse_blocks import Rows
-from ..cache.tensor_blocks import Block, TensorBlocks, in_order, without_autograph
 from .rows import as_lists
+from .sparse_blocks import Rows
+from .tensor_blocks import Block, TensorBlocks, in_order, without_autograph
 
 if TYPE_CHECKING:
     from tfx_bsl.types.common_types import TensorType

@@ -92,12 +92,11 @@ class RecordFiles:
     left_out: Mapping[str, frozenset[int]] = dataclasses.field(default_factory=dict)
 
 
-def find_files(file_pattern: str | Sequence[str], is_read: bool = True) -> RecordFiles:
+def find_files(file_pattern: str | Sequence[str]) -> RecordFiles:
     """Finds the files that match glob patterns, and derives the compression from their names.
 
     Args:
       file_pattern: A glob pattern, or several.
-      is_read: Whether to run `check_compression` on the first 256 files.
 
     Raises:
       ValueError: If no file matches, or only some of the file names end in ".gz".
@@ -114,7 +113,7 @@ def find_files(file_pattern: str | Sequence[str], is_read: bool = True) -> Recor
             f"{', '.join(patterns)}: either all file names must end in .gz, or none, because data_accessor derives the "
             f"compression from the name; {gzipped[0]} does and {plain} does not."
         )
-    for path in paths[:_FILES_CHECKED] if is_read else ():
+    for path in paths[:_FILES_CHECKED]:
         check_compression(path)
     return RecordFiles(tuple(patterns), tuple(paths), "GZIP" if gzipped else "")
 

@@ -104,7 +104,7 @@ def notebook_log_filter(folder: str = "") -> Iterator[None]:
       folder: The run's folder. If empty or remote, hidden lines are dropped.
     """
     environment = inherited_environment()
-    if not _in_notebook() or DISPLAY in environment:
+    if not in_notebook() or DISPLAY in environment:
         yield
         return
     variables = {DISPLAY: "people", _NATIVE_LEVEL: environment.get(_NATIVE_LEVEL, "2")}
@@ -134,7 +134,7 @@ def _notebook_handler() -> Iterator[None]:
 _NOTEBOOK_HANDLER = SharedSetting(_notebook_handler)
 
 
-def _in_notebook() -> bool:
+def in_notebook() -> bool:
     """Whether this process is the kernel of a notebook."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return hasattr(shell, "kernel")

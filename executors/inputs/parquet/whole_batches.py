@@ -2,7 +2,7 @@
 
 Usage:
 
-    for table in whole_batches(lambda: read_once(files), options):
+    for table in whole_batches(lambda: read_once(files), options, pa.concat_tables):
         table     # has k * options.batch_size rows, except for the last table
 """
 
@@ -17,16 +17,14 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
 
-    from ..tfrecord.record_dataset import ReadOptions
-
 # A table is yielded as soon as it reaches one of these sizes and has at least one batch.
-ROWS_IN_TABLE, BYTES_IN_TABLE = 32768, 32 << 20
+_ROWS_IN_TABLE, _BYTES_IN_TABLE = 32768, 32 << 20
 
 
 def whole_batches(
     one_epoch: Callable[[], Iterable[pa.Table]],
-    options: ReadOptions | RecordBatchesOptions | TensorFlowDatasetOptions,
-    join: Callable[[Sequence[pa.Table]], pa.Table] = pa.concat_tables,
+    options: RecordBatchesOptions | TensorFlowDatasetOptions,
+    join: Callable[[Sequence[pa.Table]], pa.Table],
 ) -> Iterator[pa.Table]:
     """Yields the rows of all epochs; batches may span epochs. Stops after an epoch without rows.
 
@@ -56,7 +54,7 @@ def whole_batches(
 def _is_full(tables: Sequence[pa.Table]) -> bool:
     rows = sum(table.num_rows for table in tables)
     size = sum(table.nbytes for table in tables)
-    return bool(rows >= ROWS_IN_TABLE or size >= BYTES_IN_TABLE)
+    return bool(rows >= _ROWS_IN_TABLE or size >= _BYTES_IN_TABLE)
 
 
 def _take_whole_batches(waiting: list[pa.Table], batch_size: int, join: Callable[..., pa.Table]) -> Iterator[pa.Table]:

@@ -102,7 +102,7 @@ class SparseBlocks:
         return tensors
 
 
-def positions(lengths: np.ndarray) -> np.ndarray:
+def _positions(lengths: np.ndarray) -> np.ndarray:
     """Returns the position of each value in its row, 0, 1, …, from the row lengths: [2, 0, 3] gives [0, 1, 0, 1, 2]."""
     ends = np.cumsum(lengths)
     places: np.ndarray = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
@@ -142,7 +142,7 @@ def _make_column(rows: Rows, size: int) -> _Column:
     # Shortcut for rows of at most one value: all positions are 0, and finding the rows takes a third of the time.
     few = widths.max() <= 1
     numbers = np.flatnonzero(lengths) if few else np.repeat(np.arange(lengths.size), lengths.ravel())
-    indices = _indices(numbers % size, 0 if few else positions(lengths.ravel()))
+    indices = _indices(numbers % size, 0 if few else _positions(lengths.ravel()))
     return _Column(values, bounds, widths, plain, indices)
 
 

@@ -1,1 +1,0 @@
-"""Caches parsed examples for later epochs and runs."""

@@ -1,1 +1,0 @@
-"""Cache of parsed examples on local disk, and block-wise assembly of batches of tensors."""
