@@ -44,14 +44,12 @@ def restore(state: tf.train.Checkpoint, path: str) -> LoadStatus:
         status = state.restore(path)
         status.assert_existing_objects_matched()
     except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
-        raise CheckpointError(
-            f"{path} cannot be restored: {_describe_mismatch(state, path) or error}. {_REMEDY}"
-        ) from error
+        raise CheckpointError(f"{path} cannot be restored: {mismatch_of(state, path) or error}. {_REMEDY}") from error
     return status
 
 
-def _describe_mismatch(state: tf.train.Checkpoint, path: str) -> str:
-    """Describes the mismatch: a variable with a different shape or, if there is none, one that is missing."""
+def mismatch_of(state: tf.train.Checkpoint, path: str) -> str:
+    """Describes a variable with another shape than in a checkpoint, or else one that it lacks; "" if all match."""
     saved = tf.train.load_checkpoint(path).get_variable_to_shape_map()
     here = variables_of(state)
     differ = [

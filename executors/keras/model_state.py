@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from ..checkpoints.restore import variables_of
 from ..compat.keras import is_built, tensor_variable
 
 if TYPE_CHECKING:
     import keras
-
-_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 def state_of(model: keras.Model, **more: object) -> tf.train.Checkpoint:
@@ -31,14 +28,6 @@ def state_of(model: keras.Model, **more: object) -> tf.train.Checkpoint:
     if others := _left_out(state, model):
         state = tf.train.Checkpoint(model=model, others=others, **more)
     return state
-
-
-def shapes_of(state: tf.train.Checkpoint, model: keras.Model) -> dict[str, list[int]]:
-    """Returns the variables' shapes by checkpoint key, without metrics' variables, which each fit resets."""
-    variables = [variable for metric in model.metrics for variable in metric.variables]
-    left_out = {id(one) for variable in variables for one in (variable, tensor_variable(variable))}
-    found = variables_of(state).items()
-    return {key: shape for key, (_, shape, owner) in found if id(owner) not in left_out and key != _GRAPH}
 
 
 def _build(optimizer: keras.optimizers.Optimizer, model: keras.Model) -> None:

@@ -1,7 +1,7 @@
 """After an interrupt between the last step and publishing, the next run exports the trained model without training.
 
 The module has Keras fits without callbacks of the trainer. Exports that raise and models that fail the check are in
-`tests/executors/keras/test_completed_fits.py`; `matrix.py` has every fault in every phase.
+`tests/executors/features/resume/test_completed_fits.py`; `matrix.py` has every fault in every phase.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Job(tf.keras.Model):  # type: ignore[misc]
 
     def __init__(self, inner: tf.keras.Model, parts: Parts, eval_metrics: EvalMetrics) -> None:
         super().__init__(name="elasticdl_job")
-        self.resumes_by_its_own_checkpoints = True  # see `finished_fits`
+        self.resumes_by_its_own_checkpoints = True  # see `completed_fits`
         self.distribute_reduction_method = "first"  # metrics are global already and must not be summed
         self.inner = inner
         self.step = _counter(0, "step")

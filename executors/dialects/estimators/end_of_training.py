@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from absl import logging
 
+from ... import run_context
 from ...checkpoints.trained_marker import TrainedMarker
 from ...distributed import tf_config
+from ...errors import InputError
 from ...fn_args import FnArgs
-from ...keras import early_stopping
+from ...goals import Goal, RunGoals
 from ...saved_models.locations import find_saved_model
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ class EndOfTraining:
     def __init__(self, job: EstimatorJob, fn_args: FnArgs) -> None:
         self._estimator = job.estimator
         folder = fn_args.checkpoint_dir if tf_config.task_from_environment() is None else None
-        length = {"max_steps": job.train_spec.max_steps, "early_stop": str(early_stopping.estimator_stop_goal())}
+        length = {"max_steps": job.train_spec.max_steps, "early_stop": str(stop_goal())}
         self._mark = TrainedMarker(folder, "estimator", length)
 
     def record(self, step: int) -> None:
@@ -58,3 +60,21 @@ class EndOfTraining:
         if metrics is None or find_saved_model(self._estimator.model_dir) is None or not self.is_over():
             return None
         return metrics
+
+
+def stop_goal() -> Goal | None:
+    """Returns the early-stopping goal of the run, or None.
+
+    Raises:
+      InputError: If `best_model` is set; the module's own exporter chooses the best model.
+    """
+    goals = run_context.part(RunGoals)
+    if goals is None:
+        return None
+    goals.are_used = True
+    if goals.best is not None:
+        raise InputError(
+            f"best_model={goals.best}: an Estimator exports its best model with a tf.estimator.BestExporter in its "
+            "EvalSpec. Remove best_model."
+        )
+    return goals.stop

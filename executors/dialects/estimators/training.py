@@ -27,13 +27,12 @@ from ...errors import ModuleError
 from ...estimator import tfma_export
 from ...evaluation import evaluated_examples
 from ...fn_args import FnArgs
-from ...keras import early_stopping
 from ...monitoring import progress, run_record
 from ...runtime.files import file_io
 from ...runtime.files.artifact_layout import EVAL_DIR
 from ...runtime.process.preemption import Preempted, deferred_sigterm, is_preempted
 from ...saved_models.locations import find_saved_model
-from .end_of_training import EndOfTraining
+from .end_of_training import EndOfTraining, stop_goal
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -176,7 +175,7 @@ def _train(job: EstimatorJob, trained: EndOfTraining) -> dict[str, float]:
     observers: tuple[tf.estimator.SessionRunHook, ...] = (
         (ProgressHook(train_spec.max_steps, alone),) if progress.is_watched() else ()
     )
-    if goal := early_stopping.estimator_stop_goal():
+    if goal := stop_goal():
         observers = (*observers, early_stopping_hook(job.estimator, job.eval_spec, goal))
     train_spec = train_spec._replace(hooks=(*train_spec.hooks, SessionCallsHook(), *observers, PreemptionHook()))
     eval_spec = job.eval_spec._replace(hooks=(*job.eval_spec.hooks, PreemptedEvaluationHook(), EvaluationHook()))

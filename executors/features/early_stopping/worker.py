@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from ...keras.early_stopping import goals_applied
-from ...training.worker_callbacks import Context, WorkerCallback
+import contextlib
+from collections.abc import Iterator
+
+from absl import logging
+
+from ... import run_context
+from ...goals import RunGoals
+from ...monitoring import progress
+from ...runtime.observers import observed_by
+from ...training.worker_callbacks import WorkerCallback
+from .goal_callback import GoalObserver
 
 
 class EarlyStopping(WorkerCallback):
@@ -11,6 +20,17 @@ class EarlyStopping(WorkerCallback):
 
     order = 60
 
-    def around(self) -> Context:
-        """Applies them."""
-        return goals_applied(self.request.options, self.request.fn_args)
+    @contextlib.contextmanager
+    def around(self) -> Iterator[None]:
+        """Applies them to all trainings of a block; logs a warning if a goal was set but nothing was trained."""
+        options, args = self.request.options, self.request.fn_args
+        goals = RunGoals(options.stop_goal, options.best_goal)
+        if goals.stop is None and goals.best is None and not options.stop_on_nan:
+            yield
+            return
+        observer = GoalObserver(goals, options.stop_on_nan, args.checkpoint_dir or "", args.is_chief)
+        with run_context.extended(goals), observed_by(observer), progress.stop_on_nan(options.stop_on_nan):
+            yield
+        for name, goal in (("early_stop", goals.stop), ("best_model", goals.best)):
+            if goal is not None and not goals.are_used:
+                logging.warning("%s=%s had no effect: the module ran no Keras fit and no Estimator.", name, goal)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import pathlib
 import pkgutil
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -15,9 +15,10 @@ import pytest
 import tensorflow as tf
 
 import generic_trainer
-from generic_trainer import FnArgs, TrainingOptions
 from generic_trainer.executors.evaluation import evidence
-from generic_trainer.executors.keras import early_stopping, evaluations, fit_progress
+from generic_trainer.executors.features.early_stopping.goal_callback import GoalObserver
+from generic_trainer.executors.goals import Goal, RunGoals
+from generic_trainer.executors.keras import evaluations, fit_progress
 from generic_trainer.executors.keras.evaluated_weights import EvaluationLog
 from generic_trainer.executors.keras.interception import KerasCall, KerasObserver
 from generic_trainer.executors.keras.step_count import EpochLog
@@ -145,12 +146,11 @@ def test_wrong_arguments_are_refused_by_keras(keras: Any) -> None:
         compiled(keras).fit(X, X[:, :1], wrong=1)
 
 
-def observers(folder: pathlib.Path) -> dict[str, Callable[[], Any]]:
+def observers() -> dict[str, Callable[[], Any]]:
     """Returns what enters each of the package's observers that adds callbacks, by class."""
-    fn_args = FnArgs(serving_model_dir=str(folder / "model"))
-    goals = TrainingOptions(early_stop="val_loss:3", best_model="val_loss", stop_on_nan=True)
+    goal = Goal("val_loss", 3, "min")
     return {
-        "early_stopping._GoalObserver": lambda: early_stopping.goals_applied(goals, fn_args),
+        "goal_callback.GoalObserver": lambda: observed_by(GoalObserver(RunGoals(goal, goal), True, "", True)),
         "evaluations.KerasEvaluations": lambda: evaluations.observed([], EvaluationLog("")),
         "fit_progress._Progress": lambda: fit_progress.fit_progress_reported([], EpochLog()),
         "keras_watch.KerasWatch": lambda: observed_by(KerasWatch(Watch([], lambda seen: None))),
@@ -158,9 +158,7 @@ def observers(folder: pathlib.Path) -> dict[str, Callable[[], Any]]:
     }
 
 
-def test_every_observer_keeps_the_contract_for_several_workers(
-    keras: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_observer_keeps_the_contract_for_several_workers(keras: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its callbacks are called on all workers, and no step waits for logs."""
     monkeypatch.setattr(progress, "is_watched", lambda: True)
     added: list[Any] = []
@@ -171,27 +169,27 @@ def test_every_observer_keeps_the_contract_for_several_workers(
             return proceed()
 
     with contextlib.ExitStack() as stack:
-        for enter in observers(tmp_path).values():
+        for enter in observers().values():
             stack.enter_context(enter())
         with observed_by(Last()):
             compiled(keras).fit(X, X[:, :1], validation_data=(X, X[:, :1]), verbose=0)
-    assert len(added) == 5
+    assert len(added) == 7
     for callback in added:
         assert type(callback).__mro__[1].__qualname__ == "callback_class.<locals>.ObserverCallback", type(callback)
         assert callback._supports_tf_logs
         assert callback._chief_worker_only is False
 
 
-def test_no_observer_is_missing_above(tmp_path: pathlib.Path) -> None:
+def test_no_observer_is_missing_above() -> None:
     for module in pkgutil.walk_packages(generic_trainer.__path__, "generic_trainer."):
-        if ".executors." in module.name and "keras" in module.name.rpartition(".executors.")[2]:
+        if ".executors." in module.name and re.search(r"keras|\.features\.", module.name):
             importlib.import_module(module.name)
     without_callbacks = {
-        "batch_results.KerasBatches", "fit_store.FitKeeper", "repaired_backups._Repair", "search._QuietTrials",
+        "batch_results.KerasBatches", "completed_fits.FitKeeper", "repaired_backups._Repair", "search._QuietTrials",
     }  # fmt: skip
     found = {
         f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
         for kind in KerasObserver.__subclasses__()
         if kind.__module__.startswith("generic_trainer.")
     }
-    assert found - without_callbacks == set(observers(tmp_path))
+    assert found - without_callbacks == set(observers())

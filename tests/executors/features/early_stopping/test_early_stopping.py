@@ -13,9 +13,9 @@ from generic_trainer import FnArgs, InputError, TrainingOptions, train
 from generic_trainer.executors.goals import Goal
 from generic_trainer.executors.modules.keras_version import _tensorflow_release
 
-from ...world.data import outputs_in
+from ....world.data import outputs_in
 
-MODULES = pathlib.Path(__file__).parents[3] / "module_files"
+MODULES = pathlib.Path(__file__).parents[4] / "module_files"
 KERAS = ["3", "2"] if _tensorflow_release() >= (2, 16) else ["2"]
 
 # Its validation loss is |epoch - 3| + 1: a weight rises from 0 in steps of 1, and 3 is best.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -129,6 +130,9 @@ class Resumed:
     def steps(self) -> int:
         return len((self.folder / "steps").read_text())
 
+    def logs(self) -> list[pathlib.Path]:
+        return list(self.run_dir.glob("*/*tfevents*"))
+
     def metrics(self) -> dict[str, Any]:
         return json.loads((self.run_dir / "run.json").read_text())["metrics"]
 
@@ -155,9 +159,13 @@ def test_fits_that_ended_are_not_trained_again(resumed: Callable[..., Resumed], 
     assert runs.steps() in ALL
     rejected = runs.fail("check")
     assert runs.steps() == 0
+    logs = sorted(runs.logs())
+    shutil.rmtree(runs.run_dir / "train")  # as a pipeline deletes the outputs of a failed step
+    runs.run_dir.joinpath("best.weights.h5").unlink()
     steps, told = runs.run()
     assert steps == 0
     assert told == rejected == failed
+    assert sorted(runs.logs()) == logs
     assert told["notes"][2] == [1, 2, 3, 4][: len(told["notes"][0])]
     assert runs.metrics()["train"]["loss"] == pytest.approx(told["third"]["loss"][-1], rel=1e-5)
     steps, told = runs.run()  # that one has published

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from generic_trainer.executors.modules.training_code import TrainingCode
+from generic_trainer.executors.features.resume.training_code import TrainingCode
 
 MODULE = """
     import json
