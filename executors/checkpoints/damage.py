@@ -32,8 +32,8 @@ from absl import logging
 from .. import run_context
 from ..errors import CheckpointError
 from ..runtime.files import file_io
+from .contents import DAMAGED
 
-FOLDER = "damaged"
 _LIST = "damaged_checkpoints.json"  # in the model run until the run record has its content
 
 
@@ -78,7 +78,7 @@ class DamageList:
         below = os.path.relpath(file_io.parent(path), self._root) if self._root else os.pardir
         if below == os.curdir or below.startswith(os.pardir):
             return _beside(path)
-        return os.path.join(self._root, FOLDER, below)
+        return os.path.join(self._root, DAMAGED, below)
 
     def add(self, damage: Damage) -> None:
         """Adds damage to the list; a restarted worker continues the list of the one before."""
@@ -173,4 +173,4 @@ def numbered(path: str) -> str:
 
 
 def _beside(path: str) -> str:
-    return os.path.join(file_io.parent(path), FOLDER)
+    return os.path.join(file_io.parent(path), DAMAGED)

@@ -33,21 +33,15 @@ from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..runtime.files.typed_json import checked_fields
 from ..runtime.process.identity import start_time_of
 from . import damage, fingerprint
+from .contents import EVALUATED, FINISHED_FITS, FITS, HEARTBEAT, IDENTITY, UNPUBLISHED, has_checkpoints
 from .damage import numbered
 from .fingerprint import Identity
 
 ROOT = ".checkpoints"
-FINISHED_FITS = "fits"  # in UNPUBLISHED
-UNPUBLISHED = "unpublished"  # in fn_args.checkpoint_dir: state that is valid until a run publishes its model
-FITS = "keras_fits"  # in fn_args.checkpoint_dir: checkpoints of `callbacks(fn_args)`, a directory for each fit
-EVALUATED = "evaluated.jsonl"  # in fn_args.checkpoint_dir; see `evaluated_weights.py`
-EPOCHS = "epochs.jsonl"  # in fn_args.checkpoint_dir; see `step_count.py`
 KEPT_DAYS = 14.0
 HEARTBEAT_SECONDS = 20.0  # seconds between heartbeats
 _MISSED_HEARTBEATS = 3  # missed heartbeats after which a run on another machine counts as ended
-_HEARTBEAT_FILE = "in_use.json"
 _WORK = "model_run"
-_OWN_FILES = (_HEARTBEAT_FILE, fingerprint.FILE_NAME, EVALUATED, EPOCHS, damage.FOLDER)
 # A run's ID in an output path, <root>/<run>/<task>/model_run: a UUID in Kubeflow, ends in the time in Vertex AI.
 _RUN = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|.+-\d{14}")
 _TASK_NUMBER = re.compile(r"_-?\d+$")
@@ -123,7 +117,7 @@ def step_checkpoints(
     with _claim(os.path.join(root, identity.key)) as path:
         identity.write(path)
         _move_latest_completed_fits(root, identity, path)
-        if [name for name in file_io.listdir(path) if name not in _OWN_FILES]:
+        if has_checkpoints(path):
             logging.info("Found the checkpoints of an earlier attempt in %s.", path)
         work = os.path.join(path, _WORK) if is_estimator else model_run_dir
         if is_estimator:
@@ -163,7 +157,7 @@ def model_run_checkpoints(identity: Identity, model_run_dir: str, is_chief: bool
 
 def _repair_fingerprint(folder: str, model_run_dir: str) -> None:
     """Moves a damaged `checkpoint.json` aside, because training could not be resumed without the checkpoints."""
-    path = os.path.join(folder, fingerprint.FILE_NAME)
+    path = os.path.join(folder, IDENTITY)
     if fingerprint.read(folder) is None and file_io.exists(path):
         with damage.damage_recorded(folder, model_run_dir):
             damage.set_aside(path, "it is empty or garbled", "the checkpoints beside it are taken for this training's")
@@ -210,11 +204,6 @@ def _move_latest_completed_fits(root: str, identity: Identity, folder: str) -> N
 
 def _may_be_running(mark: _Heartbeat) -> bool:
     return not mark.ended and mark.host != socket.gethostname()
-
-
-def has_checkpoints(folder: str) -> bool:
-    """Whether a checkpoint folder contains more than the notes on it."""
-    return file_io.isdir(folder) and any(name not in _OWN_FILES for name in file_io.listdir(folder))
 
 
 def _move_aside(folder: str) -> str:
@@ -321,14 +310,14 @@ class _Heartbeat:
 
     @classmethod
     def read(cls, folder: str) -> _Heartbeat | None:
-        path = os.path.join(folder, _HEARTBEAT_FILE)
+        path = os.path.join(folder, HEARTBEAT)
         try:
             return cls(**checked_fields(json.loads(file_io.read_text(path)), cls, "The heartbeat"))
         except Exception:  # missing, incomplete, of another release, or any file system's error for a deleted file
             return None
 
     def write(self, folder: str) -> None:
-        file_io.write_text(os.path.join(folder, _HEARTBEAT_FILE), json.dumps(dataclasses.asdict(self)), synced=False)
+        file_io.write_text(os.path.join(folder, HEARTBEAT), json.dumps(dataclasses.asdict(self)), synced=False)
 
     def is_alive_here(self, folder: str) -> bool:
         """Returns whether the process is running on this machine and has not released the directory."""

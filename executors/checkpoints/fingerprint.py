@@ -24,9 +24,9 @@ from ..modules.source import ModuleSource
 from ..options import TrainingOptions, declared_options
 from ..runtime.files import file_io
 from ..runtime.logs.redaction import masked
+from .contents import IDENTITY
 from .data_fingerprint import INPUTS, PATTERNS, DataFiles
 
-FILE_NAME = "checkpoint.json"
 # Without the option `keras`: the chosen Keras version is a separate part of the fingerprint.
 OPTIONS = tuple(option.name for option in declared_options() if option.changes_result)
 # Arguments that differ between attempts: output directories, and the task's place in the cluster.
@@ -82,7 +82,7 @@ class Identity:
     def write(self, folder: str) -> None:
         """Writes the fingerprint to `checkpoint.json` in a checkpoint directory."""
         content = {"key": self.key, "made_by": self.parts}
-        file_io.write_text(os.path.join(folder, FILE_NAME), json.dumps(content, indent=2, default=str) + "\n")
+        file_io.write_text(os.path.join(folder, IDENTITY), json.dumps(content, indent=2, default=str) + "\n")
 
 
 def is_code(differences: Iterable[str]) -> bool:
@@ -92,7 +92,7 @@ def is_code(differences: Iterable[str]) -> bool:
 
 def read(folder: str) -> Identity | None:
     """Reads the fingerprint of a checkpoint directory; returns None if it is missing or unreadable."""
-    path = os.path.join(folder, FILE_NAME)
+    path = os.path.join(folder, IDENTITY)
     if not file_io.exists(path):
         return None
     try:

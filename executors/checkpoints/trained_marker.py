@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..runtime.files import file_io
+from .contents import UNPUBLISHED
 from .damage import read_sidecar
-from .directory import UNPUBLISHED
 
 
 class TrainedMarker:

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from .. import run_context
-from ..checkpoints.directory import has_checkpoints
+from ..checkpoints.contents import has_checkpoints
 from ..errors import LateVariableError
 from ..modules.keras_version import KerasChoice, version_in_use
 from ..modules.late_variables import LateVariables

@@ -23,7 +23,7 @@ import tensorflow as tf
 from absl import logging
 
 from ..checkpoints.async_checkpoints import AsyncCheckpoints
-from ..checkpoints.directory import FITS
+from ..checkpoints.contents import FITS
 from ..compat.keras import is_keras_2, set_first_epoch
 from ..compat.tensorflow import has_coordinator
 from ..errors import ModuleError

@@ -22,7 +22,6 @@ from ..modules.seeds import make_repeatable
 from ..modules.source import imports_in
 from ..runtime.files import file_io
 from ..runtime.logs import exceptions
-from ..saved_models.custom_ops import OpPackage, imported_op_packages, op_libraries_noted
 from ..saved_models.finished import delete_marker, mark_finished
 from .hints import add_hints
 from .worker_callbacks import WorkerCallbacks
@@ -36,7 +35,6 @@ class TrainingResult(TypedDict, total=False):
     Attributes:
       dialect: Name of the dialect.
       evidence: Why the dialect was chosen.
-      op_packages: The imported packages with custom ops, by name.
       phases: Durations in seconds by phase name.
       keras: The `KerasChoice` if the module's use of `tf.estimator` changed it; {} otherwise.
       parts: Results of the callbacks, by their names.
@@ -44,7 +42,6 @@ class TrainingResult(TypedDict, total=False):
 
     dialect: str
     evidence: str
-    op_packages: dict[str, OpPackage]
     phases: dict[str, float]
     keras: dict[str, Any]
     parts: dict[str, Any]
@@ -84,7 +81,6 @@ def _execute(request: TrainingRequest) -> TrainingResult:
     args, options, clock = request.fn_args, request.options, time.perf_counter
     start, callbacks = clock(), WorkerCallbacks(request)
     with (
-        op_libraries_noted(),
         callbacks.loading(),
         loaded(
             request.source, options.dialect, request.keras, args.checkpoint_dir, is_restartable=request.is_restartable
@@ -99,14 +95,12 @@ def _execute(request: TrainingRequest) -> TrainingResult:
         begin = clock()
         with callbacks.around(installed[name]):
             returned = run_fn(args)
-        op_packages = imported_op_packages()  # while the user's modules are there
         if not file_io.exists(args.serving_model_dir):
             require_has_run(returned, f"{request.source.path}: {request.function or name}")
         end, keras = clock(), changed_keras(request.keras)
     return {
         "dialect": name,
         "evidence": evidence,
-        "op_packages": op_packages,
         "phases": {"load": begin - start, "run_fn": end - begin},
         "keras": keras.to_record() if keras else {},
         "parts": callbacks.results(returned),

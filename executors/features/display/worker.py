@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-from ...checkpoints.directory import EPOCHS
+from ...checkpoints.contents import EPOCHS
 from ...estimator.measured_interval import measured_interval_applied
 from ...keras.fit_progress import fit_progress_reported
 from ...keras.step_count import EpochLog

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from absl import logging
 
-from ...checkpoints.directory import EVALUATED
+from ...checkpoints.contents import EVALUATED
 from ...fn_args import FnArgs
 from ...keras import evaluations
 from ...keras.evaluated_weights import Evaluated, EvaluationLog, published_weights

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from ...checkpoints.directory import FINISHED_FITS, UNPUBLISHED
+from ...checkpoints.contents import FINISHED_FITS, UNPUBLISHED
 from ...distributed.tf_config import task_from_environment
 from ...keras.interception import may_use_keras
 from ...runtime.observers import observed_by

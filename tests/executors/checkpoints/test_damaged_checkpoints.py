@@ -13,8 +13,9 @@ import pytest
 
 from generic_trainer import CheckpointError
 from generic_trainer.executors.checkpoints import fingerprint
+from generic_trainer.executors.checkpoints.contents import UNPUBLISHED
 from generic_trainer.executors.checkpoints.damage import damage_recorded, read_damage
-from generic_trainer.executors.checkpoints.directory import UNPUBLISHED, model_run_checkpoints
+from generic_trainer.executors.checkpoints.directory import model_run_checkpoints
 from generic_trainer.executors.checkpoints.fingerprint import Identity
 from generic_trainer.executors.checkpoints.trained_marker import TrainedMarker
 
