@@ -125,10 +125,8 @@ def _block_spec(spec: tf.TypeSpec) -> dict[str, tf.TensorSpec | tuple[tf.TensorS
 
 def _block(rows: Rows, spec: tf.TypeSpec, size: int) -> BlockPart:
     values, lengths = rows
-    if not isinstance(spec, tf.RaggedTensorSpec):
+    if lengths is None:  # a dense tensor
         return {"each": values.reshape(len(values) // size, size, *values.shape[1:]), "all": ()}
-    if lengths is None:
-        lengths = np.ones(len(values), np.int64)
     ends = np.cumsum(lengths.reshape(-1, size), axis=1)  # relative to the start of the batch
     splits = np.pad(ends, [(0, 0), (1, 0)]).astype(spec.row_splits_dtype.as_numpy_dtype)
     lasts = np.cumsum(ends[:, -1:], axis=0)

@@ -150,7 +150,7 @@ def record_batches(files: RecordFiles, options: ReadOptions) -> tf.data.Dataset:
     paths = tf.data.Dataset.list_files(list(files.patterns), shuffle=options.shuffle, seed=options.shuffle_seed)
     # `apply` returns a tf.compat.v1 dataset, with its methods, if tf.data creates those.
     dataset = paths.apply(lambda paths: _interleaved(paths, files, options))
-    dataset = dataset.with_options(pipeline_options(options, len(files.paths)))
+    dataset = dataset.with_options(_pipeline_options(options, len(files.paths)))
     if options.shuffle:
         dataset = dataset.shuffle(options.shuffle_buffer_size, options.shuffle_seed)
     if options.num_epochs != 1:
@@ -185,7 +185,7 @@ def _interleaved(paths: tf.data.Dataset, files: RecordFiles, options: ReadOption
     record = tf.TensorSpec([], tf.string)
     element = record if chunk == 1 else tf.TensorSpec([None], tf.string)
     function = tf.function(read, autograph=False).get_concrete_function(record)
-    readers = number_of_readers(options.reader_num_threads)
+    readers = _number_of_readers(options.reader_num_threads)
     dataset = tf.data.experimental.from_variant(
         tf.raw_ops.ParallelInterleaveDatasetV4(
             input_dataset=tf.data.experimental.to_variant(paths),
@@ -213,13 +213,13 @@ def _chunk(options: ReadOptions) -> int:
     return max(1, min(_CHUNK, options.shuffle_buffer_size // _CHUNKS_IN_BUFFER))
 
 
-def number_of_readers(wanted: int) -> int:
+def _number_of_readers(wanted: int) -> int:
     """Returns the number of files to read in parallel, at most one per core since tf.data rejects more."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores if wanted < 0 else min(wanted, cores)
 
 
-def pipeline_options(options: ReadOptions, files: int) -> tf.data.Options:
+def _pipeline_options(options: ReadOptions, files: int) -> tf.data.Options:
     """Returns the tf.data options for a dataset; see `record_batches`.
 
     Under a multi-worker strategy, TensorFlow shards a dataset by files, which fails if there are fewer files than
