@@ -83,7 +83,7 @@ class Dialect:
     installed_first: ClassVar[bool] = False
     keras: ClassVar[str] = ""
     no_scaffold: ClassVar[str] = "it has no template"
-    eval_remedies: ClassVar[tuple[str, str]] = ("Pass validation_data to fit.", "")
+    eval_remedies: ClassVar[tuple[str, str]] = ("Pass validation_data to fit.", "Evaluate the model in the module.")
 
     def detect(self, path: str) -> Evidence | None:
         """Returns the first evidence for this dialect in a source file, or None.

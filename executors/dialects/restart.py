@@ -103,8 +103,8 @@ def with_restarts(
         if again is None:
             raise
         first, is_certain = error, other["is_certain"]
-        why = error if isinstance(error, TrainerError) else f"Because {other['reason']}."
-        logging.warning("The worker is restarted %s. %s", _described(other), why)
+        why = f". {error}" if isinstance(error, TrainerError) else f", because {other['reason']}."
+        logging.warning("The worker is restarted %s%s", _described(other), why)
     try:
         return with_restarts(again, options, run, distributed)
     except Exception as error:

@@ -366,15 +366,15 @@ def _messages(error: BaseException) -> str:
 def _is_raised_by_keras(error: BaseException) -> bool:
     """Whether an exception's innermost frame is in Keras.
 
-    Keras removes TensorFlow's frames from tracebacks, so TensorFlow's own exceptions, of data and memory, are left out.
-    So are errors of files and of the network, which Keras replaces when a download fails.
+    Left out are TensorFlow's exceptions, whose frames Keras removes, and those of files and of the network, which Keras
+    replaces. Below an observed layer, Keras removes its own frames, so this package's are ignored.
     """
-    if isinstance(error, (MemoryError, OSError)) or type(error).__module__.startswith("tensorflow."):
-        return False
-    if any(isinstance(one, OSError) and not has_user_frame(one) for one in chain(error)):
+    is_of_files = any(isinstance(cause, OSError) and not has_user_frame(cause) for cause in chain(error))
+    if is_of_files or isinstance(error, (MemoryError, OSError)) or type(error).__module__.startswith("tensorflow."):
         return False
     names = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return bool(names) and names[-1].partition(".")[0] in KERAS_PACKAGES
+    innermost = next((name for name in reversed(names) if not name.startswith("generic_trainer.")), "")
+    return innermost.partition(".")[0] in KERAS_PACKAGES
 
 
 def only_keras_2(files: Sequence[str]) -> bool:

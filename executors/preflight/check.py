@@ -31,6 +31,7 @@ from ..modules.source import ModuleSource, libraries_of
 from ..runtime.logs.exceptions import describe
 from ..runtime.quantities import size_text
 from ..saved_models.check import check_saved_model
+from ..saved_models.locations import find_saved_model
 from .adaptation import AUTO, Settings
 from .attempt import Attempt, Trial, crash_verdict
 from .attempts import Attempts, redacted
@@ -252,11 +253,15 @@ class _Check:
         status = WARNING if failed_checks else PASSED
         text = ". ".join([text, *failed_checks])
         self._add(Verdict("SavedModel", status, text, details={"signatures": report.signatures}))
-        if found["evaluation"]["overrides"]["labels"] and report.evaluation_plan:
+        is_evaluated = found["evaluation"]["overrides"]["labels"]
+        if is_evaluated and report.evaluation_plan:
             self._add_plan(EvaluationPlan.from_json(report.evaluation_plan))
+        elif is_evaluated and find_saved_model(fn_args.serving_model_dir) is None:
+            problem = "fn_args.serving_model_dir contains no SavedModel, which the evaluation needs"
+            self._add(Verdict(EVALUATION_PLAN, FAILED, problem, remedy="Leave out --label.", exit_code=3))
 
     def _add_plan(self, plan: EvaluationPlan) -> None:
-        """Adds the verdict on the evaluation plan: at most a warning, never a failure."""
+        """Adds the verdict on the plan: at most a warning, never a failure."""
         self._report.findings["evaluation_plan"] = plan.to_json()
         self._add(Verdict(EVALUATION_PLAN, PASSED if plan.compares else WARNING, plan.line(), details=plan.to_json()))
 

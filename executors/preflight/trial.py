@@ -160,7 +160,7 @@ def _training(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
             TRAINING,
             WARNING,
             f"run_fn returned after {seconds:.1f} s without a training step of Keras or an Estimator, or a call of "
-            "report_progress.",
+            "report_progress",
             remedy="A custom loop reports its steps with report_progress(step). Without a loop, do nothing.",
         )
     loss = f", loss {watch.losses[-1]:.4g}" if watch.losses else ""

@@ -8,7 +8,9 @@ import sys
 
 import pytest
 
+from generic_trainer.executors.keras.interception import KerasObserver
 from generic_trainer.executors.modules.keras_version import KerasChoice, choose
+from generic_trainer.executors.runtime.observers import observed_by
 
 KERAS_2 = {
     "the RFC's save": "def run_fn(args):\n    model.save(args.serving_model_dir)",
@@ -213,6 +215,18 @@ def test_a_file_error_that_the_module_has_handled_itself_hides_no_evidence(tmp_p
     with pytest.raises(ValueError, match="lr") as caught:
         without_cache()
     assert KerasChoice("3", "because").evidence_against(caught.value)[0].startswith("the error is raised inside Keras")
+
+
+def test_an_error_in_a_layer_of_an_observed_model_is_evidence() -> None:
+    import keras
+    import numpy as np
+
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Reshape((2, 2))])
+    model.layers[0].target_shape = (3,)
+    with observed_by(KerasObserver()), pytest.raises(ValueError, match="Reshape") as caught:
+        model(np.ones((1, 4)))
+    reason, _ = KerasChoice("3", "because").evidence_against(caught.value)
+    assert reason.startswith("the error is raised inside Keras 3: ValueError: ")
 
 
 def test_a_process_that_uses_the_other_keras_is_refused_and_an_untouched_one_is_not() -> None:

@@ -88,6 +88,25 @@ def test_the_example_modules_pass(
     assert report.get("SavedModel").details["signatures"]
 
 
+@pytest.mark.parametrize("label", [None, "species"])
+def test_a_model_that_is_no_savedmodel_passes_unless_it_is_to_be_evaluated(
+    label: str | None, tmp_path: pathlib.Path
+) -> None:
+    path, module = tmp_path / "iris.csv", tmp_path / "forest.py"
+    path.write_text(iris_csv())
+    module.write_text(
+        "import pathlib\n\ndef run_fn(fn_args):\n"
+        "    folder = pathlib.Path(fn_args.serving_model_dir)\n    folder.mkdir(parents=True)\n"
+        "    (folder / 'model.pkl').write_bytes(b'forest')\n"
+    )
+    fn_args = FnArgs(train_files=[str(path)], eval_files=[str(path)])
+    report = check(CheckRequest(str(module), fn_args, TrainingOptions(skip_checks=("parses",)), label=label))
+    assert report.exit_code == (3 if label else 0), report.to_json()
+    if label:
+        assert "no SavedModel, which the evaluation needs" in report.get("evaluation plan").text
+    assert not report.get("training").text.endswith(".")  # a remedy follows
+
+
 def test_an_elasticdl_file_on_a_csv_passes(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "iris.csv"
     path.write_text(iris_csv("a,b,c,d,variety"))
