@@ -34,5 +34,5 @@ def test_counts_by_role() -> None:
 
 def test_without_the_engine_of_such_clusters_the_flag_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_flag, "_LOCAL_CLUSTERS", "generic_trainer.clusters_of_no_package")
-    with pytest.raises(InputError, match="no installed package registers an entry point in generic_trainer.clusters"):
+    with pytest.raises(InputError, match="no installed package registers an entry point in generic_trainer"):
         cluster_flag.local_cluster()
