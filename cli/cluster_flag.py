@@ -1,15 +1,23 @@
-"""The flag --cluster: the number of tasks of a cluster by role.
+"""The flag --cluster: the number of tasks by role, and the function that trains on a cluster of local processes.
 
-parse_counts("chief=1,worker=2,ps=1,evaluator=1")    # {"chief": 1, "worker": 2, "ps": 1, "evaluator": 1}
+>>> parse_counts("chief=1,worker=2")
+{"chief": 1, "worker": 2}
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, cast
 
+from ..executors import plugins
 from ..executors.distributed.tf_config import CHIEF, EVALUATOR, ROLES, ClusterTask
 from ..executors.errors import InputError, did_you_mean
 from ..executors.number_range import TASKS
+
+if TYPE_CHECKING:
+    from ..executors.monitoring.run_json import RunJson
+
+_LOCAL_CLUSTERS = "generic_trainer.local_clusters"  # group of entry points
 
 
 def parse_counts(text: str) -> dict[str, int]:
@@ -34,6 +42,17 @@ def parse_counts(text: str) -> dict[str, int]:
     if not any(_task(role, counts).is_chief for role, count in counts.items() if count):
         raise InputError(f"--cluster {text}: the cluster needs a chief or a worker.")
     return {role: count for role, count in counts.items() if count}
+
+
+def local_cluster() -> Callable[..., RunJson]:
+    """Returns the registered function that trains on a cluster of local processes.
+
+    Raises:
+      InputError: If there is none.
+    """
+    for function in plugins.load(_LOCAL_CLUSTERS).values():
+        return cast("Callable[..., RunJson]", function)
+    raise InputError(f"--cluster: no installed package registers an entry point in {_LOCAL_CLUSTERS}.")
 
 
 def _task(role: str, counts: Mapping[str, int]) -> ClusterTask:

@@ -14,7 +14,7 @@ import yaml
 from ..executors.distributed.tf_config import CHIEF, EVALUATOR, MASTER, PS, WORKER
 from ..executors.errors import InputError
 from ..executors.number_range import CPUS, GIGABYTES, PORTS
-from ..executors.options import RAY, TrainingOptions, declared_options
+from ..executors.options import TrainingOptions, declared_options
 from ..executors.runtime.files.output_file import STDOUT, write_output
 from ..pipelines.definition.code_archive import CodeArchive
 from ..pipelines.submit import kuberay, kubernetes_api, train_job, vertex
@@ -224,7 +224,7 @@ def _replicas(line: CommandLine) -> tuple[TrainingOptions, int]:
         raise InputError("--cluster and --workers both set the number of workers. Give one of them.")
     counts = parse_counts(line.values["cluster"])
     training = sum(counts.get(role, 0) for role in (CHIEF, MASTER, WORKER))
-    counted = dataclasses.replace(options, engine=RAY, workers=str(training), ps=counts.get(PS, 0))
+    counted = dataclasses.replace(options, engine=kuberay.RAY, workers=str(training), ps=counts.get(PS, 0))
     return counted, counts.get(EVALUATOR, 0)
 
 

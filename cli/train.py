@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..executors import plugins
 from ..executors.distributed.tf_config import task_from_environment
 from ..executors.errors import InputError
 from ..executors.examples_format import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
@@ -23,7 +22,7 @@ from ..executors.saved_models.locations import base_model_path
 from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.callbacks import OnStart
 from ..executors.training.run import train as run_training
-from .cluster_flag import parse_counts
+from .cluster_flag import local_cluster, parse_counts
 from .number_type import NumberType
 from .submitted_command import Submittable
 from .summary import fields_of, json_flag, print_summary, run_summary, summary_lines
@@ -38,8 +37,6 @@ from .training_flags import (
 
 if TYPE_CHECKING:
     from ..executors.monitoring.run_json import RunJson
-
-_LOCAL_CLUSTERS = "generic_trainer.local_clusters"  # group of entry points
 
 
 @click.command()
@@ -124,8 +121,7 @@ def train(
     start = on_start(fn_args.model_run_dir, (module, *fn_args.train_files, *fn_args.eval_files))
     with module_output(as_json), live_display():
         if counts:
-            train_on_cluster = cast("Callable[..., RunJson]", plugins.load_one(_LOCAL_CLUSTERS, "default"))
-            record = train_on_cluster(counts, module, fn_args, options, function=function, on_start=start)
+            record = local_cluster()(counts, module, fn_args, options, function=function, on_start=start)
         else:
             trained = run_training(module, fn_args, options, function=function, callbacks=[OnStart(start)])
             record = run_record.to_run_json(trained)

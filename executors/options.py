@@ -43,7 +43,7 @@ from .number_range import (
     NumberRange,
 )
 
-LOCAL, RAY = "local", "ray"
+LOCAL = "local"
 ENGINES = "generic_trainer.engines"  # group of entry points
 KERAS_CHOICES = ("auto", "2", "3")
 BATCHES = "batches"
@@ -78,7 +78,7 @@ class Option:
       numbers: Range of a number; None for other types.
       metavar: Placeholder of the value in the flag's help. With DIR, FILE or URL, shell completion offers paths, and
         a value in a `--config` file is relative to that file.
-      needs_cluster: Whether a value other than the default requires `engine="ray"`.
+      needs_cluster: Whether a value other than the default requires an engine of several processes.
       tuner: Whether the Tuner has the option.
       kubeflow: Whether the Kubeflow component has the option.
       changes_result: Whether the value is part of the training's identity, so that a run with another value does not
@@ -308,9 +308,9 @@ class TrainingOptions:
             raise InputError("timeout needs isolate=True: only a subprocess can be ended in time.")
         if self.engine == LOCAL:
             for option in options:
-                value = getattr(self, option.name)
-                if option.needs_cluster and value != option.default:
-                    raise InputError(f"{option.name}={value!r} needs engine={RAY!r}: {LOCAL!r} is one process.")
+                if option.needs_cluster and (value := getattr(self, option.name)) != option.default:
+                    others = " or ".join(repr(name) for name in engine_names() if name != LOCAL) or "(none)"
+                    raise InputError(f"{option.name}={value!r} needs engine={others}: {LOCAL!r} is one process.")
         _ = self.worker_range, self.stop_goal, self.best_goal, self.bad_records_limit
 
     @property

@@ -35,15 +35,8 @@ def load(group: str) -> dict[str, object]:
 
 
 def load_one(group: str, name: str) -> object:
-    """Returns the object that is registered in a group under a name, without importing the others.
-
-    Raises:
-      InputError: If there is none, or it cannot be imported.
-    """
-    for entry in entries(group):
-        if entry.name == name:
-            return _loaded(entry)
-    raise InputError(f"No installed package registers {name!r} in {group}. Install one that does.")
+    """Returns the object that is registered in a group under a name, without importing the others; see `load`."""
+    return next(_loaded(entry) for entry in entries(group) if entry.name == name)
 
 
 @functools.lru_cache(maxsize=1)  # a search reads the metadata of every installed package

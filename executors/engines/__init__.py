@@ -1,6 +1,6 @@
-"""Engines execute a worker: in this process, in a subprocess or on a Ray cluster.
+"""Engines execute a worker: in this process, in a subprocess or on a cluster.
 
-A worker is a module with `execute(request) -> result`, both JSON values. Every engine runs it the same way:
+A worker is a module with `execute(request) -> result`, both JSON values:
 
     result = in_process.run("generic_trainer.executors.training.worker", request)
     result = child_process.run("generic_trainer.executors.training.worker", request, environment={...})

@@ -14,8 +14,7 @@ small file, and can read it at any time, even after the worker was killed:
     read(path)  # Progress(step=…, …)
 
 The worker maps the file into memory, so a report only stores a few numbers; details are written as JSON at intervals.
-Without a progress file, reporting is a no-op. `display.py` displays the progress; an engine that runs several
-workers on other machines reads and aggregates their reports.
+Without a progress file, reporting is a no-op. `display.py` displays the progress; engines of clusters aggregate it.
 """
 
 from __future__ import annotations

@@ -17,13 +17,13 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from ...executors.errors import InputError
-from ...executors.options import RAY
 from .names import RAY_VERSION, SUBDOMAIN
 from .pods import METRICS_PORT, PodSettings, gigabytes, training_pods, training_resources
 from .strategic_merge import merged
 from .submission import PROGRAM, SubmittedJob, require_name
 
 LONGEST_NAME = 47  # KubeRay's MaxRayJobNameLength; cluster and service names are derived from it
+RAY = "ray"  # the option `engine` of a job on Ray
 LOCKED_RAY = "2.60.0"  # version in requirements/; used if Ray is not installed on this machine
 _UNLIMITED_RETRIES = 2**31 - 1
 _CLUSTER_TTL_SECONDS = 300  # the cluster stays for this long after the job, for its logs

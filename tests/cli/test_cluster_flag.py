@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from generic_trainer import InputError
+from generic_trainer.cli import cluster_flag
 from generic_trainer.cli.cluster_flag import parse_counts
 
 
@@ -29,3 +30,9 @@ def test_invalid_clusters(text: str, what: str) -> None:
 def test_counts_by_role() -> None:
     assert parse_counts("chief=1, worker=2,ps=0") == {"chief": 1, "worker": 2}
     assert parse_counts("worker=2,ps=1") == {"worker": 2, "ps": 1}
+
+
+def test_without_the_engine_of_such_clusters_the_flag_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_flag, "_LOCAL_CLUSTERS", "generic_trainer.clusters_of_no_package")
+    with pytest.raises(InputError, match="no installed package registers an entry point in generic_trainer"):
+        cluster_flag.local_cluster()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from generic_trainer.cli.worker_counts import with_counts
-from generic_trainer.executors.options import RAY, TrainingOptions
+from generic_trainer.executors.options import TrainingOptions
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from generic_trainer.executors.options import RAY, TrainingOptions
 def test_own_flags_take_precedence(
     own: dict[str, Any], values: dict[str, Any], needs_server: bool, workers: str, ps: int
 ) -> None:
-    options = with_counts(TrainingOptions(engine=RAY, **own), values, needs_server)
+    options = with_counts(TrainingOptions(engine="ray", **own), values, needs_server)
 
     assert (options.workers, options.ps) == (workers, ps)
 
