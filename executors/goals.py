@@ -79,21 +79,6 @@ class Goal:
         return bool(values) and len(values) - 1 - self.best(values) >= self.patience > 0
 
 
-@dataclasses.dataclass
-class RunGoals:
-    """The goals of a run, a part of its context.
-
-    Attributes:
-      stop: The goal of `early_stop`, or None.
-      best: The goal of `best_model`, or None.
-      are_used: Whether a `fit` or an Estimator has applied them.
-    """
-
-    stop: Goal | None
-    best: Goal | None
-    are_used: bool = False
-
-
 def direction_of(metric: str) -> str:
     """Returns "max" if the metric's name indicates that higher is better (such as "auc"), otherwise "min"."""
     name = metric.lower()

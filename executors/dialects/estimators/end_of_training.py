@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 from absl import logging
 
-from ... import run_context
 from ...checkpoints.trained_marker import TrainedMarker
 from ...distributed import tf_config
-from ...errors import InputError
+from ...estimator.run_goals import stop_goal
 from ...fn_args import FnArgs
-from ...goals import Goal, RunGoals
 from ...saved_models.locations import find_saved_model
 
 if TYPE_CHECKING:
@@ -60,21 +58,3 @@ class EndOfTraining:
         if metrics is None or find_saved_model(self._estimator.model_dir) is None or not self.is_over():
             return None
         return metrics
-
-
-def stop_goal() -> Goal | None:
-    """Returns the early-stopping goal of the run, or None.
-
-    Raises:
-      InputError: If `best_model` is set; the module's own exporter chooses the best model.
-    """
-    goals = run_context.part(RunGoals)
-    if goals is None:
-        return None
-    goals.are_used = True
-    if goals.best is not None:
-        raise InputError(
-            f"best_model={goals.best}: an Estimator exports its best model with a tf.estimator.BestExporter in its "
-            "EvalSpec. Remove best_model."
-        )
-    return goals.stop

@@ -25,6 +25,7 @@ from ...compat.tensorflow_estimator import configure, read_eval_metrics
 from ...distributed import tf_config
 from ...errors import ModuleError
 from ...estimator import tfma_export
+from ...estimator.run_goals import stop_goal
 from ...evaluation import evaluated_examples
 from ...fn_args import FnArgs
 from ...monitoring import progress, run_record
@@ -32,7 +33,7 @@ from ...runtime.files import file_io
 from ...runtime.files.artifact_layout import EVAL_DIR
 from ...runtime.process.preemption import Preempted, deferred_sigterm, is_preempted
 from ...saved_models.locations import find_saved_model
-from .end_of_training import EndOfTraining, stop_goal
+from .end_of_training import EndOfTraining
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -15,7 +15,8 @@ from absl import logging
 
 from ...checkpoints.damage import DamagedError, read_arrays, set_aside
 from ...errors import InputError, did_you_mean
-from ...goals import Goal, RunGoals
+from ...estimator.run_goals import RunGoals
+from ...goals import Goal
 from ...keras.interception import KerasCall, KerasObserver, callback_class
 from ...monitoring import progress
 from ...monitoring.metrics import numbers_in

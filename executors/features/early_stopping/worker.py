@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from absl import logging
 
 from ... import run_context
-from ...goals import RunGoals
+from ...estimator.run_goals import RunGoals
 from ...monitoring import progress
 from ...runtime.observers import observed_by
 from ...training.worker_callbacks import WorkerCallback

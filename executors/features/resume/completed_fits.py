@@ -37,6 +37,10 @@ _PACKAGE = __name__.partition(".")[0]
 _RESUMES_ITSELF = "resumes_by_its_own_checkpoints"  # attribute of models that resume from their own checkpoints
 
 
+class _ChangedError(Exception):
+    """A stored fit must not be restored; the message gives the reason."""
+
+
 class FitKeeper(KerasObserver):
     """Keeps and restores completed fits. Must be the innermost observer: a restored fit does not call `proceed`.
 
@@ -56,26 +60,22 @@ class FitKeeper(KerasObserver):
         if not self._is_kept(call):
             return proceed()
         self._fits += 1
-        backup = next((callback for callback in call.callbacks if hasattr(callback, "skip_completed_fit")), None)
-        callbacks = [one for one in call.callbacks if type(one).__module__.partition(".")[0] != _PACKAGE]
+        callbacks = [kept for kept in call.callbacks if type(kept).__module__.partition(".")[0] != _PACKAGE]
         description = {
             **fit_call.describe(call.bound, call.model, callbacks),
             "code that runs before its end": self._code.digest(),
             "iterations of the optimizer when it begins": iterations_of(call.model),
         }
         stored = StoredFit(os.path.join(self._folder, str(self._fits)))
-        if not self._trains and (facts := stored.facts()):
-            history = self._restored(call, stored, facts, description, callbacks)
-            if history is not None:
-                if backup is not None:
-                    backup.skip_completed_fit()
-                return history
         if not self._trains:
+            if history := self._restored(call, stored, description, callbacks):
+                return history
             self._trains = True
             for later in self._stored_from_here():  # they were trained from different states
                 file_io.rmtree(later.folder)
         states = [CallbackState(callback) for callback in callbacks]
         history = proceed()
+        backup = _backup(call)
         try:
             checkpoint = backup.end if backup is not None else ""
             stored.save(call.model, description, history, states, checkpoint, reported_step())
@@ -99,25 +99,34 @@ class FitKeeper(KerasObserver):
         self,
         call: KerasCall,
         stored: StoredFit,
-        facts: FitFacts,
         description: Mapping[str, object],
         callbacks: list[keras.callbacks.Callback],
     ) -> keras.callbacks.History | None:
         """Restores a fit of an earlier attempt and returns its History; None if it must be trained."""
+        facts = stored.facts()
+        if facts is None:
+            return None
         try:
             if differences := fit_call.differences(description, facts.call):
-                return self._log_change("; ".join(differences))
+                raise _ChangedError("; ".join(differences))
             _build(call)
             if later := self._later_state(call.model):
                 skip_to(later.reported)
-                return self._log_change("the module has restored the weights of a later step itself")
+                raise _ChangedError("the module has restored the weights of a later step itself")
             history = stored.restore(facts, call.model, callbacks)
         except DamagedError as error:
-            return set_aside(stored.folder, str(error), f"fit {self._fits} resumes from its last checkpoint, if any")
+            set_aside(stored.folder, str(error), f"fit {self._fits} resumes from its last checkpoint, if any")
+            return None
         except StorageError:
             raise
         except Exception as error:  # if the call itself is invalid, fit raises the error again
-            return self._log_change(str(error) or type(error).__name__)
+            logging.warning(
+                "Fit %d of this run was completed in an earlier attempt, but has changed and is trained again: %s.",
+                self._fits, str(error).rstrip(".") or type(error).__name__,
+            )  # fmt: skip
+            return None
+        if backup := _backup(call):
+            backup.skip_completed_fit()
         skip_to(facts.reported)
         logging.info(
             "Fit %d of this run was completed in an earlier attempt that published no model. Restored its weights, "
@@ -125,12 +134,6 @@ class FitKeeper(KerasObserver):
             self._fits, stored.folder,
         )  # fmt: skip
         return history
-
-    def _log_change(self, reason: str) -> None:
-        logging.warning(
-            "Fit %d of this run was completed in an earlier attempt, but has changed and is trained again: %s.",
-            self._fits, reason.rstrip("."),
-        )  # fmt: skip
 
     def _later_state(self, model: keras.Model) -> FitFacts | None:
         """Returns the facts of this fit or a later one if the model has the weights of its end already."""
@@ -143,6 +146,11 @@ class FitKeeper(KerasObserver):
         for name in file_io.listdir(self._folder) if file_io.isdir(self._folder) else []:
             if name.isdigit() and int(name) >= self._fits:
                 yield StoredFit(os.path.join(self._folder, name))
+
+
+def _backup(call: KerasCall) -> Any:
+    """Returns the first callback of `callbacks(fn_args)`, or None."""
+    return next((callback for callback in call.callbacks if hasattr(callback, "skip_completed_fit")), None)
 
 
 def _build(call: KerasCall) -> None:

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import tensorflow as tf
 
-from ...checkpoints.async_checkpoints import AsyncCheckpoints
 from ...checkpoints.damage import DamagedError, read_sidecar
 from ...checkpoints.fallback import damage_of
 from ...checkpoints.restore import mismatch_of, restore, variables_of
@@ -106,7 +105,6 @@ class StoredFit:
         Raises:
           NotSavedError: If weights are NaN or infinite, a callback has attributes that cannot be stored, or there is
             not enough free disk space.
-          CheckpointError: If the checkpoint cannot be written.
         """
         _require_finite(model)
         changes = [callback.changes() for callback in callbacks]
@@ -114,7 +112,9 @@ class StoredFit:
         if weights:
             self._link(weights)
         else:
-            weights = self._write(state_of(model))
+            state = state_of(model)
+            self._require_free_space(state)
+            weights = state.save(os.path.join(self.folder, _WEIGHTS))
         for number, callback in enumerate(callbacks):
             for name, path in callback.files().items():
                 file_io.copy(path, os.path.join(self._files(number), name))
@@ -169,12 +169,10 @@ class StoredFit:
             except OSError:  # another file system, one without hard links, or a remote one
                 file_io.copy(path, target)
 
-    def _write(self, state: tf.train.Checkpoint) -> str:
+    def _require_free_space(self, state: tf.train.Checkpoint) -> None:
         needed = _FREE_SPACE_FACTOR * 4 * sum(math.prod(shape) for _, shape, _ in variables_of(state).values())
         if not file_io.is_remote(self.folder) and (free := shutil.disk_usage(self.folder).free) < needed:
             raise NotSavedError(f"{self.folder} has {free} bytes of free disk space; {needed} are required")
-        with AsyncCheckpoints(state, self.folder, 1, _WEIGHTS) as checkpoints:
-            return checkpoints.save(0)
 
 
 def _require_finite(model: keras.Model) -> None:

@@ -15,9 +15,10 @@ import pytest
 import tensorflow as tf
 
 import generic_trainer
+from generic_trainer.executors.estimator.run_goals import RunGoals
 from generic_trainer.executors.evaluation import evidence
 from generic_trainer.executors.features.early_stopping.goal_callback import GoalObserver
-from generic_trainer.executors.goals import Goal, RunGoals
+from generic_trainer.executors.goals import Goal
 from generic_trainer.executors.keras import evaluations, fit_progress
 from generic_trainer.executors.keras.evaluated_weights import EvaluationLog
 from generic_trainer.executors.keras.interception import KerasCall, KerasObserver
