@@ -100,3 +100,10 @@ def test_a_guest_can_be_deleted(guest: str, iris: Examples, tmp_path: pathlib.Pa
 def test_guests_and_commands_with_an_arrow_are_deleted_together() -> None:
     assert with_dependents("features/module_logs") == {"features/module_logs", "features/metrics"}
     assert with_dependents("dialects/estimators") == {"dialects/estimators", "dialects/dlrover", "cli/dlrover.py"}
+
+
+def test_the_contract_on_imports_names_each_guest() -> None:
+    contract = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8").partition("protected_modules = [")[2]
+    names = {line.strip().strip('",') for line in contract.partition("]")[0].splitlines() if line}
+    guests = {f"generic_trainer.executors.{'features/*' if 'features' in name else name}" for name in GUESTS}
+    assert names == {guest.replace("/", ".") for guest in guests}
