@@ -253,7 +253,7 @@ def test_the_result_of_trainer_fn_is_checked_key_by_key() -> None:
         from generic_trainer.executors.estimator import restore_estimator
         restore_estimator()
         import tensorflow as tf
-        from generic_trainer.executors.dialects.estimators.trainer_fn import _checked
+        from generic_trainer.executors.dialects.estimators.trainer_fn_run import _checked
         estimator = tf.estimator.LinearRegressor([])
         train = tf.estimator.TrainSpec(lambda: None, max_steps=1)
         for spec in (None, {"estimator": estimator}, {"estimator": estimator, "train_spec": train, "eval_spec": train}):
