@@ -27,6 +27,12 @@ REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = "generic_trainer"
 TRAINING = f"{PACKAGE}.executors.training"
 TRAIN, WORKER, STEP = f"{TRAINING}.run", f"{TRAINING}.worker", f"{TRAINING}.step"
+# What starts code of the kernel: it belongs to the kernel only if one of these reaches it.
+_STARTS = (
+    *(TRAIN, WORKER, STEP, f"{PACKAGE}.executors.generic_executor", f"{PACKAGE}.executors.saved_models.probe"),
+    *(f"{PACKAGE}.executors.engines.{name}" for name in ("local", "child_main", "fork_server_main")),
+    f"{PACKAGE}.executors.dialects.run_fn",
+)
 # They attach features to a training: MLflow, a cluster, options of the command line.
 _VARIABLES = ("GENERIC_TRAINER_", "MLFLOW_", "TF_CONFIG")
 _TRAIN_IRIS = f"""
@@ -54,6 +60,10 @@ class Sources:
     def modules(self) -> list[str]:
         """Returns the names of all modules that are not packages."""
         return [name for name, file in self._files.items() if file.stem != "__init__"]
+
+    def file(self, module: str) -> pathlib.Path:
+        """Returns the file of a module."""
+        return self._files[module]
 
     def lines(self, module: str) -> int:
         """Returns the number of lines of a module's file."""
@@ -127,6 +137,9 @@ def figures(repository: pathlib.Path, kernel: list[str]) -> dict[str, int]:
     sources = Sources(repository)
     files = kernel_files(repository, kernel)
     measured = {"kernel_files": len(files), "kernel_lines": sum(map(line_count, files))}
+    started = set().union(*map(sources.closure, _STARTS))
+    spare = [file for file in files if file.stem != "__init__" and file not in map(sources.file, started)]
+    measured["kernel_spare"] = len(spare)
     for name, module in (("train", TRAIN), ("worker", WORKER), ("step", STEP)):
         reached = sources.closure(module)
         measured |= {f"{name}_files": len(reached), f"{name}_lines": sum(map(sources.lines, reached))}

@@ -68,3 +68,8 @@ def test_a_pattern_of_the_kernel_matches_files(size: ModuleType, tmp_path: pathl
     assert size.kernel_files(tmp_path, ["*.py"]) == {tmp_path / "run.py"}
     with pytest.raises(SystemExit, match=r"no file matches gone\.py"):
         size.kernel_files(tmp_path, ["run.py", "gone.py"])
+
+
+def test_a_file_of_the_kernel_that_its_own_code_does_not_reach_counts(size: ModuleType) -> None:
+    assert size.figures(REPOSITORY, ["executors/training/run.py"])["kernel_spare"] == 0
+    assert size.figures(REPOSITORY, ["executors/training/run.py", "executors/reporting/*.py"])["kernel_spare"] > 1

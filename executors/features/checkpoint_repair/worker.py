@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Iterator
 
 from ...checkpoints.damage import damage_recorded
-from ...checkpoints.repaired_managers import managers_repaired
 from ...checkpoints.synced import checkpoints_synced
-from ...estimator.repaired_checkpoints import checkpoints_repaired
-from ...keras.repaired_backups import backups_repaired
 from ...training.worker_callbacks import WorkerCallback
+from .backups import backups_repaired
+from .estimators import checkpoints_repaired
+from .managers import managers_repaired
 
 
 class CheckpointRepair(WorkerCallback):

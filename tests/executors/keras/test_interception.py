@@ -186,7 +186,7 @@ def test_no_observer_is_missing_above() -> None:
         if ".executors." in module.name and re.search(r"keras|\.features\.", module.name):
             importlib.import_module(module.name)
     without_callbacks = {
-        "batch_results.KerasBatches", "completed_fits.FitKeeper", "repaired_backups._Repair", "search._QuietTrials",
+        "batch_results.KerasBatches", "completed_fits.FitKeeper", "backups._Repair", "search._QuietTrials",
     }  # fmt: skip
     found = {
         f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"

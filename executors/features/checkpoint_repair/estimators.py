@@ -10,9 +10,9 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..distributed.tf_config import task_from_environment
-from ..runtime.observers import observed_by
-from .interception import EstimatorCall, EstimatorObserver
+from ...distributed.tf_config import task_from_environment
+from ...estimator.interception import EstimatorCall, EstimatorObserver
+from ...runtime.observers import observed_by
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -26,7 +26,7 @@ def checkpoints_repaired() -> contextlib.AbstractContextManager[object]:
 
 class _Repair(EstimatorObserver):
     def train(self, call: EstimatorCall, proceed: Callable[[], tf.estimator.Estimator]) -> tf.estimator.Estimator:
-        from ..checkpoints.fallback import newest_complete  # imports TensorFlow
+        from ...checkpoints.fallback import newest_complete  # imports TensorFlow
 
         newest_complete(call.estimator.model_dir)
         return proceed()

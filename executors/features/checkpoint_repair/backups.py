@@ -16,11 +16,11 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ..checkpoints.damage import set_aside
-from ..compat.keras import is_keras_2
-from ..runtime.files import file_io
-from ..runtime.observers import observed_by
-from .interception import KerasCall, KerasObserver, keras_of, may_use_keras
+from ...checkpoints.damage import set_aside
+from ...compat.keras import is_keras_2
+from ...keras.interception import KerasCall, KerasObserver, keras_of, may_use_keras
+from ...runtime.files import file_io
+from ...runtime.observers import observed_by
 
 if TYPE_CHECKING:
     import keras

@@ -12,15 +12,15 @@ import contextlib
 import os
 from collections.abc import Callable
 
-from ..compat.patching import replaced
-from ..distributed.tf_config import task_from_environment
+from ...compat.patching import replaced
+from ...distributed.tf_config import task_from_environment
 
 
 def managers_repaired() -> contextlib.AbstractContextManager[None]:
     """Moves damaged checkpoints aside before a manager in the block reads its folder; in a cluster, its chief does."""
     import tensorflow as tf
 
-    from .fallback import newest_complete
+    from ...checkpoints.fallback import newest_complete
 
     task = task_from_environment()
     is_owner = task is None or task.is_chief
