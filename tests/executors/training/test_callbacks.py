@@ -42,6 +42,18 @@ class Merged(WorkerCallback):
 class Merging(RunCallback):
     def merge(self, part, run):
         run.record.metrics["merged"] = {part: 1.0}
+
+
+class FailingAround(WorkerCallback):
+    @contextlib.contextmanager
+    def around(self):
+        yield
+        raise ValueError("no flops")
+
+
+class FailingMerge(RunCallback):
+    def merge(self, part, run):
+        raise ValueError(f"not {part}")
 """
 
 
@@ -124,31 +136,48 @@ def extensions(tmp_path: pathlib.Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(information.parent)}
 
 
-def test_the_engine_and_the_callbacks_of_a_package_take_part_in_a_run(
-    extensions: dict[str, str], tiny_module: str, tmp_path: pathlib.Path
-) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "generic_trainer.cli.main",
-        "train",
-        tiny_module,
-        "--output",
-        str(tmp_path / "out"),
-    ]
-    done = subprocess.run(
+def train_with(extensions: dict[str, str], module: str, folder: pathlib.Path) -> subprocess.CompletedProcess[str]:
+    """Runs `train` with the engine of the package."""
+    command = [sys.executable, "-m", "generic_trainer.cli.main", "train", module, "--output", str(folder)]
+    return subprocess.run(
         [*command, "--engine", "queue", "--train-steps", "3"],
         env=extensions,
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_the_engine_and_the_callbacks_of_a_package_take_part_in_a_run(
+    extensions: dict[str, str], tiny_module: str, tmp_path: pathlib.Path
+) -> None:
+    done = train_with(extensions, tiny_module, tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "submitted to the queue" in done.stdout
     record = json.loads((tmp_path / "out" / "model_run" / "run.json").read_text())
     assert record["arguments"]["options"]["engine"] == "queue"
     assert record["parts"] == {"seen": {"training_steps": 3}}
     assert record["metrics"]["merged"] == {"seen": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("[generic_trainer.run_callbacks]\ngone = extensions:Gone", "extensions:Gone, which the package extensions"),
+        ("[generic_trainer.worker_callbacks]\nflops = extensions:FailingAround", "ValueError: no flops"),
+        ("[generic_trainer.run_callbacks]\nseen = extensions:FailingMerge", "ValueError: not {'training_steps': 3}"),
+    ],
+)
+def test_a_faulty_callback_of_a_package_fails_the_run_and_is_named(
+    entry: str, message: str, extensions: dict[str, str], tiny_module: str, tmp_path: pathlib.Path
+) -> None:
+    [entry_points] = (tmp_path / "packages").glob("*/entry_points.txt")
+    group, _, name = entry.partition("\n")
+    entry_points.write_text(entry_points.read_text().replace(group, f"{group}\n{name}"))
+    done = train_with(extensions, tiny_module, tmp_path / "out")
+    assert done.returncode != 0
+    assert message in done.stderr
+    assert not (tmp_path / "out" / "model" / "Format-Serving").exists()
 
 
 def test_an_unknown_engine_is_reported_with_the_installed_ones() -> None:
