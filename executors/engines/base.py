@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from .. import plugins
+from ..monitoring.run_record import FILE_NAME
 from ..options import ENGINES
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Place:
       is_remote: Whether the worker runs in other processes of a cluster, whose engine logs the progress.
       shares_batches: Whether workers shard one global batch, and so need the same order of records.
       cluster_id: Id of a cluster whose tasks may share a staging directory; "" for none.
-      record_name: File name of its record in the model run folder; "" for `run.json`.
+      record_name: File name of its record in the model run folder.
     """
 
     name: str = ""
@@ -45,7 +46,7 @@ class Place:
     is_remote: bool = False
     shares_batches: bool = False
     cluster_id: str = ""
-    record_name: str = ""
+    record_name: str = FILE_NAME
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,17 +1,22 @@
-"""Adds the cause and a remedy, if known, to an exception of a training module."""
+"""Adds the cause and a remedy, if known, to an exception of a training module; advises before the training."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from absl import logging
 
 from ..errors import TrainerError
 from ..modules import import_shims, tensorflow_1
+from ..modules.source import imports_in
 from ..runtime.files import storage_errors
 from ..runtime.logs import exceptions
 
 if TYPE_CHECKING:
     from ..engines.training_request import TrainingRequest
 
+_WRITE_SAVED_MODELS = {"tensorflow", "keras", "tf_keras"}
 _MAX_QUOTED = 1000  # maximum length of a quoted TensorFlow error, in characters
 
 
@@ -29,3 +34,15 @@ def add_hints(error: Exception, request: TrainingRequest) -> None:
             exceptions.add_note(error, hint)
     if text := exceptions.tensorflow_message(error):
         exceptions.add_summary(error, f"TensorFlow's message contains bytes that are not text: {text[:_MAX_QUOTED]}")
+
+
+def announce_check(run_fn: Callable[..., object], request: TrainingRequest) -> None:
+    """Logs that a model must be a SavedModel if the user's own `run_fn` is in files that import no TensorFlow."""
+    code, files = getattr(run_fn, "__code__", None), request.source.files
+    imported = {name.partition(".")[0] for file in files for _, name in imports_in(file)}
+    is_own = code is not None and code.co_filename in files
+    if is_own and "parses" not in request.options.skip_checks and not imported & _WRITE_SAVED_MODELS:
+        logging.info(
+            "The module imports neither TensorFlow nor Keras. If its model is no SavedModel, such as one of "
+            "scikit-learn, use --skip-check parses (skip_checks in Python); else the run will end with exit code 3."
+        )

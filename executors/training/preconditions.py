@@ -6,7 +6,8 @@ import contextlib
 import dataclasses
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ..checkpoints.data_fingerprint import DataFiles, read_inputs
 from ..checkpoints.fingerprint import Identity, compute_identity
@@ -14,16 +15,18 @@ from ..dialects.needs import choose_keras, reads_any_origin
 from ..dialects.registry import installed, require_installed
 from ..errors import InputError
 from ..fn_args import FnArgs
-from ..modules.keras_version import KerasChoice
 from ..modules.source import ModuleSource, find_source
-from ..options import TrainingOptions
 from ..runtime.files import file_io, storage_errors
-from ..runtime.files.content_digests import ContentDigests
+from ..runtime.files.artifact_layout import root_of_artifact
+from ..runtime.files.content_digests import digests_in
 from ..runtime.files.schema import read_schema
 from ..runtime.files.temporary_folder import require_temporary_folder
 from ..runtime.files.user_paths import require_readable_kind
 from ..runtime.process.surroundings import require_tensorflow_can_run, require_working_folder
 from ..saved_models.readable_files import first_problem
+
+if TYPE_CHECKING:
+    from .run_state import Run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,14 +36,12 @@ class ReadyTraining:
     Attributes:
       source: The module's files.
       function: Name of the function to run; None if the dialect chooses it.
-      keras: The Keras version of the training process.
       identity: Fingerprint of the training.
       inputs: The files that it reads; see `read_inputs`. Empty if no data were to be read.
     """
 
     source: ModuleSource
     function: str | None
-    keras: KerasChoice
     identity: Identity
     inputs: Mapping[str, DataFiles]
 
@@ -56,46 +57,36 @@ def require_possible_here() -> None:
     require_temporary_folder()
 
 
-def require_ready(
-    module: str,
-    fn_args: FnArgs,
-    options: TrainingOptions,
-    scratch: str,
-    digests: ContentDigests | None,
-    function: str | None = None,
-    num_workers: int = 1,
-    *,
-    on_keras: Callable[[KerasChoice], object] = lambda keras: None,
-) -> ReadyTraining:
-    """Checks everything that is known before the module runs, except for the outputs; writes nothing.
+def find_inputs(run: Run, scratch: str) -> None:
+    """Finds the module, its Keras version and its inputs: `run.ready`, `run.keras`, `run.digests`.
+
+    Checks everything that is known before the module runs, except for the outputs; writes nothing.
 
     Args:
-      module: Reference of the module; see `find_source`.
-      fn_args: Arguments for the module.
-      options: Options of the run.
+      run: The run.
       scratch: A folder for local copies of the module's files.
-      digests: The digests of files that are known; None if no data need be read, as in tasks other than the chief.
-      function: Name of the function to run, if one was given.
-      num_workers: Number of training tasks, if a cluster exists already.
-      on_keras: Called with the Keras version before the data are read, which may take long.
 
     Raises:
       InputError: If an option is not usable here, or an input is missing or unreadable.
       ModuleError: If there is no such module.
     """
-    dialects = installed()
+    options, args, place, dialects = run.options, run.fn_args, run.place, installed()
     if options.dialect != "auto":
         require_installed(options.dialect, dialects)
-    source = find_source(module, scratch)
+    source = find_source(run.module, scratch)
     if options.dialect != "auto":
-        dialects[options.dialect].require_inputs(source.files, fn_args)
-    keras = choose_keras(options.keras, source.files, distributed=num_workers > 1 or options.worker_range[1] > 1)
-    on_keras(keras)
-    require_inputs(fn_args, reads_any_origin(source.files))
-    function = function or source.function
-    inputs = read_inputs(fn_args, digests) if digests else {}
-    identity = compute_identity(fn_args, source, function, options, keras, inputs)
-    return ReadyTraining(source, function, keras, identity, inputs)
+        dialects[options.dialect].require_inputs(source.files, args)
+    distributed = max(place.fit_workers, options.worker_range[1]) > 1
+    run.keras = choose_keras(options.keras, source.files, distributed=distributed)
+    run.engine.prepare(run.keras.environment())  # meanwhile the data are read
+    require_inputs(args, reads_any_origin(source.files))
+    folder = args.model_run_dir or ""
+    run.digests = digests_in(root_of_artifact(folder) if run.checkpoint_root else folder)
+    # The other tasks of a cluster need the digest of the data only for the names of a step's checkpoints.
+    inputs = read_inputs(args, run.digests) if place.is_chief or run.checkpoint_root else {}
+    function = run.function or source.function
+    identity = compute_identity(args, source, function, options, run.keras, inputs)
+    run.ready = ReadyTraining(source, function, identity, inputs)
 
 
 def require_outputs(fn_args: FnArgs) -> None:

@@ -24,10 +24,7 @@ from typing import TYPE_CHECKING, cast
 from absl import logging
 
 from ..engines.base import engine_for
-from ..monitoring.run_record import FILE_NAME
 from ..options import TrainingOptions
-from ..runtime.files.artifact_layout import root_of_artifact
-from ..runtime.files.content_digests import digests_in
 from ..runtime.logs.redaction import masked, remember_secrets
 from ..saved_models.finished import mark_finished
 from ..saved_models.rejected import Unpublished, find_unchecked, keep_abandoned, keep_unpublished, resume_unchecked
@@ -36,7 +33,7 @@ from .after_publishing import warned_after_publishing
 from .attempts import merge_result, run_module, run_module_with
 from .callbacks import EVALUATOR, INPUTS, PUBLISH, PUBLISHED, RECORD, RUN, SETUP, TRAINING, Callbacks, RunCallback
 from .outputs import collect_and_check, publish_outputs
-from .preconditions import require_outputs, require_possible_here, require_ready
+from .preconditions import find_inputs, require_outputs, require_possible_here
 from .run_state import Run
 
 if TYPE_CHECKING:
@@ -87,40 +84,22 @@ def train(
     scratch = tempfile.TemporaryDirectory(prefix="generic-trainer-", ignore_cleanup_errors=True)
     with around(SETUP, run), scratch as modules:
         with around(INPUTS, run):
-            _find_inputs(run, modules)
+            find_inputs(run, modules)
+            # A model that an earlier run has finished is published without the cluster, which may be gone.
+            if find_unchecked(run.unpublished_folder, run.ready.identity.result_key) is None:
+                run.engine.require_ready()
         require_outputs(run.shown)
         with around(RUN, run), around(RECORD, run):
             _describe(run)
             with (
                 warned_after_publishing(lambda: run.is_published),
-                run.record.written_to(run.fn_args.model_run_dir, run.place.record_name or FILE_NAME),
+                run.record.written_to(run.fn_args.model_run_dir, run.place.record_name),
                 warned_after_publishing(lambda: run.is_published),  # so that the record stays that of a success
                 run.engine.serving(run),
                 run.checkpoints() as run.folders,
             ):
                 _produce_model(run, around) if run.place.is_chief else _run_auxiliary_task(run, around)
     return run.record
-
-
-def _find_inputs(run: Run, modules: str) -> None:
-    folder, place = run.fn_args.model_run_dir or "", run.place
-    run.digests = digests_in(root_of_artifact(folder) if run.checkpoint_root else folder)
-    # The other tasks of a cluster need the digest of the data only for the names of a step's checkpoints.
-    digests = run.digests if place.is_chief or run.checkpoint_root else None
-    run.ready = require_ready(
-        run.module,
-        run.fn_args,
-        run.options,
-        modules,
-        digests,
-        run.function,
-        place.fit_workers,
-        on_keras=lambda keras: run.engine.prepare(keras.environment()),
-    )
-    run.keras = run.ready.keras
-    # A model that an earlier run has finished is published without the cluster, which may be gone.
-    if find_unchecked(run.unpublished_folder, run.ready.identity.result_key) is None:
-        run.engine.require_ready()
 
 
 def _describe(run: Run) -> None:

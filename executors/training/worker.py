@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
 from typing import Any, TypedDict
 
 from absl import logging
@@ -19,14 +18,11 @@ from ..dialects.signatures import require_has_run
 from ..engines.training_request import TrainingRequest
 from ..errors import TrainingProcessError
 from ..modules.seeds import make_repeatable
-from ..modules.source import imports_in
 from ..runtime.files import file_io
 from ..runtime.logs import exceptions
 from ..saved_models.finished import delete_marker, mark_finished
-from .hints import add_hints
+from .hints import add_hints, announce_check
 from .worker_callbacks import WorkerCallbacks
-
-_WRITE_SAVED_MODELS = {"tensorflow", "keras", "tf_keras"}
 
 
 class TrainingResult(TypedDict, total=False):
@@ -90,7 +86,7 @@ def _execute(request: TrainingRequest) -> TrainingResult:
         name, evidence = dialects.choose(module, request.function, options, installed)
         run_fn = installed[name].run_fn(module, request.function, options)
         logging.info("Dialect %s: %s.", name, evidence)
-        _announce_check(run_fn, request)
+        announce_check(run_fn, request)
         make_repeatable(args, options.deterministic)
         begin = clock()
         with callbacks.around(installed[name]):
@@ -105,15 +101,3 @@ def _execute(request: TrainingRequest) -> TrainingResult:
         "keras": keras.to_record() if keras else {},
         "parts": callbacks.results(returned),
     }
-
-
-def _announce_check(run_fn: Callable[..., object], request: TrainingRequest) -> None:
-    """Logs that a model must be a SavedModel if the user's own `run_fn` is in files that import no TensorFlow."""
-    code, files = getattr(run_fn, "__code__", None), request.source.files
-    imported = {name.partition(".")[0] for file in files for _, name in imports_in(file)}
-    is_own = code is not None and code.co_filename in files
-    if is_own and "parses" not in request.options.skip_checks and not imported & _WRITE_SAVED_MODELS:
-        logging.info(
-            "The module imports neither TensorFlow nor Keras. If its model is no SavedModel, such as one of "
-            "scikit-learn, use --skip-check parses (skip_checks in Python); else the run will end with exit code 3."
-        )

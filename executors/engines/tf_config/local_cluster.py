@@ -23,12 +23,13 @@ from ...fn_args import FnArgs
 from ...monitoring import run_record
 from ...monitoring.run_json import RunJson
 from ...options import TrainingOptions
-from ...runtime.files.content_digests import digests_in
 from ...training.after_publishing import note_published_model
-from ...training.preconditions import require_outputs, require_ready
+from ...training.preconditions import find_inputs, require_outputs
 from ...training.run import train
 from ...training.run_lock import hold_run_lock
+from ...training.run_state import Run
 from .. import child_process
+from ..base import Engine, Place
 
 
 class TaskRequest(TypedDict):
@@ -68,13 +69,14 @@ def train_on_cluster(
     """
     options = options or TrainingOptions()
     training = sum(counts.get(role, 0) for role in (CHIEF, MASTER, WORKER))
-    digests = digests_in(fn_args.model_run_dir or "")
+    cluster = Run(module, options, fn_args, fn_args, function, None, (), Engine(options))
+    cluster.engine.place = Place(fit_workers=training)
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
-        require_ready(module, fn_args, options, scratch, digests, function, training)
+        find_inputs(cluster, scratch)
     with hold_run_lock(fn_args.model_run_dir):
         require_outputs(fn_args)
         on_start()
-    digests.save()  # so that the tasks do not read all data again
+    cluster.digests.save()  # so that the tasks do not read all data again
     jobs = _addresses(counts)
     tasks = [ClusterTask(role, index, jobs) for role in jobs for index in range(counts[role])]
     logging.info("Starting %s.", ", ".join(map(str, tasks)))
