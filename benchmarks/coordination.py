@@ -99,7 +99,7 @@ def report_seconds(count: int) -> float:
     import ray
 
     from generic_trainer.executors.engines.ray.worker import ReportCollector
-    from generic_trainer.executors.monitoring.progress import Progress
+    from generic_trainer.executors.monitoring.progress_reports import Progress
 
     ray.init("local", include_dashboard=False, object_store_memory=200 * 10**6, log_to_driver=False)
     collector = ray.remote(num_cpus=0)(ReportCollector).remote(0)

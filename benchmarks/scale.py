@@ -152,7 +152,7 @@ class _Steps:
         return (last - first) / (end - begin) if len(self._seen) > 1 else 0.0  # of few data
 
     def _watch(self, end: threading.Event) -> None:
-        from generic_trainer.executors.monitoring.progress import read
+        from generic_trainer.executors.monitoring.progress_reports import read
 
         while not end.wait(_SECONDS_BETWEEN_LOOKS):
             progress = read(self._path)
@@ -165,7 +165,7 @@ def _train(dialect: str, rows: int, folder: str) -> float:
     from generic_trainer import FnArgs, TrainingOptions
     from generic_trainer.executors.modules import keras_version
     from generic_trainer.executors.modules.source import find_source
-    from generic_trainer.executors.monitoring import progress
+    from generic_trainer.executors.monitoring import progress_reports
     from generic_trainer.executors.training import worker
 
     data = os.path.join(folder, str(rows))
@@ -184,7 +184,7 @@ def _train(dialect: str, rows: int, folder: str) -> float:
         source = find_source(reference, scratch)
         options = TrainingOptions(dialect={"keras": "run_fn", "estimator": "trainer_fn"}.get(dialect, dialect))
         request = worker.TrainingRequest(source, source.function, fn_args, options, keras)
-        reports = os.environ[progress.VARIABLE] = progress.create_progress_file(scratch)
+        reports = os.environ[progress_reports.VARIABLE] = progress_reports.create_progress_file(scratch)
         steps = _Steps(reports)
         with steps.watched():
             worker.execute(request.to_json())

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from ..executors.monitoring import display
 from ..executors.monitoring.display import ELAPSED, PHASE, Display, Part, RecentProgress, Report, fitted, joined, parts
-from ..executors.monitoring.progress import Progress
+from ..executors.monitoring.progress_reports import Progress
 from ..executors.runtime.logs import setup
 from ..executors.runtime.logs.sanitize import printable
 from ..executors.runtime.quantities import duration_text

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 from ..compat.tensorflow_estimator import read_eval_metrics
 from ..errors import InputError, did_you_mean
 from ..goals import Goal
-from ..monitoring.progress import RateLimiter
+from ..runtime.rate_limiter import RateLimiter
 
 _CHECK_STEPS = 100  # for several workers, which cannot check by time because their clocks differ
 

@@ -23,7 +23,7 @@ from ...version import __version__
 from ..distributed.tf_config import task_from_environment
 from ..evaluation.error_analysis import read_error_analysis
 from ..modules.archive import HASH
-from ..monitoring import progress, run_record
+from ..monitoring import progress_reports, run_record
 from ..monitoring.run_record import RunRecord
 from ..options import LOCAL, TrainingOptions
 from ..reporting.writing import write_report
@@ -187,14 +187,14 @@ def _report_written(paths: Mapping[str, str]) -> Iterator[None]:
 @contextlib.contextmanager
 def _progress_logged(scratch: str, steps: int | None, options: TrainingOptions) -> Iterator[None]:
     """Logs the training's progress periodically, if its loop reports it and no other process displays it."""
-    if options.engine != LOCAL or progress.VARIABLE in inherited_environment():
+    if options.engine != LOCAL or progress_reports.VARIABLE in inherited_environment():
         yield
         return
-    path, ended = progress.create_progress_file(scratch), threading.Event()
+    path, ended = progress_reports.create_progress_file(scratch), threading.Event()
     thread = threading.Thread(target=_log_progress, args=(path, steps, ended), name="progress", daemon=True)
     thread.start()
     try:
-        with extended_environment({progress.VARIABLE: path}):
+        with extended_environment({progress_reports.VARIABLE: path}):
             yield
     finally:
         ended.set()
@@ -204,7 +204,7 @@ def _progress_logged(scratch: str, steps: int | None, options: TrainingOptions) 
 def _log_progress(path: str, steps: int | None, ended: threading.Event) -> None:
     last_step = 0.0
     while not ended.wait(_LOG_INTERVAL_SECONDS):
-        now = progress.read(path)
+        now = progress_reports.read(path)
         if now is not None and now.step != last_step:
             last_step, of = now.step, f" of {steps:,}" if steps else ""
             speed = f", {now.steps / now.seconds:.3g} steps/s" if now.seconds > 0 else ""

@@ -27,8 +27,8 @@ from absl import logging
 from .. import run_context
 from ..runtime.quantities import duration_text
 from ..runtime.work import Work
-from . import progress
-from .progress import Progress
+from . import progress_reports
+from .progress_reports import Progress
 
 _POLL_SECONDS = 0.25
 _FIRST_SECONDS = 10.0  # minimum interval, and time until the first line
@@ -191,9 +191,9 @@ def watched_training() -> Iterator[dict[str, str]]:
       The environment variables for the training process, with the path of its progress file.
     """
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as folder:
-        path = progress.create_progress_file(folder)
-        with _watched(lambda: progress.read(path)):
-            yield {progress.VARIABLE: path}
+        path = progress_reports.create_progress_file(folder)
+        with _watched(lambda: progress_reports.read(path)):
+            yield {progress_reports.VARIABLE: path}
 
 
 @contextlib.contextmanager

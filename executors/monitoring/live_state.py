@@ -19,10 +19,10 @@ from typing import TypedDict
 
 from ..runtime.files import file_io
 from ..runtime.files.typed_json import read_checked_json
-from . import progress
+from . import progress_reports
 from .display import RecentProgress, line, share_of
 from .metrics import finite
-from .progress import Progress
+from .progress_reports import Progress
 from .resources import Usage
 from .run_json import UsageJson
 
@@ -68,7 +68,7 @@ def written_state(folder: str, progress_file: str | None, usage: Usage) -> Itera
     def write() -> None:
         while not ended.wait(_SECONDS):
             with contextlib.suppress(OSError):  # a full disk is reported by the training
-                _write(path, history.state(progress.read(progress_file), usage.to_json()))
+                _write(path, history.state(progress_reports.read(progress_file), usage.to_json()))
 
     thread = threading.Thread(target=write, name="live state", daemon=True)
     thread.start()

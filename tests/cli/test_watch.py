@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from generic_trainer.executors.monitoring import live_state
-from generic_trainer.executors.monitoring.progress import Progress
+from generic_trainer.executors.monitoring.progress_reports import Progress
 from generic_trainer.executors.reporting.live import live_report
 
 Command = Callable[..., subprocess.CompletedProcess[str]]

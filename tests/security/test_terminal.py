@@ -15,7 +15,7 @@ from generic_trainer.cli.live_display import LiveDisplay
 from generic_trainer.cli.main import cli
 from generic_trainer.cli.summary import print_summary
 from generic_trainer.cli.tables import Column, print_pairs, print_table
-from generic_trainer.executors.monitoring.progress import Progress
+from generic_trainer.executors.monitoring.progress_reports import Progress
 from generic_trainer.executors.runtime.logs.sanitize import printable, printable_lines
 
 NASTY = "\x1b]0;taken\x07\x1b[2J\x9b31m[red]x[/] \u202edc \u2066 \r gone"

@@ -26,12 +26,13 @@ from absl import logging
 
 from ...errors import InputError, ProcessDiedError, TrainingProcessError
 from ...modules.source import ModuleSource, libraries_of
-from ...monitoring import progress
+from ...monitoring import progress, progress_reports
 from ...options import TrainingOptions
 from ...runtime.files import file_io
 from ...runtime.files.retry import log_if_slow
 from ...runtime.logs.exceptions import RemoteTraceback, describe, rebuild
 from ...runtime.process.preemption import Preempted, deferred_sigterm, is_preempted
+from ...runtime.rate_limiter import RateLimiter
 from .. import child_process
 from .bundle import pack
 from .losses import Loss, losses, lost_nodes
@@ -144,7 +145,7 @@ def run(
         "worker": worker,
         "request": {**request, "fn_args": _with_absolute_paths(request["fn_args"])},
         "options": options.to_exec_properties(),
-        "environment": {name: value for name, value in environment.items() if name != progress.VARIABLE},
+        "environment": {name: value for name, value in environment.items() if name != progress_reports.VARIABLE},
     }
     variables = {
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -152,7 +153,7 @@ def run(
     }
     if _address(options) == LOCAL_CLUSTER:
         variables[_LOOPBACK] = "0"
-    variables |= {name: value for name, value in environment.items() if name == progress.VARIABLE}
+    variables |= {name: value for name, value in environment.items() if name == progress_reports.VARIABLE}
     with session_folder(model_run) as session:
         watch = ServerWatch(session.folder)
         try:
@@ -247,7 +248,7 @@ def _show_worker_output(collector: ActorHandle) -> Iterator[None]:
     import ray
 
     over = threading.Event()
-    losses_due, named = progress.RateLimiter(_LOSS_POLL_SECONDS), set[Loss]()
+    losses_due, named = RateLimiter(_LOSS_POLL_SECONDS), set[Loss]()
 
     def log_losses() -> None:
         for loss in lost_nodes(ray.get(collector.members.remote())):

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from absl import logging
 
 from ...distributed.address import Address
-from ...monitoring.progress import RateLimiter
+from ...runtime.rate_limiter import RateLimiter
 
 _FILE = "servers.json"
 _NAMES = ("gcs_server", "raylet")  # the names of their processes

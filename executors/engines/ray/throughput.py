@@ -20,10 +20,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypedDict
 
 from ...monitoring import save_interval
-from ...monitoring.progress import Progress
+from ...monitoring.progress_reports import Progress
 
 if TYPE_CHECKING:
-    from ...monitoring.progress import Details
+    from ...monitoring.progress_reports import Details
     from ...monitoring.run_json import Account, TryAccount
 
 _LINE_SECONDS = 10.0  # between two lines

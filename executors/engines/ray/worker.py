@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from ...distributed.tf_config import ClusterTask
 from ...errors import ProcessDiedError, TrainingProcessError
-from ...monitoring import progress
+from ...monitoring import progress_reports
 from ...runtime.logs.exceptions import describe
 from ...runtime.process.preemption import Preempted
 from .. import child_process, fork_server
@@ -225,7 +225,7 @@ class ReportCollector:
 
     def advance(self, name: str, rank: int, what: str, reported: Mapping[str, Any]) -> None:
         """Records the progress of a worker in a try; `reported` has the fields of `Progress`."""
-        self._pace.note(name, rank, what, progress.Progress(**reported))
+        self._pace.note(name, rank, what, progress_reports.Progress(**reported))
 
     def take_output(self, last: bool = False, with_progress: bool = True) -> str:
         """Returns the output since the last call, and periodically a progress line; see `ThroughputTracker.lines`."""
@@ -356,10 +356,10 @@ class _RunningTask:
 
         task, collector = self._task, self._order["collector"]
         with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
-            progress_file = self._progress_file = progress.create_progress_file(scratch)
+            progress_file = self._progress_file = progress_reports.create_progress_file(scratch)
 
             def report() -> None:
-                if (reported := progress.read(progress_file)) is not None and reported.seconds >= 0:
+                if (reported := progress_reports.read(progress_file)) is not None and reported.seconds >= 0:
                     collector.advance.remote(task.cluster_id, self._rank, str(task), dataclasses.asdict(reported))
 
             def is_over() -> bool:
@@ -384,7 +384,7 @@ class _RunningTask:
         return child_process.run(
             order["worker"],
             make_task_request(task, order["request"], order["bundle"], scratch),
-            environment={**self._environment, **task.environment(), progress.VARIABLE: progress_file},
+            environment={**self._environment, **task.environment(), progress_reports.VARIABLE: progress_file},
             prefix=f"[{task}] ",
             until=is_over,
             what=str(task),
@@ -410,7 +410,7 @@ def kill(pid: int, progress_file: str) -> None:
 
 
 def _is_writing(progress_file: str) -> bool:
-    reported = progress.read(progress_file)
+    reported = progress_reports.read(progress_file)
     return reported is not None and "writing" in reported.details
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from absl import logging
 
-from ...monitoring import display, progress
+from ...monitoring import display, progress_reports
 from ...runtime.logs.setup import in_notebook, notebook_log_filter
 from ...runtime.process.run_environment import inherited_environment
 from ...training.callbacks import RunCallback
@@ -38,7 +38,7 @@ class ProgressDisplay(RunCallback):
     def attempt(self, run: Run) -> Iterator[None]:
         """Displays the progress, in the chief of a cluster only."""
         is_shown = not run.place.is_remote or display.current().is_live
-        others_watch = progress.VARIABLE in inherited_environment()
+        others_watch = progress_reports.VARIABLE in inherited_environment()
         if not run.place.is_chief or not is_shown or others_watch:
             yield
             return

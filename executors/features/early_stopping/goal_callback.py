@@ -21,6 +21,7 @@ from ...keras.interception import KerasCall, KerasObserver, callback_class
 from ...monitoring import progress
 from ...monitoring.metrics import numbers_in
 from ...runtime.files import file_io
+from ...runtime.rate_limiter import RateLimiter
 
 if TYPE_CHECKING:
     import keras
@@ -60,7 +61,7 @@ class GoalObserver(KerasObserver):
 
 def _nan_callback(model: keras.Model) -> keras.callbacks.Callback:
     """Returns a callback that raises a FloatingPointError if the loss is not finite."""
-    limiter = progress.RateLimiter()
+    limiter = RateLimiter()
 
     class NanCallback(callback_class(model)):  # type: ignore[misc]
         def on_train_batch_end(self, batch: int, logs: Mapping[str, object] | None = None) -> None:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ...monitoring import progress
+from ...monitoring import progress_reports
 from ...monitoring.metrics import from_event_files, from_return_value, sizes_of_event_files
 from ...training.callbacks import RunCallback
 
@@ -20,13 +20,13 @@ class Metrics(RunCallback):
     @contextlib.contextmanager
     def attempt(self, run: Run) -> Iterator[None]:
         """Records the metrics logged or reported so far if an exception ends the training."""
-        folder, reports = run.folders.model_run_dir, run.variables.get(progress.VARIABLE)
+        folder, reports = run.folders.model_run_dir, run.variables.get(progress_reports.VARIABLE)
         earlier = sizes_of_event_files(folder)
         try:
             yield
         except BaseException:
             with contextlib.suppress(OSError):  # must not hide the original exception
-                last_report = progress.read(reports) if reports else None
+                last_report = progress_reports.read(reports) if reports else None
                 reported = from_return_value(last_report.details.get("metrics")) if last_report else {}
                 run.record.metrics = reported | from_event_files(folder, earlier)
             raise

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...monitoring import progress
+from ...monitoring import progress_reports
 from ...monitoring.live_state import written_state
 from ...monitoring.resources import Usage
 from ...training.callbacks import RunCallback
@@ -26,7 +26,7 @@ class Resources(RunCallback):
             yield
             return
         usage = Usage()
-        folder, reports = os.path.dirname(run.record.path), run.variables.get(progress.VARIABLE)
+        folder, reports = os.path.dirname(run.record.path), run.variables.get(progress_reports.VARIABLE)
         try:
             with usage.sampled() as watch, written_state(folder, reports, usage):
                 run.on_start.append(watch)

@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from generic_trainer.executors.modules.keras_version import _tensorflow_release
-from generic_trainer.executors.monitoring import progress
+from generic_trainer.executors.monitoring import progress_reports
 
 KERAS = ["3", "2"] if _tensorflow_release() >= (2, 16) else ["2"]
 
@@ -102,7 +102,7 @@ print(json.dumps(found))
 
 def reported(folder: pathlib.Path) -> tuple[float, float]:
     """Returns the first and the last step that a run has reported, over all of its fits."""
-    found = progress.read(str(folder / "progress"))
+    found = progress_reports.read(str(folder / "progress"))
     assert found is not None
     return found.first, found.step
 
@@ -111,7 +111,7 @@ def run(folder: pathlib.Path, keras: str, kill_at: int, code: int = 0) -> str:
     environment = {
         **os.environ,
         "TF_CPP_MIN_LOG_LEVEL": "3",
-        progress.VARIABLE: progress.create_progress_file(str(folder)),
+        progress_reports.VARIABLE: progress_reports.create_progress_file(str(folder)),
     }
     if KERAS != ["2"]:
         environment["TF_USE_LEGACY_KERAS"] = "1" if keras == "2" else ""

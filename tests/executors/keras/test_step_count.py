@@ -17,8 +17,8 @@ from generic_trainer import FnArgs, callbacks
 from generic_trainer.executors.keras.fit_progress import fit_progress_reported
 from generic_trainer.executors.keras.step_count import EpochLog
 from generic_trainer.executors.modules.keras_version import _tensorflow_release
-from generic_trainer.executors.monitoring import progress
-from generic_trainer.executors.monitoring.progress import Progress
+from generic_trainer.executors.monitoring import progress, progress_reports
+from generic_trainer.executors.monitoring.progress_reports import Progress
 
 PACKAGES = ["keras", "tf_keras"] if _tensorflow_release() >= (2, 16) else ["keras"]
 EPOCHS, LENGTH = 5, 10
@@ -173,10 +173,10 @@ def test_the_next_attempt_continues_the_step_count(
 def attempted(run: Callable[[Attempt], None], attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> Progress:
     """Runs an attempt; returns what it has reported."""
     (folder := attempt.folder / f"progress {time.time_ns()}").mkdir()
-    monkeypatch.setenv(progress.VARIABLE, path := progress.create_progress_file(str(folder)))
+    monkeypatch.setenv(progress_reports.VARIABLE, path := progress_reports.create_progress_file(str(folder)))
     with fit_progress_reported([], EpochLog(str(attempt.folder / "epochs.jsonl"))):
         run(attempt)
-    told = progress.read(path)
+    told = progress_reports.read(path)
     assert told is not None
     return told
 

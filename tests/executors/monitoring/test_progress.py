@@ -20,9 +20,9 @@ from generic_trainer.executors.compat.keras import is_keras_2
 from generic_trainer.executors.keras.fit_progress import fit_progress_reported
 from generic_trainer.executors.keras.step_count import EpochLog
 from generic_trainer.executors.modules.keras_version import _tensorflow_release
-from generic_trainer.executors.monitoring import display, progress
+from generic_trainer.executors.monitoring import display, progress, progress_reports
 from generic_trainer.executors.monitoring.display import Display, RecentProgress, Report, WorkProgress
-from generic_trainer.executors.monitoring.progress import Progress
+from generic_trainer.executors.monitoring.progress_reports import Progress
 from generic_trainer.executors.runtime.work import Work, advance
 
 from ...world.data import outputs_in
@@ -152,14 +152,14 @@ def test_a_custom_loop_reports_with_one_call(digits: Any, tmp_path: pathlib.Path
 
 
 def test_details_are_truncated_to_the_size_of_the_file(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = progress.create_progress_file(str(tmp_path))
-    monkeypatch.setenv(progress.VARIABLE, path)
+    path = progress_reports.create_progress_file(str(tmp_path))
+    monkeypatch.setenv(progress_reports.VARIABLE, path)
     progress.report_progress(1, total=9, metrics={f"metric {number}": number for number in range(1000)})
-    told = progress.read(path)
+    told = progress_reports.read(path)
     assert told is not None
     assert told.details == {"total": 9, "metrics": {}}
     progress.report_details(total=None, metrics={"loss": 1.0})
-    assert progress.read(path).details == {"metrics": {"loss": 1.0}}  # type: ignore[union-attr]
+    assert progress_reports.read(path).details == {"metrics": {"loss": 1.0}}  # type: ignore[union-attr]
 
 
 def told(seconds: float, step: int, **details: Any) -> Progress:
@@ -286,16 +286,16 @@ def test_the_total_is_reported_if_the_data_suffices(
     data: Any, first: int | None, last: Any, package: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keras = importlib.import_module(package)
-    path = progress.create_progress_file(str(tmp_path))
-    monkeypatch.setenv(progress.VARIABLE, path)
+    path = progress_reports.create_progress_file(str(tmp_path))
+    monkeypatch.setenv(progress_reports.VARIABLE, path)
     totals: list[int | None] = []
 
     class Reading(keras.callbacks.Callback):
         def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-            totals.append(progress.read(path).details.get("total"))
+            totals.append(progress_reports.read(path).details.get("total"))
 
         def on_train_end(self, logs: Any = None) -> None:
-            totals.append(progress.read(path).details.get("total"))
+            totals.append(progress_reports.read(path).details.get("total"))
 
     inputs = keras.Input((1,))
     model = keras.Model(inputs, keras.layers.Dense(1)(inputs))

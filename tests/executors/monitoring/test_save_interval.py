@@ -13,7 +13,7 @@ import pytest
 from generic_trainer import FnArgs, callbacks
 from generic_trainer.executors.dialects.dlrover.conf import read_conf
 from generic_trainer.executors.dialects.elasticdl.options import ElasticDLOptions
-from generic_trainer.executors.monitoring import progress, save_interval
+from generic_trainer.executors.monitoring import progress_reports, save_interval
 
 
 def test_the_interval_is_that_of_young_and_daly() -> None:
@@ -110,7 +110,7 @@ restore_estimator()
 import tensorflow.compat.v1 as tf
 from generic_trainer.executors.estimator.background_saving import save_in_background
 from generic_trainer.executors.estimator.measured_interval import measured_interval_applied
-from generic_trainer.executors.monitoring import progress
+from generic_trainer.executors.monitoring import progress_reports
 
 def input_fn():
     return tf.data.Dataset.from_tensors(({"x": np.ones((4, 1), np.float32)}, np.ones((4, 1), np.float32))).repeat()
@@ -125,12 +125,15 @@ for name, own, is_ours in (("default", {}, True), ("theirs", {}, False), ("set",
         estimator.train(input_fn, max_steps=12)
     steps = [path.rpartition("-")[2] for path in tf.train.get_checkpoint_state(folder).all_model_checkpoint_paths]
     print(name, *steps)
-print("timed", "save_seconds" in progress.read(os.environ[progress.VARIABLE]).details)
+print("timed", "save_seconds" in progress_reports.read(os.environ[progress_reports.VARIABLE]).details)
 """
 
 
 def test_estimators_save_in_the_measured_interval_unless_their_run_config_sets_one(tmp_path: pathlib.Path) -> None:
-    variables = {save_interval.VARIABLE: "5", progress.VARIABLE: progress.create_progress_file(str(tmp_path))}
+    variables = {
+        save_interval.VARIABLE: "5",
+        progress_reports.VARIABLE: progress_reports.create_progress_file(str(tmp_path)),
+    }
 
     done = subprocess.run(
         [sys.executable, "-c", ESTIMATORS, str(tmp_path)], env={**os.environ, **variables}, stdout=subprocess.PIPE,

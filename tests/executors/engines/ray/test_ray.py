@@ -28,7 +28,7 @@ from generic_trainer.executors.engines.ray.worker import ReportCollector, is_tra
 from generic_trainer.executors.errors import ModuleError, ProcessDiedError, TrainingProcessError
 from generic_trainer.executors.modules.keras_version import KerasChoice
 from generic_trainer.executors.modules.source import find_source
-from generic_trainer.executors.monitoring import progress
+from generic_trainer.executors.monitoring import progress, progress_reports
 
 ray = pytest.importorskip("ray")
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -652,8 +652,8 @@ def test_which_failures_are_retried(error: Exception, transient: bool) -> None:
 def test_a_checkpoint_is_written_before_its_process_is_killed(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = progress.create_progress_file(str(tmp_path))
-    monkeypatch.setenv(progress.VARIABLE, path)
+    path = progress_reports.create_progress_file(str(tmp_path))
+    monkeypatch.setenv(progress_reports.VARIABLE, path)
     progress.report_details(writing=40)
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as process:
         killing = threading.Thread(target=kill, args=(process.pid, path))
@@ -715,7 +715,7 @@ def test_a_new_attempt_starts_fresh_and_a_verdict_ends_all_attempts() -> None:
 
 def report(collector: ReportCollector, name: str, rank: int, step: int, **details: object) -> None:
     """Reports the progress of a worker, as its host does."""
-    one = progress.Progress(0, step, step, 0, float(step), 0, cast("progress.Details", details))
+    one = progress_reports.Progress(0, step, step, 0, float(step), 0, cast("progress_reports.Details", details))
     collector.advance(name, rank, f"worker {rank}", dataclasses.asdict(one))
 
 

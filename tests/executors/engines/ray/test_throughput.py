@@ -10,8 +10,8 @@ import subprocess
 import sys
 
 from generic_trainer.executors.engines.ray.throughput import ThroughputTracker
-from generic_trainer.executors.monitoring import progress
-from generic_trainer.executors.monitoring.progress import Progress
+from generic_trainer.executors.monitoring import progress_reports
+from generic_trainer.executors.monitoring.progress_reports import Progress
 
 
 class Clock:
@@ -167,8 +167,8 @@ def test_the_steps_of_a_worker_that_was_started_again_are_added_up() -> None:
 
 
 def test_progress_is_readable_after_the_process_was_killed(tmp_path: pathlib.Path) -> None:
-    path = progress.create_progress_file(str(tmp_path))
-    assert progress.read(path) is None
+    path = progress_reports.create_progress_file(str(tmp_path))
+    assert progress_reports.read(path) is None
     program = """
 import os, signal
 from generic_trainer import report_progress
@@ -178,8 +178,10 @@ for step in range(101, 111):
 report_progress(120, examples=4, steps=1)
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    done = subprocess.run([sys.executable, "-c", program], check=False, env={**os.environ, progress.VARIABLE: path})
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, env={**os.environ, progress_reports.VARIABLE: path}
+    )
     assert done.returncode == -signal.SIGKILL
-    found = progress.read(path)
+    found = progress_reports.read(path)
     assert found is not None
     assert (found.first, found.step, found.steps, found.examples) == (100, 120, 11, 44)
