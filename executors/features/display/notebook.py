@@ -51,7 +51,7 @@ def _curve(folder: str) -> list[str]:
     loss = min(losses, key=lambda metric: (metric.name != "loss", metric.axis != EPOCH), default=None)
     lines = {split: _finite(loss.splits[split]) for split in _DASHES if loss and split in loss.splits}
     points = [point for line in lines.values() for point in line]
-    if loss is None or len(points) < 2:
+    if loss is None or max(map(len, lines.values()), default=0) < 2:
         return []
     (left, right), (low, high) = ((min(numbers), max(numbers)) for numbers in zip(*points, strict=True))
     svg = [f'<svg width="{_WIDTH}" height="{_HEIGHT}" fill="none" stroke="currentColor">']

@@ -58,3 +58,11 @@ def test_a_record_shows_its_loss_and_links_its_report(tmp_path: pathlib.Path, mo
     assert f'href="{(folder / "report.html").as_uri()}"' in shown
     monkeypatch.chdir(tmp_path)
     assert 'href="a%20run/report.html"' in notebook.html_of(record)
+
+
+def test_one_epoch_has_no_curve(tmp_path: pathlib.Path) -> None:
+    record = RunRecord()
+    with record.written_to(str(tmp_path / "run")):
+        write_losses(tmp_path / "run" / "train", [1.0])
+        write_losses(tmp_path / "run" / "validation", [0.75])
+    assert "<svg" not in notebook.html_of(record)
