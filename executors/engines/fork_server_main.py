@@ -147,13 +147,17 @@ class _Server:
                 if not message:  # the client process has died
                     self._kill_all()
                     return None
-                if not files:
-                    wanted = False
-                elif not (wanted and is_own_user):
-                    for file in files:  # the waiting client sees the end of the stream
-                        os.close(file)
-                elif request := self._fork(files):
+                wanted = wanted and bool(files)
+                if request := self._answer(files, is_allowed=wanted and is_own_user):
                     return request
+        return None
+
+    def _answer(self, files: list[int], is_allowed: bool) -> ForkRequest | None:
+        """Forks a worker for a client, if it may have one; see `serve`."""
+        if is_allowed:
+            return self._fork(files)
+        for file in files:  # the waiting client sees the end of the stream
+            os.close(file)
         return None
 
     def _fork(self, files: list[int]) -> ForkRequest | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from ..saved_models.signatures import ServedOutput
 from .evidence import LabelEvidence, OutputEvidence
@@ -85,65 +86,137 @@ def mapped_label_facts(y: LabelEvidence | None, pairs: Sequence[tuple[Value, flo
     )  # fmt: skip
 
 
+@dataclasses.dataclass(frozen=True)
+class _Facts:
+    """What the rules look at: the loss, the output of the SavedModel and the labels."""
+
+    loss: str
+    served: ServedOutput
+    labels: LabelFacts
+    is_fitted: bool
+
+    @property
+    def op(self) -> str:
+        return self.served.op
+
+    @property
+    def is_wide(self) -> bool:
+        return (self.served.width or 1) > 1
+
+    @property
+    def noun(self) -> str:
+        return f"{self.op.lower()} output" if self.op in _PROBABILITY_OPS else "output"
+
+    @property
+    def has_binary_labels(self) -> bool:
+        """Whether the labels are 0 and 1, or integers that may be."""
+        return self.labels.is_binary is True or (self.labels.is_binary is None and self.labels.is_integer is True)
+
+    @property
+    def has_class_labels(self) -> bool:
+        """Whether each label is one class: one-hot, or an integer for several scores."""
+        is_index = self.labels.width == 1 and self.labels.is_integer is True and self.served.width is not None
+        return self.labels.is_one_hot is True or is_index
+
+    @property
+    def looks_binary(self) -> bool:
+        """Whether the output's op or name is that of a probability or a logit."""
+        return self.op == "Sigmoid" or self.served.name in _PROBABILITY_KEYS or _LOGITS_NAME in self.served.name
+
+
+# Condition, task, and reason. The first rule whose condition holds decides.
+_Rules: TypeAlias = "tuple[tuple[Callable[[_Facts], bool], str, str], ...]"
+
+_RULES_OF_LOSS: dict[str, _Rules] = {
+    BINARY: (
+        (lambda f: not f.is_wide, BINARY, "loss {0.loss}"),
+        (lambda f: f.op == "Softmax", MULTICLASS, "loss {0.loss} on a softmax of {0.served.width}"),
+        (lambda f: f.labels.is_one_hot is True and f.op != "Sigmoid", MULTICLASS, "loss {0.loss} on one-hot labels"),
+        (lambda f: True, MULTILABEL, "loss {0.loss} on {0.served.width} scores"),
+    ),
+    REGRESSION: (
+        (
+            lambda f: f.op == "Sigmoid" and not f.is_wide and f.has_binary_labels,
+            BINARY,
+            "loss {0.loss}, but a sigmoid output and labels of 0 and 1",
+        ),
+        (
+            lambda f: f.op == "Softmax" and f.is_wide and f.labels.is_one_hot is not False,
+            MULTICLASS,
+            "loss {0.loss}, but a softmax output",
+        ),
+    ),
+}
+_WIDE_RULES: _Rules = (
+    (
+        lambda f: f.op == "Softmax" or (f.op != "Sigmoid" and f.has_class_labels),
+        MULTICLASS,
+        "no known loss; {0.served.width} {0.noun}s for one class label",
+    ),
+    (
+        lambda f: f.labels.width == f.served.width and f.labels.is_binary is True,
+        MULTILABEL,
+        "no known loss; {0.served.width} {0.noun}s for as many labels of 0 and 1",
+    ),
+    (
+        lambda f: f.op == "Sigmoid" and f.labels.width in (f.served.width, None),
+        MULTILABEL,
+        "no known loss; {0.served.width} sigmoid outputs",
+    ),
+    (
+        lambda f: f.labels.is_integer is False and f.labels.width == f.served.width,
+        REGRESSION,
+        "no known loss; labels are floats",
+    ),
+    (lambda f: True, UNKNOWN, "no known loss, and {0.served.width} {0.noun}s match no task"),
+)
+_SINGLE_RULES: _Rules = (
+    (
+        lambda f: f.is_fitted and f.labels.is_binary is True and f.op in _LINEAR_OPS,
+        BINARY,
+        "a custom loss on a linear output, with labels of 0 and 1",
+    ),
+    (
+        lambda f: f.op == "Sigmoid" and f.labels.highest is not None and f.labels.highest > 1,
+        UNKNOWN,
+        "no known loss; one sigmoid output, but labels up to {0.labels.highest:g}",
+    ),
+    (
+        lambda f: f.looks_binary and f.has_binary_labels and not f.labels.has_many_values,
+        BINARY,
+        "no known loss; one {0.noun} for labels of 0 and 1",
+    ),
+    (
+        lambda f: f.labels.is_binary is True and f.op in _LINEAR_OPS,
+        UNKNOWN,
+        "no known loss; a linear output for labels of 0 and 1 may be a logit or a value: set --task",
+    ),
+    (
+        lambda f: f.op == "Sigmoid" and (f.labels.is_integer is None or f.labels.highest is not None),
+        BINARY,
+        "no known loss; one sigmoid output",
+    ),
+    (lambda f: f.labels.is_integer is False, REGRESSION, "no known loss; labels are floats"),
+    (
+        lambda f: f.labels.is_integer is True and (f.labels.has_many_values or f.op in _LINEAR_OPS),
+        REGRESSION,
+        "no known loss; integer labels with one {0.noun}",
+    ),
+    (lambda f: True, UNKNOWN, "no known loss, and neither labels nor output determine the task"),
+)
+
+
 def task_of(trained: OutputEvidence | None, served: ServedOutput, labels: LabelFacts) -> tuple[str, str]:
     """Returns an output's task, and the reason."""
     loss = trained.loss if trained else ""
     if loss == RANKING:
         return RANKING, "a loss of tensorflow_ranking"
-    by_loss = TASK_OF_LOSS.get(loss)
-    wide = (served.width or 1) > 1
-    if by_loss == BINARY:
-        if not wide:
-            return BINARY, f"loss {loss}"
-        if served.op == "Softmax":
-            return MULTICLASS, f"loss {loss} on a softmax of {served.width}"
-        if labels.is_one_hot is True and served.op != "Sigmoid":
-            return MULTICLASS, f"loss {loss} on one-hot labels"
-        return MULTILABEL, f"loss {loss} on {served.width} scores"
-    if by_loss == REGRESSION:
-        if served.op == "Sigmoid" and not wide and _zeros_and_ones(labels):
-            return BINARY, f"loss {loss}, but a sigmoid output and labels of 0 and 1"
-        if served.op == "Softmax" and wide and labels.is_one_hot is not False:
-            return MULTICLASS, f"loss {loss}, but a softmax output"
-        return REGRESSION, f"loss {loss}"
-    if by_loss:
-        return by_loss, f"loss {loss}"
-    is_fitted = trained is not None and trained.label is not None
-    if is_fitted and not wide and labels.is_binary and served.op in _LINEAR_OPS:
-        return BINARY, "a custom loss on a linear output, with labels of 0 and 1"
-    return _task_without_loss(served, labels, wide)
-
-
-def _zeros_and_ones(labels: LabelFacts) -> bool:
-    return labels.is_binary is True or (labels.is_binary is None and labels.is_integer is True)
-
-
-def _task_without_loss(served: ServedOutput, labels: LabelFacts, wide: bool) -> tuple[str, str]:
-    why = "no known loss"
-    looks_binary = served.op == "Sigmoid" or _is_called(served, _PROBABILITY_KEYS) or _LOGITS_NAME in served.name
-    if wide:
-        if served.op == "Softmax" or (served.op != "Sigmoid" and (labels.is_one_hot or _is_index(labels, served))):
-            return MULTICLASS, f"{why}; {served.width} {_output_noun(served)}s for one class label"
-        if labels.width == served.width and labels.is_binary:
-            return MULTILABEL, f"{why}; {served.width} {_output_noun(served)}s for as many labels of 0 and 1"
-        if served.op == "Sigmoid" and labels.width in (served.width, None):
-            return MULTILABEL, f"{why}; {served.width} sigmoid outputs"
-        if labels.is_integer is False and labels.width == served.width:
-            return REGRESSION, f"{why}; labels are floats"
-        return UNKNOWN, f"{why}, and {served.width} {_output_noun(served)}s match no task"
-    if served.op == "Sigmoid" and labels.highest is not None and labels.highest > 1:
-        return UNKNOWN, f"{why}; one sigmoid output, but labels up to {labels.highest:g}"
-    if looks_binary and _zeros_and_ones(labels) and not labels.has_many_values:
-        return BINARY, f"{why}; one {_output_noun(served)} for labels of 0 and 1"
-    if labels.is_binary and served.op in _LINEAR_OPS:
-        return UNKNOWN, f"{why}; a linear output for labels of 0 and 1 may be a logit or a value: set --task"
-    if served.op == "Sigmoid" and (labels.is_integer is None or labels.highest is not None):
-        return BINARY, f"{why}; one sigmoid output"
-    if labels.is_integer is False:
-        return REGRESSION, f"{why}; labels are floats"
-    if labels.is_integer and (labels.has_many_values or served.op in _LINEAR_OPS):
-        return REGRESSION, f"{why}; integer labels with one {_output_noun(served)}"
-    return UNKNOWN, f"{why}, and neither labels nor output determine the task"
+    facts = _Facts(loss, served, labels, is_fitted=trained is not None and trained.label is not None)
+    if task := TASK_OF_LOSS.get(loss):
+        rules = (*_RULES_OF_LOSS.get(task, ()), (lambda f: True, task, "loss {0.loss}"))
+    else:
+        rules = _WIDE_RULES if facts.is_wide else _SINGLE_RULES
+    return next((task, reason.format(facts)) for applies, task, reason in rules if applies(facts))
 
 
 def scores_of(task: str, trained: OutputEvidence | None, served: ServedOutput) -> tuple[str, str]:
@@ -166,17 +239,5 @@ def scores_of(task: str, trained: OutputEvidence | None, served: ServedOutput) -
     return PROBABILITIES, "no indication of logits"
 
 
-def _is_called(served: ServedOutput, names: tuple[str, ...]) -> bool:
-    return served.name in names
-
-
-def _is_index(labels: LabelFacts, served: ServedOutput) -> bool:
-    return labels.width == 1 and labels.is_integer is True and served.width is not None
-
-
 def _is_integer(dtype: str) -> bool:
     return dtype.startswith(("int", "uint", "bool"))
-
-
-def _output_noun(served: ServedOutput) -> str:
-    return f"{served.op.lower()} output" if served.op in _PROBABILITY_OPS else "output"

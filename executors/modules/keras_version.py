@@ -210,25 +210,42 @@ def _version(
             raise InputError(f"keras='3' needs TensorFlow 2.16 or later; this is {release}.")
         return KerasChoice("2", "tf.keras is Keras 2 before TensorFlow 2.16")
     fit = next(_fits(files), None) if distributed else None
-    if option != "auto":
-        return _require_working_fit(KerasChoice(option, f"keras={option!r} was requested"), fit)
-    if VARIABLE in variables:
-        version = "2" if variables[VARIABLE].lower() in _TRUE else "3"
-        return _require_working_fit(KerasChoice(version, f"the module sets {VARIABLE}={variables[VARIABLE]}"), fit)
-    if (backend := variables.get(_BACKEND, _TENSORFLOW)) != _TENSORFLOW:  # only Keras 3 has others
-        choice = KerasChoice("3", f"the module sets {_BACKEND}={backend}", is_required=True)
+    if choice := _requested(option, variables) or _by_signs((files, beside), more_signs):
         return _require_working_fit(choice, fit)
-    for group in (files, beside):
-        found: dict[tuple[bool, str], str] = {}
-        for file in group:
-            for sign in (*more_signs(file), *_signs(file)):
-                found.setdefault((sign.fails, sign.version), f"{os.path.basename(file)}, line {sign.line}: {sign.text}")
-        for fails, version in ((True, "2"), (True, "3"), (False, "2"), (False, "3")):
-            if reason := found.get((fails, version)):
-                is_required = fails and not {(True, "2"), (True, "3")} <= found.keys()
-                return _require_working_fit(KerasChoice(version, reason, is_required=is_required), fit)
     if fit:
         return KerasChoice("2", f"{fit} runs on several workers, which Keras 3 does not support")
+    return _without_signs()
+
+
+def _requested(option: str, variables: Mapping[str, str]) -> KerasChoice | None:
+    """Returns the version that the option or a variable set by the module requests, or None."""
+    if option != "auto":
+        return KerasChoice(option, f"keras={option!r} was requested")
+    if VARIABLE in variables:
+        version = "2" if variables[VARIABLE].lower() in _TRUE else "3"
+        return KerasChoice(version, f"the module sets {VARIABLE}={variables[VARIABLE]}")
+    if (backend := variables.get(_BACKEND, _TENSORFLOW)) != _TENSORFLOW:  # only Keras 3 has others
+        return KerasChoice("3", f"the module sets {_BACKEND}={backend}", is_required=True)
+    return None
+
+
+def _by_signs(groups: Iterable[Sequence[str]], more_signs: Signs) -> KerasChoice | None:
+    """Returns the version that the first group of files with evidence needs, or None."""
+    for group in groups:
+        reasons: dict[tuple[bool, str], str] = {}
+        for file in group:
+            for sign in (*more_signs(file), *_signs(file)):
+                reasons.setdefault(
+                    (sign.fails, sign.version), f"{os.path.basename(file)}, line {sign.line}: {sign.text}"
+                )
+        for fails, version in ((True, "2"), (True, "3"), (False, "2"), (False, "3")):
+            if reason := reasons.get((fails, version)):
+                is_required = fails and not {(True, "2"), (True, "3")} <= reasons.keys()
+                return KerasChoice(version, reason, is_required=is_required)
+    return None
+
+
+def _without_signs() -> KerasChoice:
     undecided = "the source does not indicate a version"
     # Precedence over the variable: importing Transform sets it, often after tf.keras was loaded.
     if in_use := version_in_use():

@@ -238,18 +238,10 @@ def _settings(values: Mapping[str, Any], where: str) -> dict[str, Any]:
         numbers = SECONDS_OR_NONE if name == "save_secs" else STEPS
         if value is not None and not numbers.includes(value):
             raise InputError(f"{where}: {name}={value!r}: give {numbers}.")
-    save_steps, save_secs = given.get("save_steps"), given.get("save_secs")
-    if save_steps and save_secs:
-        raise InputError(f"{where}: save_steps={save_steps} and save_secs={save_secs}: set only one of them.")
-    for name in ("max_steps", "eval_steps", "save_steps", "save_secs"):
+    _fill_save_interval(given, where)
+    for name in ("max_steps", "eval_steps"):
         if name in given:
             given[name] = given[name] or None
-    if save_secs:
-        given["save_steps"] = None  # overrides the default of 100; TensorFlow accepts only one of them
-    elif "save_steps" not in given and (measured := measured_steps()):
-        given["save_steps"] = measured
-    elif "save_steps" in given and not save_steps:
-        raise InputError(f"{where}: save_steps={save_steps!r} without save_secs disables checkpoints; set one of them.")
     if not given.get("log_steps", 1):
         del given["log_steps"]
     if given.get("model_dir") is not None:
@@ -257,6 +249,21 @@ def _settings(values: Mapping[str, Any], where: str) -> dict[str, Any]:
     if given.get("compare_fn") is not None and not callable(given["compare_fn"]):
         raise InputError(f"{where}: compare_fn={given['compare_fn']!r} is not a function of (best, current).")
     return given
+
+
+def _fill_save_interval(given: dict[str, Any], where: str) -> None:
+    """Fills `save_steps` and `save_secs`, of which TensorFlow accepts only one; a default is for neither given."""
+    steps, seconds = given.get("save_steps"), given.get("save_secs")
+    if steps and seconds:
+        raise InputError(f"{where}: save_steps={steps} and save_secs={seconds}: set only one of them.")
+    if not steps and not seconds and "save_steps" in given:
+        raise InputError(f"{where}: save_steps={steps!r} without save_secs disables checkpoints; set one of them.")
+    if seconds:
+        given["save_steps"] = None
+    else:
+        given.pop("save_secs", None)
+        if not steps and (measured := measured_steps()):
+            given["save_steps"] = measured
 
 
 def _data_set(name: str, values: Mapping[str, Any], where: str) -> DataSet:

@@ -250,25 +250,24 @@ def _show_worker_output(collector: ActorHandle) -> Iterator[None]:
     over = threading.Event()
     losses_due, named = RateLimiter(_LOSS_POLL_SECONDS), set[Loss]()
 
-    def log_losses() -> None:
-        for loss in lost_nodes(ray.get(collector.members.remote())):
+    def show_news(is_last: bool) -> None:
+        for loss in lost_nodes(ray.get(collector.members.remote())) if losses_due.is_due() else ():
             if loss not in named:
                 named.add(loss)
                 logging.warning("%s. Ray restarts the workers when the cluster has enough free resources.", loss)
+        sys.stderr.write(ray.get(collector.take_output.remote(is_last, not progress.is_watched())))
+        if progress.is_watched() and (total := ray.get(collector.total_progress.remote())):
+            progress.report_progress(total["step"], total["examples"] - progress.reported_examples())
+            progress.report_details(**total["details"])
 
     def show() -> None:
-        last = False
-        while not last:
-            last = over.wait(_POLL_SECONDS)
+        is_last = False
+        while not is_last:
+            is_last = over.wait(_POLL_SECONDS)
             if is_preempted():
                 collector.stop.remote()
             try:
-                if losses_due.is_due():
-                    log_losses()
-                sys.stderr.write(ray.get(collector.take_output.remote(last, not progress.is_watched())))
-                if progress.is_watched() and (total := ray.get(collector.total_progress.remote())):
-                    progress.report_progress(total["step"], total["examples"] - progress.reported_examples())
-                    progress.report_details(**total["details"])
+                show_news(is_last)
             except Exception:  # of many kinds, when Ray is gone; the block raises them as well
                 logging.debug("The reports of the workers could not be read.", exc_info=True)
             sys.stderr.flush()

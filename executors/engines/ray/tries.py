@@ -91,49 +91,52 @@ class Tries:
         except ray.exceptions.RayActorError:
             self.group.end(hosts)  # drops the lost ones
             return _End.FAILED
-        one = _Try(hosts, tasks_of(addresses, self.parameter_servers), self.order, environment)
-        if not ray.get(self.collector.begin.remote(one.tasks[0].cluster_id, len(one.tasks), one.members())):
+        attempt = _Try(hosts, tasks_of(addresses, self.parameter_servers), self.order, environment)
+        cluster = attempt.tasks[0].cluster_id
+        if not ray.get(self.collector.begin.remote(cluster, len(attempt.tasks), attempt.members())):
             return _End.OVER
         for rank in range(len(hosts)):
-            one.start(rank)
-        end = self._watch(one)
+            attempt.start(rank)
+        end = self._watch(attempt)
         if end is not _End.OVER:
             self.group.end(hosts)
-            if one.running:
-                _, stuck = ray.wait([*one.running], num_returns=len(one.running), timeout=_END_SECONDS)
-                self.group.drop([hosts[one.running[call]] for call in stuck])
+            if running := attempt.running:
+                _, stuck = ray.wait([*running], num_returns=len(running), timeout=_END_SECONDS)
+                self.group.drop([hosts[running[call]] for call in stuck])
         return end
 
-    def _watch(self, one: _Try) -> _End:
-        """Waits until all have ended or the try must be ended; removes tasks that have ended from `one.running`."""
-        growth = _Growth(self.group, self.collector, one.hosts)
-        named_at = float("inf")
-        while one.running:
-            done, _ = ray.wait([*one.running], timeout=_POLL_SECONDS)
-            for call in done:
-                del one.running[call]
-                try:
-                    ray.get(call)
-                except ray.exceptions.RayActorError:
-                    return _End.FAILED
-                named_at = min(named_at, time.monotonic() + self.waiting_seconds)
-            if one.running and time.monotonic() >= named_at:
-                logging.info("Waiting for %s to end; the other tasks have ended.", one.describe_running())
-                named_at = time.monotonic() + self.waiting_seconds
-            if ray.get(self.collector.is_to_restart.remote()):
+    def _watch(self, attempt: _Try) -> _End:
+        """Waits until all tasks have ended or the try must be ended."""
+        growth = _Growth(self.group, self.collector, attempt.hosts)
+        reminder = float("inf")
+        while attempt.running:
+            try:
+                has_ended = attempt.take_ended()
+            except ray.exceptions.RayActorError:
                 return _End.FAILED
-            for rank in ray.get(self.collector.take_to_replace.remote()) if done else ():
-                if self._failures == self.max_failures:
-                    return _End.FAILED
-                self._failures += 1
-                logging.warning("%s has died and is started again; the others continue.", one.tasks[rank])
-                one.start(rank)
-            if done or is_preempted():
-                for rank in ray.get(self.collector.over.remote([*one.running.values()])):
-                    one.hosts[rank].actor.end.remote(is_graceful=True)
+            if has_ended:
+                reminder = min(reminder, time.monotonic() + self.waiting_seconds)
+            if attempt.running and time.monotonic() >= reminder:
+                logging.info("Waiting for %s to end; the other tasks have ended.", attempt.describe_running())
+                reminder = time.monotonic() + self.waiting_seconds
+            if ray.get(self.collector.is_to_restart.remote()) or (has_ended and not self._replace_dead(attempt)):
+                return _End.FAILED
+            if has_ended or is_preempted():
+                for rank in ray.get(self.collector.over.remote([*attempt.running.values()])):
+                    attempt.hosts[rank].actor.end.remote(is_graceful=True)
             if growth.is_due():
                 return _End.GROWN
         return _End.OVER
+
+    def _replace_dead(self, attempt: _Try) -> bool:
+        """Starts dead workers again that may be replaced; returns whether the failures are within `max_failures`."""
+        for rank in ray.get(self.collector.take_to_replace.remote()):
+            if self._failures == self.max_failures:
+                return False
+            self._failures += 1
+            logging.warning("%s has died and is started again; the others continue.", attempt.tasks[rank])
+            attempt.start(rank)
+        return True
 
 
 @dataclasses.dataclass
@@ -157,6 +160,18 @@ class _Try:
     def start(self, rank: int) -> None:
         """Starts a task, also once more after its process has died."""
         self.running[self.hosts[rank].actor.run.remote(self.order, self.tasks[rank], rank, self.environment)] = rank
+
+    def take_ended(self) -> bool:
+        """Removes tasks that have ended from `running`, after at most one polling interval; returns whether any has.
+
+        Raises:
+          RayActorError: If the host of one has died.
+        """
+        ended, _ = ray.wait([*self.running], timeout=_POLL_SECONDS)
+        for call in ended:
+            del self.running[call]
+            ray.get(call)
+        return bool(ended)
 
     def describe_running(self) -> str:
         """Returns the running tasks with the addresses of their nodes."""
