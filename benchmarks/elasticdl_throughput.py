@@ -121,7 +121,7 @@ def _measure(side: str, data: str, options: argparse.Namespace) -> float:
 
 
 def _dialect(module: Any, data: str, options: argparse.Namespace) -> float:
-    from generic_trainer.executors.dialects.elasticdl import run
+    from generic_trainer.executors.dialects.elasticdl import training
     from generic_trainer.executors.fn_args import FnArgs
 
     config = {
@@ -140,7 +140,7 @@ def _dialect(module: Any, data: str, options: argparse.Namespace) -> float:
             model_run_dir=os.path.join(folder, "run"),
             custom_config={**config, "checkpoint_dir": os.path.join(folder, "checkpoints")},
         )
-        run.train(module, "custom_model", fn_args)
+        training.train(module, "custom_model", fn_args)
     return float(min(clock.seconds[1:]))
 
 

@@ -296,7 +296,7 @@ class Data:
 
 def _with_options(dataset: Any) -> Any:
     """Returns a dataset with the options of the trainer's pipelines for model files."""
-    from generic_trainer.executors.dialects.elasticdl.run import pipeline_options
+    from generic_trainer.executors.dialects.elasticdl.data import pipeline_options
 
     return dataset.with_options(pipeline_options())
 

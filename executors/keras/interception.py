@@ -165,7 +165,7 @@ def _intercepted() -> Iterator[None]:
         classes = _model_classes()
         stack.enter_context(output_losses_corrected())
         for model_class in classes:
-            stack.enter_context(replaced(model_class, "fit", _fit))
+            stack.enter_context(replaced(model_class, "fit", observed_fit))
             stack.enter_context(replaced(model_class, "evaluate", _evaluate))
             for name, split in _SPLITS.items():
                 stack.enter_context(replaced(model_class, name, functools.partial(_on_batch, split)))
@@ -190,7 +190,17 @@ def _layer_class(model_class: type[keras.Model]) -> type[keras.layers.Layer]:
     return [base for base in model_class.__mro__ if base.__name__ == "Layer"][-1]
 
 
-def _fit(original: Callable[..., object], *args: object, **options: object) -> object:
+def observed_fit(original: Callable[..., object], *args: object, **options: object) -> object:
+    """Calls `Model.fit`, or a loop that replaces it, through the observers.
+
+    Args:
+      original: The function; its first argument is the model, and the others are named like those of `fit`.
+      args: Its positional arguments.
+      options: Its keyword arguments.
+
+    Returns:
+      What it returns.
+    """
     call = KerasCall.of(original, args, options)
     if call is None:
         return original(*args, **options)

@@ -63,7 +63,7 @@ class ElasticDLDialect(Dialect):
 
     def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
         """Returns a `run_fn` that trains the module's model and exports it."""
-        from .run import train
+        from .training import train
 
         return lambda fn_args: train(module, function, fn_args)
 

@@ -12,13 +12,16 @@ from typing import TypeAlias, TypeVar
 import tensorflow as tf
 from absl import logging
 
+from ...compat.tensorflow import write_graph
 from ...errors import ModuleError
+from ...inputs.readers.reader_params import parse_reader_params
 from ...inputs.readers.records import Metadata, Records
 from ...runtime.logs.exceptions import one_line_message
+from ...saved_models.export_rehearsal import rehearsal
 from ...saved_models.input_names import argument_names
-from ...saved_models.record_reader import RECORDS
+from ...saved_models.record_reader import RECORDS, write_record_reader
 from ...saved_models.sample_input import SAMPLED_EXAMPLES
-from .job import call_model
+from .job import Job, call_model
 from .parts import PREDICTION, Parts
 from .shim.tensor_values import AnyTensor, Tensors
 
@@ -79,6 +82,30 @@ def export(
         )
     write(model, folder, signatures=signatures)
     return False
+
+
+def export_trained(model: tf.keras.Model, parts: Parts, records: Records, folder: str) -> bool:
+    """Exports a trained model; returns whether its `serving_default` takes raw records."""
+    takes_records = export(model, parts, records.dataset(), records.metadata, folder)
+    if takes_records:
+        sep = parse_reader_params(parts.options.data_reader_params).get("sep", ",")
+        write_record_reader(folder, records, str(sep))
+    return takes_records
+
+
+def rehearse_export(job: Job, parts: Parts, records: Records, make_model: Callable[[], tf.keras.Model]) -> None:
+    """Runs the export without weights, so that its errors are raised before training instead of after it.
+
+    All workers do this: with a distribution strategy, each must build the same graphs in the same order.
+
+    Args:
+      job: The job.
+      parts: The model file, for `feed`.
+      records: The training records.
+      make_model: Returns the model to export.
+    """
+    with rehearsal(job.inner) as folder:
+        export(make_model(), parts, records.dataset(), records.metadata, folder, write_graph)
 
 
 def sample_inputs(parts: Parts, records: Records, takes_records: bool) -> list[dict[str, list[object]]]:

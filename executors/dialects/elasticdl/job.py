@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any, TypeAlias
 
 import tensorflow as tf
 
 from ...errors import ModuleError
+from ...fn_args import FnArgs
+from ...runtime.logs.exceptions import add_note
 from .metrics import EvalMetrics, batch_size
+from .numpy_idioms import allow_numpy_idioms
+from .options import ElasticDLOptions
 from .parts import Parts
 from .shared_batches import take_part
 from .shim.tensor_values import Tensors
@@ -133,6 +138,32 @@ class Job(tf.keras.Model):  # type: ignore[misc]
         loss = tf.reduce_mean(tf.cast(self._parts.loss(labels, outputs), tf.float32))
         own = self.inner.losses
         return loss + tf.add_n([tf.cast(one, tf.float32) for one in own]) if own else loss
+
+
+def required_parts(module: ModuleType, model_name: str | None, fn_args: FnArgs) -> Parts:
+    """Returns a file's parts, after checking those that training and evaluation require."""
+    parts = Parts(module, model_name, ElasticDLOptions.of(fn_args))
+    parts.require()
+    allow_numpy_idioms()
+    return parts
+
+
+def make_job(parts: Parts, batch: Any) -> Job:
+    """Builds the model and its metrics with a batch of (features, labels), eagerly, for readable errors."""
+    features, labels = batch
+    model = parts.model()
+    outputs = build(model, features)
+    try:
+        parts.loss(labels, outputs)
+        metrics = EvalMetrics(parts.eval_metrics_fn(), labels, outputs)
+    except Exception as error:
+        add_note(error, f"Labels: {_shapes(labels)}; the model's outputs: {_shapes(outputs)}.")
+        raise
+    return Job(model, parts, metrics)
+
+
+def _shapes(values: Tensors) -> object:
+    return tf.nest.map_structure(lambda value: f"{value.dtype.name} {value.shape}", values)
 
 
 def _counter(value: int, name: str) -> tf.Variable:

@@ -21,7 +21,7 @@ Usage, in the chief:
         pool = WorkerPool(strategy, task)
         with strategy.scope():
             job = …
-        pool.fit(job, …)
+        fit(job, …, steps=pool.steps(job))
 
 and in the other tasks:
 
@@ -52,11 +52,8 @@ from ...monitoring import run_record
 from ...monitoring.progress import report_details
 from ...runtime.files import file_io
 from ...runtime.process.preemption import Preempted, deferred_sigterm, is_preempted
-from .batch_callbacks import find_batch_callback
 from .dispatch import Batch, Dispatch, LostError, Reconnection, Step, is_loss
 from .job import Job
-from .loop import ENDLESS, Checkpoints, Schedule
-from .options import ElasticDLOptions
 
 _POLL_SECONDS = 1.0
 _GRACE_SECONDS = 8.0  # how long a worker serves after SIGTERM while the chief saves; it is killed after 10
@@ -103,47 +100,9 @@ class WorkerPool:
         self._reconnection = Reconnection()
         report_details(replaces_workers=True)
 
-    @deferred_sigterm()
-    def fit(
-        self,
-        job: Job,
-        training: Callable[[int, int], tf.data.Dataset],
-        checkpoints: Checkpoints,
-        options: ElasticDLOptions,
-        schedule: Schedule,
-        callbacks: list[tf.keras.callbacks.Callback],
-    ) -> None:
-        """Trains from the job's current position; see `loop.fit` for the arguments.
-
-        Callbacks are called after all batches up to the next due event have been trained. If a callback acts on each
-        batch, groups contain at most one batch for each worker and the chief.
-        """
-        step = self._step(job.gradients, job.update_weights)
-        most = len(self._devices) if find_batch_callback(callbacks) else ENDLESS
-        callback_list = tf.keras.callbacks.CallbackList([schedule, *callbacks], model=job)
-        first, skip = int(checkpoints.epoch.numpy()), int(checkpoints.records.numpy())
-        job.stop_training = 0 < options.max_step <= int(job.step.numpy())
-        data = training(first, skip)
-        callback_list.on_train_begin()
-        for epoch in range(first, options.num_epochs if options.num_epochs > 0 else ENDLESS):
-            if job.stop_training:
-                break
-            callback_list.on_epoch_begin(epoch)
-            job.reset_metrics()
-            batches, logs, done = iter(data), {}, 0
-            if skip:
-                data, skip = training(epoch + 1, 0), 0
-            while not job.stop_training:
-                group = itertools.islice(batches, min(most, schedule.steps_until_due()))
-                count = self._dispatch(step, _announce(group, done, callback_list))
-                if not count:
-                    break
-                logs = {"loss": float(job.results()["loss"])}
-                for number in range(done, done + count):
-                    callback_list.on_train_batch_end(number, logs)
-                done += count
-            callback_list.on_epoch_end(epoch, logs)
-        callback_list.on_train_end()
+    def steps(self, job: Job) -> ServerSteps:
+        """Returns the steps of a training; callbacks are called after all batches of a call have been trained."""
+        return ServerSteps(job, len(self._devices), self._step(job.gradients, job.update_weights), self._dispatch)
 
     def evaluate(self, job: Job, dataset: tf.data.Dataset) -> dict[str, tf.Tensor]:
         """Evaluates the job on the batches of a dataset; returns the metrics."""
@@ -193,6 +152,39 @@ class WorkerPool:
             raise
 
 
+class ServerSteps:
+    """Trains each batch on the next idle device; see `loop.Steps`.
+
+    Args:
+      job: The compiled job.
+      devices: Number of devices.
+      step: Trains a batch on a device.
+      dispatch: Runs a step for batches; returns their number.
+    """
+
+    def __init__(self, job: Job, devices: int, step: Step, dispatch: Callable[[Step, Iterator[Batch]], int]) -> None:
+        self.at_once = devices
+        self._job, self._step, self._dispatch = job, step, dispatch
+        self._batches: Iterator[Batch] = iter(())
+
+    def begin_epoch(self, dataset: tf.data.Dataset) -> None:
+        """Implements `Steps`."""
+        self._batches = iter(dataset)
+
+    def run(self, limit: int, announce: Callable[[], None]) -> tuple[int, float]:
+        """Implements `Steps`; stops on a preemption request."""
+
+        def announced() -> Iterator[Batch]:
+            for batch in itertools.islice(self._batches, limit):
+                announce()
+                yield batch
+                if is_preempted():
+                    break  # so that the schedule can save a checkpoint
+
+        count = self._dispatch(self._step, announced())
+        return count, float(self._job.results()["loss"])
+
+
 def _copied(value: tf.Tensor | None) -> tf.Tensor | None:
     return None if value is None else tf.identity(value)
 
@@ -202,16 +194,6 @@ def _exit_now() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(1)
-
-
-def _announce(batches: Iterator[Batch], number: int, callbacks: tf.keras.callbacks.CallbackList) -> Iterator[Batch]:
-    """Yields batches after calling `on_train_batch_begin`; stops on a preemption request."""
-    for batch in batches:
-        callbacks.on_train_batch_begin(number)
-        yield batch
-        number += 1
-        if is_preempted():
-            break  # so that the schedule can save a checkpoint
 
 
 def serve(task: ClusterTask, model_run_dir: str) -> None:

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from .end_marks import with_end_marks
 from .job import Job
-from .passes import Passes, next_optional
 from .shim.tensor_values import Tensors
 
 
@@ -29,61 +29,42 @@ class RepeatedEvaluation:
     def __init__(self, job: Job, dataset: tf.data.Dataset) -> None:
         self._job = job
         self._dataset = dataset
-        self._passes = Passes(dataset)
-        self._batches: int | None = None  # of the first evaluation
-        self._run = _make_test_function(job)
+        self._run: tf.types.experimental.PolymorphicFunction | None = None
+        self._iterator: tf.data.Iterator | None = None
         self._one_step = tf.data.Dataset.from_tensors(0)
 
     def __call__(self) -> dict[str, float]:
         """Returns the metrics by name."""
-        if self._batches is None and not self._can_be_traced():
-            return _evaluate(self._job, self._dataset)
-        self._job.test_function = self._run_pass
+        if self._run is None:
+            self._run = _make_test_function(self._job, self._dataset.element_spec)
+        if self._iterator is None:
+            self._iterator = iter(with_end_marks(self._dataset))
+        self._job.test_function = lambda _: self._run(self._iterator)  # Keras's iterator is over `_one_step`
         try:
-            return _evaluate(self._job, self._one_step)
+            values: dict[str, float] = self._job.evaluate(self._one_step, verbose=0, return_dict=True)
         except BaseException:
-            self._passes.restart()  # the pass has not ended
+            self._iterator = None  # its pass has not ended
             raise
         finally:
             self._job.test_function = None
-
-    def _run_pass(self, _: tf.data.Iterator) -> Mapping[str, tf.Tensor]:
-        count, logs = self._run(self._passes.begin(self._batches))
-        if self._batches is None:
-            self._batches = int(count)
-        found: Mapping[str, tf.Tensor] = logs
-        return found
-
-    def _can_be_traced(self) -> bool:
-        """Returns whether the test function can be traced; Keras's own raises the original error or works."""
-        try:
-            self._run.get_concrete_function(self._passes.begin())
-        except Exception:
-            return False
-        return True
+        return values
 
 
-def _evaluate(job: Job, dataset: tf.data.Dataset) -> dict[str, float]:
-    values: dict[str, float] = job.evaluate(dataset, verbose=0, return_dict=True)
-    return values
-
-
-def _make_test_function(job: Job) -> tf.types.experimental.PolymorphicFunction:
-    """Returns a `tf.function` that evaluates all batches of a pass; returns their number and the metrics."""
-    plain = tf.autograph.experimental.do_not_convert  # as in `grouped_steps.py`
+def _make_test_function(job: Job, spec: tf.TypeSpec) -> tf.types.experimental.PolymorphicFunction:
+    """Returns a `tf.function` that evaluates the batches of a pass of `with_end_marks`, and returns the metrics."""
 
     def test(batch: Tensors) -> None:
         job.test_step(batch)
 
-    step = tf.function(plain(test), reduce_retracing=True)
+    # As in Keras, AutoGraph does not convert the metrics. It would quote the loop in errors of a later trace.
+    step = tf.function(tf.autograph.experimental.do_not_convert(test), reduce_retracing=True)
+    step.get_concrete_function(spec)
 
-    def run(iterator: tf.data.Iterator) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
-        def body(count: tf.Tensor, batch: tf.experimental.Optional) -> tuple[tf.Tensor, tf.experimental.Optional]:
+    def run(batches: tf.data.Iterator) -> Mapping[str, tf.Tensor]:
+        batch = batches.get_next()
+        while batch.has_value():
             step(batch.get_value())
-            return count + 1, next_optional(iterator)
+            batch = batches.get_next()
+        return job.results()
 
-        begin = (tf.constant(0), next_optional(iterator))
-        count, _ = tf.while_loop(lambda _, batch: batch.has_value(), body, begin)
-        return count, job.results()
-
-    return tf.function(plain(run), reduce_retracing=True)
+    return tf.function(run, reduce_retracing=True)

@@ -18,7 +18,9 @@ PROGRAM = """
 
     from generic_trainer.executors.dialects.elasticdl.options import ElasticDLOptions
     from generic_trainer.executors.dialects.elasticdl.parts import Parts
-    from generic_trainer.executors.dialects.elasticdl.run import _batched, _evaluator, _job
+    from generic_trainer.executors.dialects.elasticdl.data import batched
+    from generic_trainer.executors.dialects.elasticdl.evaluation import evaluator
+    from generic_trainer.executors.dialects.elasticdl.job import make_job
     from generic_trainer.executors.dialects.elasticdl.shared_batches import share, take_part
 
     replicas, rows = 3, 2
@@ -34,7 +36,7 @@ PROGRAM = """
         return {"text": text, "sparse": tf.sparse.from_dense(dense), "ragged": ragged}, number
 
     def counts(number):
-        parts = share(_batched(tf.data.Dataset.range(number).map(record), replicas * rows), replicas, rows)
+        parts = share(batched(tf.data.Dataset.range(number).map(record), replicas * rows), replicas, rows)
         for batch in strategy.experimental_distribute_dataset(parts):
             features, labels, own = strategy.run(tf.function(take_part), (batch,))
             for replica in range(replicas):
@@ -59,14 +61,14 @@ PROGRAM = """
             tf.nn.sparse_softmax_cross_entropy_with_logits(labels, predictions)
         )
         images, labels = tf.random.stateless_normal((number, 4, 4, 1), (1, 2)), tf.range(number) % 3
-        dataset = _batched(tf.data.Dataset.from_tensor_slices((images, labels)), replicas * rows)
+        dataset = batched(tf.data.Dataset.from_tensor_slices((images, labels)), replicas * rows)
         with strategy.scope():
-            job = _job(Parts(module, None, ElasticDLOptions()), dataset, records=None)
+            job = make_job(Parts(module, None, ElasticDLOptions()), next(iter(dataset)))
             job.compile(optimizer=tf.keras.optimizers.SGD(0.1))
         parts = share(dataset, replicas, rows)
         job.fit(parts, epochs=2, verbose=0)
         moving = [bool(tf.reduce_all(tf.math.is_finite(weight))) for weight in job.inner.weights]
-        loss = _evaluator(job, ElasticDLOptions(minibatch_size=rows), dataset)()["loss"]
+        loss = evaluator(job, ElasticDLOptions(minibatch_size=rows), dataset)()["loss"]
         return [all(moving), loss, float(module.loss(labels, job.inner(images, training=False)))]
 
     print(json.dumps({number: list(counts(number)) for number in (6, 7, 9)}))

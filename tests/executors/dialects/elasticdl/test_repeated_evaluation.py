@@ -9,48 +9,44 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from generic_trainer.executors.dialects.elasticdl.end_marks import with_end_marks
 from generic_trainer.executors.dialects.elasticdl.job import Job
 from generic_trainer.executors.dialects.elasticdl.metrics import EvalMetrics
 from generic_trainer.executors.dialects.elasticdl.options import ElasticDLOptions
 from generic_trainer.executors.dialects.elasticdl.parts import Parts
-from generic_trainer.executors.dialects.elasticdl.passes import Passes, next_optional
 from generic_trainer.executors.dialects.elasticdl.repeated_evaluation import RepeatedEvaluation
 
 
-def values(passes: Passes, length: int | None) -> list[Any]:
-    iterator, found = passes.begin(length), []
-    while (element := next_optional(iterator)).has_value():
-        found.append(tf.nest.map_structure(lambda one: one.numpy().tolist(), element.get_value()))
-    return found
+def values(iterator: tf.data.Iterator) -> list[Any]:
+    """Returns the elements of the next pass."""
+    elements = []
+    while (element := iterator.get_next()).has_value():
+        elements.append(tf.nest.map_structure(lambda value: value.numpy().tolist(), element.get_value()))
+    return elements
 
 
-@pytest.mark.parametrize("length", [None, 2, 1000], ids=["unknown length", "short", "long"])
-def test_each_pass_reads_the_dataset_anew(length: int | None) -> None:
+def test_each_pass_reads_the_dataset_anew() -> None:
     count = tf.Variable(2, dtype=tf.int64)
-    passes = Passes(tf.data.Dataset.from_tensors(0).flat_map(lambda _: tf.data.Dataset.range(count)).batch(2))
-    assert values(passes, length) == [[0, 1]]
+    dataset = tf.data.Dataset.from_tensors(0).flat_map(lambda _: tf.data.Dataset.range(count)).batch(2)
+    passes = iter(with_end_marks(dataset))
+    assert values(passes) == [[0, 1]]
     count.assign(3)
-    assert values(passes, length) == [[0, 1], [2]]
+    assert values(passes) == [[0, 1], [2]]
     count.assign(0)
-    assert values(passes, length) == []
+    assert values(passes) == []
     count.assign(4)
-    assert next_optional(passes.begin(length)).has_value()
-    passes.restart()
-    assert values(passes, length) == [[0, 1], [2, 3]]
+    assert values(passes) == [[0, 1], [2, 3]]
 
 
-@pytest.mark.parametrize("length", [None, 1], ids=["unknown length", "short"])
 @pytest.mark.parametrize("element", [3, (3,), (3, {"x": 4}), {"x": 3}], ids=["value", "1-tuple", "tuple", "dict"])
-def test_elements_have_their_structure(element: Any, length: int | None) -> None:
-    assert values(Passes(tf.data.Dataset.from_tensors(element)), length) == [element]
+def test_elements_have_their_structure(element: Any) -> None:
+    assert values(iter(with_end_marks(tf.data.Dataset.from_tensors(element)))) == [element]
 
 
 def test_a_pass_has_the_next_order_of_a_shuffled_dataset() -> None:
-    passes = Passes(tf.data.Dataset.range(9).shuffle(9, seed=1))
+    passes = iter(with_end_marks(tf.data.Dataset.range(9).shuffle(9, seed=1)))
     expected = tf.data.Dataset.range(9).shuffle(9, seed=1)
-    assert [values(passes, length) for length in (None, 9, 9)] == [
-        [*map(int, expected.as_numpy_iterator())] for _ in range(3)
-    ]
+    assert [values(passes) for _ in range(3)] == [[*map(int, expected.as_numpy_iterator())] for _ in range(3)]
 
 
 def job_of(metrics: Any) -> Job:

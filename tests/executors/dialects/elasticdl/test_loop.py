@@ -1,0 +1,157 @@
+"""Several steps in a call change nothing: weights and history are the same to the last bit as those of `fit`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from generic_trainer.executors.dialects.elasticdl import loop
+from generic_trainer.executors.dialects.elasticdl.batch_callbacks import find_batch_callback
+from generic_trainer.executors.dialects.elasticdl.job import Job
+from generic_trainer.executors.dialects.elasticdl.loop import LocalSteps
+from generic_trainer.executors.dialects.elasticdl.metrics import EvalMetrics
+from generic_trainer.executors.dialects.elasticdl.options import ElasticDLOptions
+from generic_trainer.executors.dialects.elasticdl.parts import Parts
+
+pytestmark = pytest.mark.legacy
+BATCHES = 260  # in an epoch
+
+
+def data(known_size: bool = True) -> tf.data.Dataset:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(4 * BATCHES - 1, 3)).astype("float32")
+    dataset = tf.data.Dataset.from_tensor_slices((x, x.sum(1, keepdims=True))).shuffle(100, seed=1)
+    return (dataset if known_size else dataset.filter(lambda x, y: True)).batch(4)
+
+
+def compiled(loss: Callable[..., object] | None = None) -> Job:
+    tf.keras.utils.set_random_seed(1)
+    layers = [tf.keras.layers.Dense(8, "relu"), tf.keras.layers.Dropout(0.3), tf.keras.layers.BatchNormalization()]
+    inner = tf.keras.Sequential([tf.keras.Input((3,)), *layers, tf.keras.layers.Dense(1)])
+    module = ModuleType("model_file")
+    module.loss = loss or (lambda labels, predictions: tf.reduce_mean(tf.square(labels - predictions)))  # type: ignore[attr-defined]
+    example = tf.zeros([2, 1])
+    job = Job(
+        inner,
+        Parts(module, None, ElasticDLOptions()),
+        EvalMetrics(lambda: {"mse": tf.keras.metrics.MeanSquaredError()}, example, inner(tf.zeros([2, 3]))),
+    )
+    job.compile(tf.keras.optimizers.SGD(0.01))
+    job.optimizer.build(inner.trainable_variables)
+    return job
+
+
+def train(job: Job, dataset: tf.data.Dataset, epochs: int, limit: Callable[[], int], *callbacks: Any) -> LocalSteps:
+    steps = LocalSteps(job)
+    loop._train(job, zip(range(epochs), itertools.repeat(dataset), strict=False), callbacks, steps, limit)
+    return steps
+
+
+def no_limit() -> int:
+    return 2**31
+
+
+@pytest.mark.thorough_but("size unknown")
+@pytest.mark.parametrize("known_size", [True, False], ids=["size known", "size unknown"])
+def test_no_bit_changes(known_size: bool) -> None:
+    expected = compiled()
+    dataset = data(known_size)
+    step = tf.function(expected.train_step, input_signature=[dataset.element_spec])
+    losses = []
+    for _ in range(3):
+        expected.reset_metrics()
+        for batch in dataset:
+            logs = step(batch)
+        losses.append(float(logs["loss"]))
+
+    job = compiled()
+    steps = train(job, data(known_size), 3, no_limit)
+    assert steps.size > 1
+    for weights, expected_weights in zip(job.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_array_equal(weights, expected_weights)
+    assert job.history.history["loss"] == losses
+    assert int(job.step) == 3 * BATCHES
+
+
+def test_a_call_ends_where_something_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "_MAX_STEPS", 16)
+    monkeypatch.setattr(loop, "_TARGET_SECONDS", 1e9)
+    job, ends, batches = compiled(), set(), []
+
+    class Noting(tf.keras.callbacks.Callback):  # type: ignore[misc]
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            ends.add(int(job.step))
+            batches.append(batch)
+
+    steps = LocalSteps(job)
+    steps.size = 16
+    epochs = zip(range(2), itertools.repeat(data().take(50)), strict=False)
+    loop._train(job, epochs, [Noting()], steps, lambda: 20 - int(job.step) % 20)
+    # Something is due after 20, 40, 60 and 80 steps, an epoch has 50.
+    assert ends == {16, 20, 36, 40, 50, 60, 76, 80, 96, 100}
+    assert batches == [*range(50), *range(50)]
+
+
+def test_training_stops_within_an_epoch() -> None:
+    job = compiled()
+
+    class Stopping(tf.keras.callbacks.Callback):  # type: ignore[misc]
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            job.stop_training = int(job.step) >= 7
+
+    train(job, data(), 2, lambda: 1, Stopping())
+    assert int(job.step) == 7
+    assert len(job.history.history["loss"]) == 1
+
+
+def test_a_training_after_an_error_of_the_data_begins_a_new_pass() -> None:
+    limit = tf.Variable(2.0)
+    x = tf.reshape(tf.range(12.0), [4, 3])
+    dataset = tf.data.Dataset.from_tensor_slices((x, x[:, :1]))
+    dataset = dataset.map(lambda x, y: (tf.ensure_shape(x[: tf.where(x[0] < limit, 3, 2)], [3]), y)).batch(1)
+    job = compiled()
+    steps = LocalSteps(job)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        loop._train(job, zip(range(1), [dataset], strict=True), [], steps, no_limit)
+    limit.assign(99.0)
+    before = int(job.step)
+    loop._train(job, zip(range(1), [dataset], strict=True), [], steps, no_limit)
+    assert int(job.step) == before + 4
+
+
+def test_a_loss_may_branch_on_its_values() -> None:
+    def loss(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+        error = tf.reduce_mean(tf.abs(labels - predictions))
+        if error > 1.0:
+            error = 2.0 * error - 1.0
+        return error
+
+    job = compiled(loss)
+    train(job, data().take(3), 1, no_limit)
+    assert int(job.step) == 3
+
+
+def test_calls_grow_as_long_as_they_are_brief() -> None:
+    steps = LocalSteps(compiled())
+    sizes = []
+    for seconds in (9.0, *[0.001] * 8, 0.07, 0.2, 0.2, 0.01):  # the first compiles
+        steps.resize(steps.size, seconds)
+        sizes.append(steps.size)
+    assert sizes == [1, 2, 4, 8, 16, 32, 64, 64, 64, 64, 32, 16, 32]
+    steps.resize(3, 0.001)  # the last call of an epoch shows nothing about larger ones
+    assert steps.size == 32
+
+
+def test_callbacks_that_look_at_each_batch_are_known(tmp_path: Any) -> None:
+    callbacks = tf.keras.callbacks
+    harmless = [callbacks.ModelCheckpoint(str(tmp_path / "model.keras")), callbacks.History()]
+    assert find_batch_callback(harmless) == ""
+    assert find_batch_callback([*harmless, callbacks.TerminateOnNaN()]) == "TerminateOnNaN"
+    assert find_batch_callback([callbacks.LambdaCallback(on_train_batch_end=print)]) == "LambdaCallback"
+    assert find_batch_callback([callbacks.LambdaCallback(on_epoch_end=print)]) == ""
