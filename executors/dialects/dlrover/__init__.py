@@ -9,7 +9,10 @@
 
     conf.py       reads and checks the attributes of a conf, including those that DLRover documented but ignored
     columns.py    the column definitions, and decoding of rows to tensors
-    sources.py    the row sources of a data set, and their positions for resuming
+    sources.py    chooses the row source of a data set
+    source.py     rows in a fixed order, with a position for resuming
+    range_source.py       rows of readers with index ranges, which workers can share
+    sequential_source.py  rows of iterators
     data.py       batches of rows as input of the Estimator
     examples.py   parsing of tf.Examples by the conf's columns
     serving.py    the serving signatures of the exported model

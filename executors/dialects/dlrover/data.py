@@ -14,7 +14,7 @@ from ...inputs.tfrecord.scan import ParseTrial
 from .columns import FeaturesAndLabel
 from .conf import DataSet
 from .examples import Kinds
-from .sources import Feed, Source
+from .source import Feed, Source
 
 Function = TypeVar("Function", bound=Callable[..., object])
 

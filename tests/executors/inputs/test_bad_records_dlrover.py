@@ -13,7 +13,8 @@ import tensorflow.compat.v1 as tf
 from generic_trainer.executors.dialects.dlrover.columns import Columns
 from generic_trainer.executors.dialects.dlrover.conf import DataSet
 from generic_trainer.executors.dialects.dlrover.shim.column_info import Column
-from generic_trainer.executors.dialects.dlrover.sources import Source, open_source
+from generic_trainer.executors.dialects.dlrover.source import Source
+from generic_trainer.executors.dialects.dlrover.sources import open_source
 from generic_trainer.executors.inputs.bad_records import skipping
 from generic_trainer.executors.inputs.readers.reader_errors import ReaderErrors
 

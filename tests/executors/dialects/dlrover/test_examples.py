@@ -11,9 +11,11 @@ import tensorflow as tf
 
 from generic_trainer.executors.dialects.dlrover.columns import Columns
 from generic_trainer.executors.dialects.dlrover.conf import DataSet
+from generic_trainer.executors.dialects.dlrover.range_source import RangeSource
 from generic_trainer.executors.dialects.dlrover.run import train
+from generic_trainer.executors.dialects.dlrover.sequential_source import ExampleSource
 from generic_trainer.executors.dialects.dlrover.shim.column_info import Column
-from generic_trainer.executors.dialects.dlrover.sources import ExampleSource, RangeSource, open_source
+from generic_trainer.executors.dialects.dlrover.sources import open_source
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.fn_args import FnArgs
 from generic_trainer.executors.inputs.readers.reader_errors import ReaderErrors
