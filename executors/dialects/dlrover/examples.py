@@ -89,7 +89,12 @@ def infer_kinds(files: Sequence[str], fields: Sequence[Field], where: str) -> Ki
 
 
 def parse_examples(
-    examples: tf.Tensor, fields: Sequence[Field], kinds: Mapping[str, tf.DType], value_delim: str
+    examples: tf.Tensor,
+    fields: Sequence[Field],
+    kinds: Mapping[str, tf.DType],
+    value_delim: str,
+    *,
+    sparse_as_text: bool = False,
 ) -> dict[str, tf.Tensor | tf.SparseTensor]:
     """Parses serialized tf.Examples to columns.
 
@@ -101,6 +106,7 @@ def parse_examples(
       kinds: The types in the examples, as returned by `infer_kinds`; other columns default to the type closest to their
         dtype.
       value_delim: The separator between values in the text of a sparse column.
+      sparse_as_text: Whether to return sparse columns as text, like the fields of rows.
 
     Returns:
       {name: tensor [batch] of the column's dtype, or SparseTensor [batch, maximum number of values per row]}.
@@ -115,7 +121,16 @@ def parse_examples(
         else:  # CsvExampleGen writes features without a value, which FixedLenFeature rejects even with a default
             spec[field.name] = tf.io.FixedLenSequenceFeature([], kind, allow_missing=True)
     parsed = tf.io.parse_example(examples, spec)
-    return {field.name: _to_column(parsed[field.name], field, value_delim) for field in fields}
+    padded = {name: parsed[name] for name, kind in spec.items() if isinstance(kind, tf.io.FixedLenSequenceFeature)}
+    with tf.control_dependencies([_assert_single(padded)] if padded else []):
+        columns = {field.name: _to_column(parsed[field.name], field, value_delim) for field in fields}
+    if sparse_as_text:
+        sparse = {name: values for name, values in columns.items() if isinstance(values, tf.SparseTensor)}
+        return columns | {name: join_values(values, value_delim) for name, values in sparse.items()}
+    for field in fields:
+        if field.is_sparse and not isinstance(columns[field.name], tf.SparseTensor):
+            columns[field.name] = split_values(columns[field.name], field, value_delim)
+    return columns
 
 
 def join_values(values: tf.SparseTensor, delim: str) -> tf.Tensor:
@@ -125,26 +140,33 @@ def join_values(values: tf.SparseTensor, delim: str) -> tf.Tensor:
         text = tf.strings.as_string(text, precision=_DIGITS, scientific=True)
     elif text.dtype != tf.string:
         text = tf.strings.as_string(text)
-    rows = tf.RaggedTensor.from_sparse(tf.SparseTensor(values.indices, text, values.dense_shape))
-    return tf.strings.reduce_join(rows, axis=-1, separator=delim)
+    rows, _ = tf.unstack(values.indices, num=2, axis=1)
+    return tf.strings.unsorted_segment_join(text, rows, values.dense_shape[0], delim)
 
 
 def _to_column(parsed: tf.Tensor | tf.SparseTensor, field: Field, value_delim: str) -> tf.Tensor | tf.SparseTensor:
+    """Returns a parsed column with the conf's dtype; a sparse one whose values are strings as text."""
     if field.is_sparse:
-        if parsed.dtype == tf.string:  # one string with separators, from a CSV field, or a list of values
-            return split_values(join_values(parsed, value_delim), field, value_delim)
+        if parsed.dtype == tf.string:  # one string with separators, from a CSV field, or several values
+            return join_values(parsed, value_delim)
         return tf.SparseTensor(parsed.indices, _cast(parsed.values, field.dtype), parsed.dense_shape)
     if isinstance(parsed, tf.SparseTensor):  # numbers to convert to text; a missing one becomes ""
         text = _cast(parsed.values, tf.string)
         return join_values(tf.SparseTensor(parsed.indices, text, parsed.dense_shape), value_delim)
-    return _cast(parsed if field.is_required else _only_value(parsed, field.name), field.dtype)
+    return _cast(parsed if field.is_required else _only_value(parsed), field.dtype)
 
 
-def _only_value(padded: tf.Tensor, name: str) -> tf.Tensor:
-    """Returns a [batch, n] tensor with n < 2 as a vector, with 0 or "" for rows without a value; asserts that n < 2."""
-    several = f"a tf.Example has several values of {name}; this requires a column with is_sparse=True"
-    with tf.control_dependencies([tf.debugging.assert_less(tf.shape(padded)[1], 2, message=several)]):
-        return tf.pad(padded, [[0, 0], [0, 1]], constant_values="" if padded.dtype == tf.string else 0)[:, 0]
+def _assert_single(padded: Mapping[str, tf.Tensor]) -> tf.Operation:
+    """Asserts that columns, each [batch, n], have n < 2; names those that have more."""
+    counts = tf.unstack(tf.stack([tf.shape(values) for values in padded.values()]), num=2, axis=1)[1]
+    names = tf.boolean_mask([*padded], counts > 1)
+    problem = ["a tf.Example has several values of", names, "; this requires a column with is_sparse=True"]
+    return tf.debugging.Assert(tf.reduce_all(counts < 2), problem)
+
+
+def _only_value(padded: tf.Tensor) -> tf.Tensor:
+    """Returns a [batch, n] tensor with n < 2 as a vector, with 0 or "" for rows without a value."""
+    return tf.strings.reduce_join(padded, 1) if padded.dtype == tf.string else tf.reduce_sum(padded, 1)
 
 
 def _cast(values: tf.Tensor, dtype: tf.DType) -> tf.Tensor:

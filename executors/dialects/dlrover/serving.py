@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from ...inputs.csv.delimited import Field, split_values
+from ...inputs.csv.delimited import split_values
 from ..estimators.inputs import ServingInputReceiverFn
 from .columns import Columns
-from .examples import join_values, parse_examples
+from .examples import parse_examples
 
 _EXAMPLES = "examples"
 _COLUMNS = "columns"
@@ -35,11 +35,9 @@ def serving_input_receiver_fn(
         # The scope avoids name collisions: an op with a column's name would rename the model's variable of that name.
         with tf.name_scope(_SCOPE):
             examples = tf.compat.v1.placeholder(tf.string, [None], name=_EXAMPLES)
-            parsed = parse_examples(examples, columns.features, columns.kinds, columns.value_delim)
-            raw = {
-                field.name: _column_placeholder(parsed[field.name], field, columns.value_delim)
-                for field in columns.features
-            }
+            parsed = parse_examples(examples, columns.features, columns.kinds, columns.value_delim, sparse_as_text=True)
+            # The columns by name, which default to those of the examples.
+            raw = {name: tf.compat.v1.placeholder_with_default(values, [None]) for name, values in parsed.items()}
             features = {
                 field.name: split_values(raw[field.name], field, columns.value_delim)
                 if field.is_sparse
@@ -54,8 +52,3 @@ def serving_input_receiver_fn(
         return tf.estimator.export.ServingInputReceiver(features, *receivers)
 
     return receiver_fn
-
-
-def _column_placeholder(parsed: tf.Tensor | tf.SparseTensor, field: Field, delim: str) -> tf.Tensor:
-    """Returns a parsed column as a vector placeholder that defaults to it; sparse columns as joined strings."""
-    return tf.compat.v1.placeholder_with_default(join_values(parsed, delim) if field.is_sparse else parsed, [None])

@@ -132,12 +132,14 @@ def split_values(text: tf.Tensor, field: Field, value_delim: str = VALUE_DELIM) 
       SparseTensor of shape [batch, most values of a row] and the column's dtype. Values that do not parse raise an
       error when the tensor is computed, as in `decode`.
     """
-    some = tf.not_equal(text, "")
-    parts = tf.strings.split(text, value_delim)  # an empty string gives one empty value, which is removed
-    values = tf.boolean_mask(parts.flat_values, tf.gather(some, parts.value_rowids()))
-    lengths = tf.where(some, parts.row_lengths(), tf.zeros_like(parts.row_lengths()))
-    sparse = tf.RaggedTensor.from_row_lengths(values, lengths, validate=False).to_sparse()
-    return tf.SparseTensor(sparse.indices, parsed_values(sparse.values, field.dtype), sparse.dense_shape)
+    # Plain ops, since ragged tensors add some hundred ops to the exported graph of each column.
+    parts = tf.raw_ops.StringSplitV2(input=text, sep=value_delim)  # an empty string gives one empty value
+    rows, _ = tf.unstack(parts.indices, num=2, axis=1)
+    kept = tf.squeeze(tf.where(tf.not_equal(tf.gather(text, rows), "")), 1)
+    values = parsed_values(tf.gather(parts.values, kept), field.dtype)
+    # Without a value there are no columns; otherwise the values are at least as many as those of one row.
+    shape = tf.minimum(parts.shape, tf.stack([tf.int64.max, tf.size(kept, tf.int64)]))
+    return tf.SparseTensor(tf.gather(parts.indices, kept), values, shape)
 
 
 def check_format(fields: Sequence[Field], delim: str, value_delim: str) -> None:

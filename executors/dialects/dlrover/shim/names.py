@@ -1,7 +1,7 @@
 """Maps DLRover's module names to shim modules.
 
 It covers the names that public confs and model files import, for all DLRover releases; not DLRover's internals
-(executors, failover, hooks, master) and its PyTorch modules.
+(executors and their hooks, failover, master) and its PyTorch modules.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ _MODULES = (
     *((f"dlrover.{name}", ours) for name, ours in _OF_TRAINER),
     ("dlrover.python.common.log", "log_util"),
     ("dlrover.python.elastic_agent.sharding.client", "sharding_client"),
+    ("dlrover.python.elastic_agent.tensorflow.hooks", "hooks"),
 )
 
 
