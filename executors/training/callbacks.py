@@ -80,7 +80,7 @@ class RunCallback:
         return contextlib.nullcontext()
 
     def check(self, run: Run) -> Context:
-        """Surrounds the check of the model; may add to `run.check_arguments`."""
+        """Surrounds the check of the model; may add to `run.check_arguments` and `run.on_checked`."""
         return contextlib.nullcontext()
 
     def publish(self, run: Run) -> Context:

@@ -1,9 +1,12 @@
-"""Keeps the imported packages out of the record, as the check of the model records those that the model needs."""
+"""Notes in a model's folder which packages it needs."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from ...saved_models.op_package_note import note_packages
 from ...training.callbacks import RunCallback
 
 if TYPE_CHECKING:
@@ -11,7 +14,13 @@ if TYPE_CHECKING:
 
 
 class NeededPackages(RunCallback):
-    """Leaves the packages in the worker's result, from which the check of the model takes them."""
+    """Notes those that the check has found among the imported ones."""
 
     def merge(self, part: Any, run: Run) -> None:
-        """Records nothing."""
+        """Records nothing: the check takes the imported packages from the worker's result."""
+
+    @contextlib.contextmanager
+    def check(self, run: Run) -> Iterator[None]:
+        """Notes the packages, for `predict` and the Evaluator."""
+        run.on_checked.append(lambda folder, report: note_packages(folder, report.op_packages))
+        yield
