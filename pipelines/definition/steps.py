@@ -43,7 +43,7 @@ from ...executors.modules.pipeline_modules import STATISTICS_OPTIONS_FN, Pipelin
 from ...executors.options import declared_options
 from ...executors.runtime.beam_runner import IN_PROCESS
 from ...executors.runtime.files import file_io
-from ...executors.runtime.files.artifact_layout import read_hyperparameters
+from ...executors.runtime.files.artifact_files import read_hyperparameters
 from ...executors.runtime.files.content_digests import digests_in
 from ...executors.runtime.files.schema import read_schema
 from .examples import TEST

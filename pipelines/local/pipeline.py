@@ -34,7 +34,7 @@ from ...executors.runtime.beam_runner import in_process_by_default
 from ...executors.runtime.files import content_digests, file_io, storage_errors
 from ...executors.runtime.files.temporary_folder import require_temporary_folder
 from ...executors.runtime.files.typed_json import read_checked_json
-from ...executors.runtime.logs.exceptions import pop_remembered_error
+from ...executors.runtime.logs.remembered_error import pop_remembered_error
 from ...executors.runtime.process.surroundings import require_shared_memory, require_tensorflow_can_run
 from ...executors.runtime.process.termination import raise_if_ended
 from ...executors.training import metadata_pointer

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from ...fn_args import FnArgs
 from ...modules.defined_names import defines
 from ..base import Dialect, Evidence
-from .detection import find_elasticdl_use
-from .options import ElasticDLOptions
+from .detection import CUSTOM_READER, find_elasticdl_use
 
 
 class ElasticDLDialect(Dialect):
@@ -21,18 +20,11 @@ class ElasticDLDialect(Dialect):
     def detect(self, path: str) -> Evidence | None:
         """Returns where a file imports ElasticDL or defines the required parts of a model file."""
         use = find_elasticdl_use(path)
-        own_reader = defines(path, ElasticDLOptions.custom_data_reader)
+        own_reader = defines(path, CUSTOM_READER)
         return Evidence(*use, keras="2", reads_any_origin=own_reader) if use else None
 
     def require_inputs(self, files: Sequence[str], fn_args: FnArgs) -> None:
         """Checks the flags, and that there are data, unless the model file reads them itself."""
-        from ...inputs.readers.reader_params import ReaderParams, parse_reader_params
-        from ...inputs.readers.record_files import find_records
+        from .required_inputs import require_inputs
 
-        options = ElasticDLOptions.of(fn_args)
-        params = ReaderParams.of(parse_reader_params(options.data_reader_params))
-        parse_reader_params(options.model_params, "--model_params")
-        if any(defines(path, options.custom_data_reader) for path in files):
-            return
-        for data in filter(None, (options.training_data, options.validation_data)):
-            find_records([data], params)
+        require_inputs(files, fn_args)

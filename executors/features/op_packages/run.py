@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ...saved_models.op_package_note import note_packages
 from ...training.callbacks import RunCallback
 
 if TYPE_CHECKING:
+    from ...saved_models.check import CheckReport
     from ...training.run_state import Run
 
 
@@ -22,5 +22,12 @@ class NeededPackages(RunCallback):
     @contextlib.contextmanager
     def check(self, run: Run) -> Iterator[None]:
         """Notes the packages, for `predict` and the Evaluator."""
-        run.on_checked.append(lambda folder, report: note_packages(folder, report.op_packages))
+        run.on_checked.append(_note)
         yield
+
+
+def _note(folder: str, report: CheckReport) -> None:
+    if report.op_packages:
+        from ...saved_models.op_package_note import note_packages
+
+        note_packages(folder, report.op_packages)
