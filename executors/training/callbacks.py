@@ -95,21 +95,6 @@ class RunCallback:
         """Takes over the result of the `WorkerCallback` that is registered under the same name."""
 
 
-class OnStart(RunCallback):
-    """Calls a function when every precondition holds, before the first write; it may move the model run away."""
-
-    order = 25
-
-    def __init__(self, function: Callable[[], object]) -> None:
-        self._function = function
-
-    @contextlib.contextmanager
-    def run(self, run: Run) -> Iterator[None]:
-        """Calls it, in the chief of a cluster as in other tasks."""
-        self._function()
-        yield
-
-
 class Callbacks:
     """The callbacks of a run."""
 

@@ -19,8 +19,8 @@ from ..modules.source import ModuleSource, find_source
 from ..runtime.files import file_io, storage_errors
 from ..runtime.files.artifact_layout import root_of_artifact
 from ..runtime.files.content_digests import digests_in
+from ..runtime.files.file_kinds import require_readable_kind
 from ..runtime.files.schema import read_schema
-from ..runtime.files.user_paths import require_readable_kind
 from ..saved_models.readable_files import first_problem
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from ...executors.compat.tfx import contents_in_cache_keys
 from ...executors.dialects.needs import choose_keras
 from ...executors.engines import fork_server
 from ...executors.errors import InputError
+from ...executors.modules.libraries import libraries_of
 from ...executors.modules.pipeline_modules import PipelineModules, find_modules
-from ...executors.modules.source import libraries_of
 from ...executors.monitoring.step_progress import progress_of_steps
 from ...executors.preflight import stamp
 from ...executors.runtime.beam_runner import in_process_by_default

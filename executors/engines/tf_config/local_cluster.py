@@ -23,8 +23,8 @@ from ...fn_args import FnArgs
 from ...monitoring import run_record
 from ...monitoring.run_json import RunJson
 from ...options import TrainingOptions
-from ...training.after_publishing import note_published_model
 from ...training.preconditions import find_inputs, require_outputs
+from ...training.published_model import note_published_model
 from ...training.run import train
 from ...training.run_lock import hold_run_lock
 from .. import child_process
@@ -57,7 +57,7 @@ def train_on_cluster(
       fn_args: See `run.train`.
       options: See `run.train`.
       function: See `run.train`.
-      on_start: See `callbacks.OnStart`.
+      on_start: Called when every precondition holds, before the first write.
 
     Returns:
       The chief's run record.
