@@ -16,9 +16,9 @@ from ..executors.number_range import TASKS, WORKERS
 from ..executors.options import LOCAL, TrainingOptions
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..executors.training.after_publishing import warned_after_publishing
-from ..executors.training.callbacks import OnStart
 from ..executors.training.run import train as run_training
 from .abbreviations import abbreviations
+from .first_write import OnStart
 from .number_type import NumberType
 from .removed_flags import removed_flags, without_removed
 from .submitted_command import Submittable

@@ -16,12 +16,12 @@ from ..executors.options import LOCAL
 from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.setup import LOG_NAME, keep_logs
 from ..executors.training.after_publishing import warned_after_publishing
-from ..executors.training.callbacks import OnStart
 from ..executors.training.run import train as run_training
 from .abbreviations import abbreviations
 from .elasticdl_flags import DEFAULT_OUTPUT, effective_flags, elasticdl_flags, flags_of, model_file
 from .elasticdl_images import clean, zoo
 from .elasticdl_prepare import prepare
+from .first_write import OnStart
 from .submitted_command import Submittable
 from .summary import print_summary, summary_lines
 from .terminal import live_display

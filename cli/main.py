@@ -26,13 +26,13 @@ from ..executors.runtime.logs.error_output import MAX_CHARACTERS, error_lines, o
 from ..executors.runtime.logs.exceptions import (
     RemoteTraceback,
     has_user_frame,
-    inner_error,
     message_of,
     one_line_message,
     summary_of,
     traceback_of,
     user_location,
 )
+from ..executors.runtime.logs.framework_messages import inner_error
 from ..executors.runtime.logs.setup import show_logs
 from ..executors.runtime.process import deadline, generated_modules, session, surroundings, termination
 from ..executors.runtime.process.preemption import handle_like_sigterm

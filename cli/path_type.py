@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..executors.errors import InputError
-from ..executors.runtime.files import user_paths
+from ..executors.runtime.files import file_kinds, user_paths
 from ..executors.runtime.files.object_store import is_in_store
 from ..executors.runtime.files.output_file import STDOUT, is_stdout, require_output
 
@@ -67,4 +67,4 @@ class PathType(click.Path):
         elif what in _OUTPUT_FOLDERS:
             user_paths.require_writable_kind(value, what, folder=self._kind == "DIR")
         else:
-            user_paths.require_readable_kind(value, what)
+            file_kinds.require_readable_kind(value, what)

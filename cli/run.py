@@ -22,7 +22,8 @@ from ..executors.runtime.files.raw_data_files import raw_data_files
 from ..executors.runtime.logs.exceptions import add_note
 from ..executors.runtime.logs.sanitize import printable
 from ..executors.saved_models.pushed_models import Pushed
-from ..executors.training.after_publishing import note_published_model, warned_after_publishing
+from ..executors.training.after_publishing import warned_after_publishing
+from ..executors.training.published_model import note_published_model
 from ..pipelines.definition.options import PipelineKeywords, has_tuner_step, with_findings
 from ..pipelines.definition.pipeline_root import convert_data_in_root
 from . import run_check

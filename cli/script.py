@@ -22,8 +22,8 @@ from ..executors.monitoring.report_file import path_in
 from ..executors.runtime.files import file_io
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..executors.training.after_publishing import warned_after_publishing
-from ..executors.training.callbacks import OnStart
 from ..executors.training.run import train as run_training
+from .first_write import OnStart
 from .submitted_command import Submittable
 from .summary import print_summary, summary_lines
 from .terminal import live_display

@@ -17,12 +17,13 @@ from ..executors.monitoring import run_record
 from ..executors.monitoring.report_file import path_in
 from ..executors.number_range import STEPS
 from ..executors.runtime.files import file_io
-from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS, latest, read_hyperparameters
+from ..executors.runtime.files.artifact_files import read_hyperparameters
+from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS, latest
 from ..executors.saved_models.locations import base_model_path
 from ..executors.training.after_publishing import warned_after_publishing
-from ..executors.training.callbacks import OnStart
 from ..executors.training.run import train as run_training
 from .cluster_flag import local_cluster, parse_counts
+from .first_write import OnStart
 from .number_type import NumberType
 from .submitted_command import Submittable
 from .summary import fields_of, json_flag, print_summary, run_summary, summary_lines

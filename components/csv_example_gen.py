@@ -18,7 +18,7 @@ from ..executors.errors import InputError
 from ..executors.inputs.csv.example_rows import column_names, column_types, examples_in, merged_types
 from ..executors.monitoring.step_progress import progress_of_steps
 from ..executors.runtime.files import file_io
-from ..executors.runtime.logs.exceptions import remember_error
+from ..executors.runtime.logs.remembered_error import remember_error
 from ..executors.runtime.work import advance
 from .example_gen_driver import ContentDriver
 

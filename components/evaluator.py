@@ -42,8 +42,9 @@ from ..executors.evaluation.trivial_comparison import comparisons_in, with_compa
 from ..executors.evaluation.verdict import Verdict
 from ..executors.monitoring import run_record
 from ..executors.runtime.files import file_io
-from ..executors.runtime.files.artifact_layout import only_file_in
-from ..executors.runtime.logs.exceptions import one_line_message, remember_error
+from ..executors.runtime.files.artifact_files import only_file_in
+from ..executors.runtime.logs.exceptions import one_line_message
+from ..executors.runtime.logs.remembered_error import remember_error
 from ..executors.saved_models.locations import base_model_path
 from ..executors.saved_models.prediction.predict import SignatureError
 from .batch_dependent_models import ALLOW, refusal

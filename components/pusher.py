@@ -24,7 +24,7 @@ from tfx.proto.orchestration import driver_output_pb2
 from tfx.utils import json_utils
 
 from ..executors.runtime.files import file_io
-from ..executors.runtime.logs.exceptions import remember_error
+from ..executors.runtime.logs.remembered_error import remember_error
 from ..executors.saved_models.pushed_models import already_pushed, push
 from .batch_dependent_models import ALLOW, refusal
 

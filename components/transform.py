@@ -18,7 +18,7 @@ from tfx.dsl.components.base import executor_spec
 from ..executors.dialects.loading import loaded
 from ..executors.errors import ModuleError
 from ..executors.modules.source import find_source
-from ..executors.runtime.logs.exceptions import remember_error
+from ..executors.runtime.logs.remembered_error import remember_error
 from .module_component import fingerprint
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
 from ..executors.options import TunerKeywords, declared_options
-from ..executors.runtime.logs.exceptions import remember_error
+from ..executors.runtime.logs.remembered_error import remember_error
 from ..executors.tuning.step import tune_from_artifacts
 from .module_component import ModuleComponent, fingerprint, serialize_config
 from .option_keywords import execution_parameters, options_from_keywords, takes_options

@@ -21,13 +21,16 @@ import attr
 
 from . import plugins
 from .compat.tfx_instance import TfxInstance, own_class
-from .distributed.tf_config import task_from_environment
 from .examples_format import ExamplesFormat
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .distributed.tf_config import ClusterTask
     from .inputs.data_accessor import DataAccessor
 
-_READERS = "generic_trainer.data_accessors"  # group of entry points: the class of `data_accessor`
+# Groups of entry points: the class of `data_accessor`, and functions that return this process's task of a cluster.
+_READERS, _TASKS = "generic_trainer.data_accessors", "generic_trainer.cluster_tasks"
 # As in TFX, these are None in a bare FnArgs but typed as non-optional: the trainer always sets them.
 _UNSET: Any = None
 
@@ -122,11 +125,12 @@ class FnArgs(TfxInstance):
         """
         if isinstance(fn_args, cls):
             return fn_args
-        task, folder = task_from_environment(), fn_args.model_run_dir or fn_args.working_dir
+        folder = fn_args.model_run_dir or fn_args.working_dir
         defaults = cls(data_accessor=fn_args.data_accessor, checkpoint_dir=os.path.join(folder or "", "checkpoints"))
-        if task is not None:
-            defaults.is_chief, defaults.worker_index = task.is_chief, task.worker_index
-            defaults.num_workers = task.num_workers
+        for find_task in cast("Mapping[str, Callable[[], ClusterTask | None]]", plugins.load(_TASKS)).values():
+            if task := find_task():
+                defaults.is_chief, defaults.worker_index = task.is_chief, task.worker_index
+                defaults.num_workers = task.num_workers
         completed = cls.__new__(cls)
         completed.__dict__ = vars(fn_args)
         for name, value in vars(defaults).items():

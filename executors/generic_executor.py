@@ -11,7 +11,7 @@ from __future__ import annotations
 from tfx import types
 from tfx.dsl.components.base import base_executor
 
-from .runtime.logs.exceptions import remember_error
+from .runtime.logs.remembered_error import remember_error
 from .training.step import train_from_artifacts
 
 

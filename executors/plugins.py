@@ -15,7 +15,7 @@ import os
 import sys
 from importlib.metadata import EntryPoint
 
-from .errors import InputError
+from .errors import InputError, did_you_mean
 
 _PREFIX = "generic_trainer."
 
@@ -35,8 +35,18 @@ def load(group: str) -> dict[str, object]:
 
 
 def load_one(group: str, name: str) -> object:
-    """Returns the object that is registered in a group under a name, without importing the others; see `load`."""
-    return next(_loaded(entry) for entry in entries(group) if entry.name == name)
+    """Returns the object that is registered in a group under a name, without importing the others; see `load`.
+
+    Raises:
+      InputError: If there is none, or it cannot be imported.
+    """
+    known = {entry.name: entry for entry in entries(group)}
+    if name not in known:
+        raise InputError(
+            f"No installed package registers {name!r} in {group}; there are {', '.join(known) or 'none'}."
+            f"{did_you_mean(name, known)}"
+        )
+    return _loaded(known[name])
 
 
 @functools.lru_cache(maxsize=1)  # a search reads the metadata of every installed package

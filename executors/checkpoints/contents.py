@@ -16,3 +16,11 @@ _NOTES = (HEARTBEAT, IDENTITY, EVALUATED, EPOCHS, DAMAGED)
 def has_checkpoints(folder: str) -> bool:
     """Whether a checkpoint folder contains more than the notes on it."""
     return file_io.isdir(folder) and any(name not in _NOTES for name in file_io.listdir(folder))
+
+
+def numbered(path: str) -> str:
+    """Returns the path with the first number that is free: `path.1`, `path.2`, …."""
+    number = 1
+    while file_io.exists(f"{path}.{number}"):
+        number += 1
+    return f"{path}.{number}"

@@ -32,7 +32,7 @@ from absl import logging
 from .. import run_context
 from ..errors import CheckpointError
 from ..runtime.files import file_io
-from .contents import DAMAGED
+from .contents import DAMAGED, numbered
 
 _LIST = "damaged_checkpoints.json"  # in the model run until the run record has its content
 
@@ -162,14 +162,6 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
             return {name: arrays[name] for name in arrays.files}
     except Exception:  # of NumPy, zipfile, zlib and struct
         raise DamagedError(f"{os.path.basename(path)} cannot be read") from None
-
-
-def numbered(path: str) -> str:
-    """Returns the path with the first number that is free: `path.1`, `path.2`, …."""
-    number = 1
-    while file_io.exists(f"{path}.{number}"):
-        number += 1
-    return f"{path}.{number}"
 
 
 def _beside(path: str) -> str:

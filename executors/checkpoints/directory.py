@@ -32,12 +32,12 @@ from ..runtime.files import durable, file_io
 from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..runtime.files.typed_json import checked_fields
 from ..runtime.process.identity import start_time_of
-from . import damage, fingerprint
-from .contents import EVALUATED, FINISHED_FITS, FITS, HEARTBEAT, IDENTITY, UNPUBLISHED, has_checkpoints
-from .damage import numbered
+from . import fingerprint
+from .contents import EVALUATED, FINISHED_FITS, FITS, HEARTBEAT, UNPUBLISHED, has_checkpoints, numbered
 from .fingerprint import Identity
 
 ROOT = ".checkpoints"
+FOLDER = "checkpoints"  # in a model run
 KEPT_DAYS = 14.0
 HEARTBEAT_SECONDS = 20.0  # seconds between heartbeats
 _MISSED_HEARTBEATS = 3  # missed heartbeats after which a run on another machine counts as ended
@@ -138,9 +138,8 @@ def model_run_checkpoints(identity: Identity, model_run_dir: str, is_chief: bool
     If it has the checkpoints of a different training, these and the exported models are renamed and the training starts
     from scratch. The length of the training may differ; see `Identity.differences`.
     """
-    path = os.path.join(model_run_dir, "checkpoints")
+    path = os.path.join(model_run_dir, FOLDER)
     if is_chief:
-        _repair_fingerprint(path, model_run_dir)
         earlier = fingerprint.read(path)
         differences = identity.differences(earlier) if earlier else []
         for folder in (path, *(os.path.join(model_run_dir, name) for name in (SERVING_DIRS[0], EVAL_DIR))):
@@ -153,14 +152,6 @@ def model_run_checkpoints(identity: Identity, model_run_dir: str, is_chief: bool
                     _move_completed_fits(aside, folder)
         identity.write(path)
     yield CheckpointFolder(path, model_run_dir)
-
-
-def _repair_fingerprint(folder: str, model_run_dir: str) -> None:
-    """Moves a damaged `checkpoint.json` aside, because training could not be resumed without the checkpoints."""
-    path = os.path.join(folder, IDENTITY)
-    if fingerprint.read(folder) is None and file_io.exists(path):
-        with damage.damage_recorded(folder, model_run_dir):
-            damage.set_aside(path, "it is empty or garbled", "the checkpoints beside it are taken for this training's")
 
 
 @contextlib.contextmanager

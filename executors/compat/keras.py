@@ -14,10 +14,6 @@ if TYPE_CHECKING:
     import tensorflow as tf
     from tf_keras.src.backend import RandomGenerator
 
-# Subpackages of `keras` with Keras 3's implementation, which imports optional modules that may be missing. Imports of
-# missing modules below `keras` by other code do not use these subpackages.
-IMPLEMENTATION = ("src", "_tf_keras", "api")
-
 # Modules that Keras 3 imports at import time but only uses in functions; the second one accesses pandas classes.
 DEFERRABLE = ("keras._tf_keras.keras.wrappers", "keras.src.trainers.data_adapters.array_slicing", "keras.wrappers")
 

@@ -1,7 +1,8 @@
 """Training-module dialects: adapters that turn modules of different styles into `run_fn(fn_args)`.
 
 base.py               the class `Dialect`, which third-party dialects subclass
-registry.py           the installed dialects, and dialect selection
+registry.py           the installed dialects
+selection.py          dialect selection for a module
 needs.py              what a module needs, from the evidence in its source
 loading.py            process preparation and the import of a module
 restart.py            other starts of a worker, with settings that other_settings.py has noted on its exception
@@ -10,7 +11,7 @@ converted_modules.py  the functions that a converted module calls: `prepare_for`
 signatures.py         signature inspection and checks for a module's functions
 """
 
-from .base import Dialect, Evidence, RunFn, function_in
-from .registry import GROUP, choose, installed
+from .base import Dialect, Evidence, RunFn
+from .registry import adapters, installed
 
-__all__ = ["GROUP", "Dialect", "Evidence", "RunFn", "choose", "function_in", "installed"]
+__all__ = ["Dialect", "Evidence", "RunFn", "adapters", "installed"]

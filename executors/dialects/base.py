@@ -9,10 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import ClassVar
 
-from ..errors import ModuleError
 from ..fn_args import FnArgs
 from ..options import TrainingOptions
-from .signatures import require_plain_call
 
 RunFn = Callable[[FnArgs], object]
 
@@ -36,26 +34,16 @@ class Evidence:
     reads_any_origin: bool = False
 
 
-class ImportWatch:
-    """What a dialect has seen of the module that this process imports and runs; see `Dialect.importing`.
-
-    Attributes:
-      keras_2_reason: Why the process has Keras 2 by now, if it was to have Keras 3; else "".
-    """
-
-    keras_2_reason: str = ""
-
-    def explained(self, error: Exception) -> Exception | None:
-        """Returns the exception to raise instead of the module's; None to keep it."""
-        return None
-
-
 class Dialect:
     """One style of training module. Subclasses define `needs`, `matches` and `run_fn`; everything else has a default.
 
     A dialect is registered in the entry-point group `generic_trainer.dialects`; its entry-point name is the value of
-    the option `dialect`. In all methods, `function` is the function name that the user requested (`module.function`,
-    or the component's `run_fn`), or None.
+    the option `dialect`. The process that calls `train` imports this class for modules of every dialect, and calls
+    `detect`, `require_inputs` and `needs_model`. A dialect whose other methods import much may define them in a
+    subclass in another file, registered under the same name in the group `generic_trainer.dialect_adapters`.
+
+    In all methods, `function` is the function name that the user requested (`module.function`, or the component's
+    `run_fn`), or None.
 
     Attributes:
       needs: The definitions that a module requires, for the error message when no dialect matches.
@@ -116,7 +104,7 @@ class Dialect:
           files: The module's source files.
         """
 
-    def importing(self) -> contextlib.AbstractContextManager[ImportWatch | None]:
+    def importing(self) -> contextlib.AbstractContextManager[object]:
         """Surrounds the import of a module and the call of its `run_fn`, for modules of any dialect."""
         return contextlib.nullcontext()
 
@@ -177,42 +165,3 @@ class Dialect:
           Keras's `fit` or an Estimator, which the trainer stops by other means.
         """
         return False
-
-
-def limit_loop(fn_args: FnArgs, steps: int) -> None:
-    """Limits a training loop that is configured by `fn_args` and `custom_config` to a few steps, in place.
-
-    Also sets `eval_steps` to 1, and removes the user's directories (`checkpoint_dir`, `use_conf_model_dir`) from a copy
-    of `custom_config`.
-
-    Args:
-      fn_args: The trial run's arguments.
-      steps: The maximum number of training steps.
-    """
-    fn_args.train_steps = min(fn_args.train_steps or steps, steps)
-    fn_args.eval_steps = 1
-    config = fn_args.custom_config = dict(fn_args.custom_config or {})
-    for name in ("max_step", "max_steps"):
-        if config.get(name):
-            config[name] = min(config[name], steps)
-    for name in ("checkpoint_dir", "use_conf_model_dir"):
-        config.pop(name, None)
-
-
-def function_in(module: ModuleType, name: str, needs: str) -> Callable[..., object]:
-    """Returns a module's function by name.
-
-    Args:
-      module: The imported training module.
-      name: The function's name.
-      needs: The dialect's `needs`, for the error message.
-
-    Raises:
-      ModuleError: When it is missing, or is a coroutine function or generator, so that calling it runs nothing.
-    """
-    function = getattr(module, name, None)
-    if not callable(function):
-        raise ModuleError(f"Training module {module.__file__} has no function {name!r}; the dialect needs {needs}.")
-    require_plain_call(function, f"{module.__file__}: {name}")
-    found: Callable[..., object] = function
-    return found

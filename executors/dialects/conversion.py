@@ -31,7 +31,8 @@ from ..modules.source import ModuleSource, find_source
 from ..runtime.files import file_io
 from ..runtime.files.output_file import output_file
 from .base import Dialect
-from .registry import call_dialect, installed, script_hint
+from .registry import adapters, call_dialect
+from .selection import script_hint
 from .signatures import parameters_of
 
 _PREPARE = """\
@@ -117,7 +118,7 @@ def convert(reference: str, function: str | None = None) -> Conversion:
     start = _start_of_code(before)
     preparation = _make_preparation(before, start, dialect)
     after = before[:start] + preparation + before[start:] + _make_run_fn(before, chosen, dialect)
-    lacks = call_dialect(installed()[dialect], "lacks", definitions)
+    lacks = call_dialect(adapters()[dialect], "lacks", definitions)
     return Conversion(source, chosen, before, after, preparation.count(b"\n"), lacks)
 
 
@@ -136,7 +137,7 @@ def _entry_point(path: str, definitions: Mapping[str, ast.stmt], function: str |
     Raises:
       InputError: When there is no convertible definition, or more than one.
     """
-    dialects = dict(sorted(installed().items(), reverse=True))
+    dialects = dict(sorted(adapters().items(), reverse=True))
     found = [
         (one, name)
         for name, dialect in dialects.items()

@@ -30,8 +30,8 @@ from ..fn_args import FnArgs
 from ..modules.keras_version import VARIABLE, has_keras_3, version_in_use
 from ..modules.source import find_source
 from ..options import TrainingOptions
-from .other_settings import Watches
-from .registry import call_dialect, installed, require_installed
+from .other_settings import ImportWatch
+from .registry import adapters, call_dialect, importing, installed, require_installed
 
 
 class _Process:
@@ -75,7 +75,7 @@ def prepare_for(dialect: str, module: str) -> None:
     """
     dialects = installed()
     require_installed(dialect, dialects)
-    if run_context.part(Watches) is not None:
+    if run_context.part(ImportWatch) is not None:
         return  # in `loading.loaded`
     path = _with_file(sys.modules[module]).__file__
     with tempfile.TemporaryDirectory() as scratch:
@@ -83,9 +83,10 @@ def prepare_for(dialect: str, module: str) -> None:
     if dialects[dialect].keras == "2":
         _PROCESS.use_keras_2()
     with contextlib.ExitStack() as contexts:
-        for candidate in dialects.values():
-            contexts.enter_context(call_dialect(candidate, "importing"))
-        for candidate in dialects.values():
+        every = adapters().values()  # not before Keras is chosen: they may import TensorFlow
+        for candidate in every:
+            contexts.enter_context(importing(candidate))
+        for candidate in every:
             call_dialect(candidate, "prepare", files)
 
 
@@ -114,7 +115,7 @@ def run_as(dialect: str, module: ModuleType | str, fn_args: FnArgs, function: st
       InputError: When the dialect is not installed.
       ModuleError: When the module lacks a definition that the dialect requires.
     """
-    dialects = installed()
+    dialects = adapters()
     require_installed(dialect, dialects)
     found = _with_file(sys.modules[module] if isinstance(module, str) else module)
     try:

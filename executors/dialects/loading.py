@@ -14,8 +14,8 @@ from .. import run_context
 from ..modules import keras_version, loader
 from ..modules.keras_version import KerasChoice
 from ..modules.source import ModuleSource
-from .other_settings import Watches, settings_noted
-from .registry import call_dialect, installed
+from .other_settings import ImportWatch, settings_noted
+from .registry import adapters, call_dialect, importing
 
 
 @contextlib.contextmanager
@@ -44,7 +44,7 @@ def loaded(
       KerasVersionError: When the module failed because it needs the other Keras version for certain.
       Exception: Any exception that the module raises on import, with its original type and traceback.
     """
-    known = installed()  # reads the metadata of all installed packages
+    known = adapters()  # reads the metadata of all installed packages
     imports = dialect not in known or known[dialect].imports_module
     installed_first = any(
         call_dialect(candidate, "detect", path)
@@ -53,8 +53,9 @@ def loaded(
         for path in source.files
     )
     with contextlib.ExitStack() as contexts:
-        watches = [contexts.enter_context(call_dialect(candidate, "importing")) for candidate in known.values()]
-        contexts.enter_context(run_context.extended(Watches([watch for watch in watches if watch])))
+        contexts.enter_context(run_context.extended(ImportWatch()))
+        for candidate in known.values():
+            contexts.enter_context(importing(candidate))
         contexts.enter_context(settings_noted(keras, checkpoint_dir))
         for candidate in known.values():
             call_dialect(candidate, "prepare", source.files)

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from .. import run_context
 from ..checkpoints.contents import has_checkpoints
 from ..errors import LateVariableError
 from ..modules.keras_version import KerasChoice, version_in_use
 from ..modules.late_variables import LateVariables
-from .base import ImportWatch
 from .restart import noted
 
 
-@dataclasses.dataclass(frozen=True)
-class Watches:
-    """Part of the run context: what the dialects have seen of the loaded module."""
+@dataclasses.dataclass
+class ImportWatch:
+    """Part of the run context: what the dialects see of the module that this process imports and runs.
 
-    watches: Sequence[ImportWatch] = ()
+    A context of `Dialect.importing` adds functions to it.
+
+    Attributes:
+      keras_2_reasons: Return why the process has Keras 2 by now, if it was to have Keras 3; else "".
+      explanations: Return the exception to raise instead of the module's; None to keep it.
+    """
+
+    keras_2_reasons: list[Callable[[], str]] = dataclasses.field(default_factory=list)
+    explanations: list[Callable[[Exception], Exception | None]] = dataclasses.field(default_factory=list)
+
+    @classmethod
+    def current(cls) -> ImportWatch:
+        """Returns that of the module that this process has loaded; an empty one without a module."""
+        return run_context.part(cls) or cls()
 
 
 @contextlib.contextmanager
@@ -32,14 +44,14 @@ def settings_noted(keras: KerasChoice | None, checkpoint_dir: str | None) -> Ite
 
     Raises:
       LateVariableError: If the module has set variables too late for this process.
-      Exception: What a dialect has seen to be the cause; see `ImportWatch.explained`.
+      Exception: What a dialect has seen to be the cause; see `ImportWatch.explanations`.
     """
     try:
         yield
     except LateVariables as late:
         raise _late_variable_error(late) from None
     except Exception as error:
-        explained = next(filter(None, (watch.explained(error) for watch in _watches())), None)
+        explained = next(filter(None, (explain(error) for explain in ImportWatch.current().explanations)), None)
         if explained:
             raise explained from error
         if keras and not (checkpoint_dir and has_checkpoints(checkpoint_dir)):
@@ -69,12 +81,7 @@ def changed_keras(keras: KerasChoice) -> KerasChoice | None:
     Args:
       keras: The settings of this process. Called while the module is loaded.
     """
-    reason = next((watch.keras_2_reason for watch in _watches() if watch.keras_2_reason), "")
+    reason = next(filter(None, (reason() for reason in ImportWatch.current().keras_2_reasons)), "")
     if keras.version == "2" or not reason or version_in_use() == "3":
         return None
     return dataclasses.replace(keras, version="2", reason=reason)
-
-
-def _watches() -> Sequence[ImportWatch]:
-    watches = run_context.part(Watches)
-    return watches.watches if watches else ()

@@ -1,4 +1,4 @@
-"""The registry of installed dialects, and dialect selection for a module."""
+"""The registry of installed dialects, and calls of methods that must not fail for a dialect of another package."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import ast
 import contextlib
 import functools
 import importlib.metadata
-import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Literal, Protocol, overload
 
 from absl import logging
 
 from .. import plugins
-from ..errors import InputError, ModuleError, did_you_mean
-from ..modules.defined_names import is_never_imported
-from ..modules.source import parsed
+from ..errors import InputError, did_you_mean
 from ..options import TrainingOptions
-from ..spelling import nearest
-from .base import Dialect, Evidence, ImportWatch, RunFn
+from .base import Dialect, Evidence, RunFn
 
 GROUP = "generic_trainer.dialects"
+ADAPTERS = "generic_trainer.dialect_adapters"  # subclasses of dialects, under the same names
 
 
 class DialectFunctions(Protocol):
@@ -76,8 +74,16 @@ class BrokenDialect(Dialect):
 
 
 def installed() -> dict[str, Dialect]:
-    """Returns the dialects of all installed packages by name; a `BrokenDialect` for one that cannot be imported."""
+    """Returns the dialects of all installed packages by name; a `BrokenDialect` for one that cannot be imported.
+
+    Of those with an adapter, only what `Dialect` names for the process that calls `train` is defined.
+    """
     return {entry.name: _load(entry) for entry in plugins.entries(GROUP)}
+
+
+def adapters() -> dict[str, Dialect]:
+    """Returns the dialects with all of their methods."""
+    return installed() | {entry.name: _load(entry) for entry in plugins.entries(ADAPTERS)}
 
 
 def functions_that_read_examples() -> list[str]:
@@ -105,12 +111,6 @@ def call_dialect(dialect: Dialect, method: Literal["prepare"], files: Sequence[s
 
 
 @overload
-def call_dialect(
-    dialect: Dialect, method: Literal["importing"], /
-) -> contextlib.AbstractContextManager[ImportWatch | None]: ...
-
-
-@overload
 def call_dialect(dialect: Dialect, method: Literal["matches"], module: ModuleType, function: str | None, /) -> str: ...
 
 
@@ -125,11 +125,11 @@ def call_dialect(dialect: Dialect, method: Literal["lacks"], definitions: Mappin
 
 
 def call_dialect(dialect: Dialect, method: str, *arguments: object) -> object:
-    """Calls `detect`, `prepare`, `importing`, `matches`, `convertible` or `lacks` of a dialect and contains its errors.
+    """Calls `detect`, `prepare`, `matches`, `convertible` or `lacks` of a dialect and contains its errors.
 
-    These methods are called for modules of every dialect. An exception in a dialect of another package is therefore
-    logged once per dialect, method and message, and does not fail the module. An exception in a built-in dialect is
-    re-raised.
+    These methods are called for modules of every dialect, as `importing` is. An exception in a dialect of another
+    package is therefore logged once per dialect, method and message, and does not fail the module. An exception in a
+    built-in dialect is re-raised.
 
     Args:
       dialect: The dialect to call.
@@ -142,47 +142,47 @@ def call_dialect(dialect: Dialect, method: str, *arguments: object) -> object:
     try:
         return getattr(dialect, method)(*arguments)
     except Exception as error:
-        is_own = type(dialect).__module__.partition(".")[0] == __name__.partition(".")[0]
-        if is_own and not isinstance(dialect, FunctionsDialect):
+        if not _is_contained(dialect, method, error):
             raise
-        _warn_of_failure(dialect, method, f"{type(error).__name__}: {error}")
-        return "" if method == "matches" else getattr(Dialect, method)(dialect, *arguments)
+    return "" if method == "matches" else getattr(Dialect, method)(dialect, *arguments)
+
+
+@contextlib.contextmanager
+def importing(dialect: Dialect) -> Iterator[None]:
+    """Surrounds a block with `importing` of a dialect, and contains its errors; those of the block pass unchanged."""
+    context = contextlib.ExitStack()
+    try:
+        context.enter_context(dialect.importing())
+    except Exception as error:
+        if not _is_contained(dialect, "importing", error):
+            raise
+    try:
+        yield
+    finally:
+        raised = sys.exc_info()
+        try:
+            context.__exit__(*raised)
+        except Exception as error:
+            if not _is_contained(dialect, "importing", error):
+                raise
+
+
+def _is_contained(dialect: Dialect, method: str, error: Exception) -> bool:
+    """Logs an exception in a dialect of another package; returns False for one in a built-in dialect."""
+    is_own = type(dialect).__module__.partition(".")[0] == __name__.partition(".")[0]
+    if is_own and not isinstance(dialect, FunctionsDialect):
+        return False
+    _warn_of_failure(dialect, method, f"{type(error).__name__}: {error}")
+    return True
 
 
 @functools.cache  # log once for each dialect, method and failure
 def _warn_of_failure(dialect: Dialect, method: str, failure: str) -> None:
-    name = next((name for name, one in installed().items() if one is dialect), type(dialect).__name__)
+    name = next((name for name, known in adapters().items() if known is dialect), type(dialect).__name__)
     logging.warning(
         "The dialect %s of another package failed in %s (%s); it is skipped for this module.",
         name, method, failure,
     )  # fmt: skip
-
-
-def choose(
-    module: ModuleType, function: str | None, options: TrainingOptions, dialects: Mapping[str, Dialect]
-) -> tuple[str, str]:
-    """Selects the dialect of an imported module.
-
-    An explicit `options.dialect` is used without checking the module. With "auto", dialects whose `yields` is true are
-    considered only if no other dialect matches.
-
-    Returns:
-      The dialect's name, and the reason for the choice.
-
-    Raises:
-      InputError: When `options.dialect` is not the name of an installed dialect.
-      ModuleError: When no dialect matches, or more than one.
-    """
-    if options.dialect != "auto":
-        require_installed(options.dialect, dialects)
-        return options.dialect, f"dialect={options.dialect!r} was requested"
-    found = {name: call_dialect(dialect, "matches", module, function) for name, dialect in dialects.items()}
-    evidence = {name: reason for name, reason in found.items() if reason}
-    first = {name: reason for name, reason in evidence.items() if not dialects[name].yields(function)} or evidence
-    if len(first) != 1:
-        raise ModuleError(_explain_no_match(module, function, first, dialects))
-    [choice] = first.items()
-    return choice
 
 
 def require_installed(name: str, dialects: Mapping[str, Dialect]) -> None:
@@ -190,32 +190,3 @@ def require_installed(name: str, dialects: Mapping[str, Dialect]) -> None:
     if name not in dialects:
         known = ", ".join(sorted(dialects))
         raise InputError(f"dialect={name!r} is not installed; there are auto, {known}.{did_you_mean(name, dialects)}")
-
-
-def _explain_no_match(
-    module: ModuleType, function: str | None, evidence: Mapping[str, str], dialects: Mapping[str, Dialect]
-) -> str:
-    where = f"Training module {module.__file__}"
-    if evidence:
-        reasons = "; ".join(f"{name} ({reason})" for name, reason in sorted(evidence.items()))
-        return f"{where} matches more than one dialect: {reasons}. Choose one with the option dialect."
-    own = sorted(name for name, value in vars(module).items() if callable(value) and not name.startswith("__"))
-    hint = did_you_mean(function or "run_fn", own) or _misspelled(own, dialects)
-    needs = "; ".join(f"{name} needs {dialect.needs}" for name, dialect in sorted(dialects.items()))
-    hint += script_hint(str(module.__file__))
-    problem = f"no function {function!r}" if function else "no entry point of a known dialect"
-    return f"{where} has {problem}.{hint} It defines {', '.join(own) or 'no functions or classes'}. {needs}."
-
-
-def script_hint(path: str) -> str:
-    """Returns which command runs a file's code for scripts; "" if it has none."""
-    statements = parsed(path).body if os.path.exists(path) else []
-    if not any("__name__" in ast.unparse(node.test) for node in statements if is_never_imported(node)):
-        return ""
-    return " Its code under if __name__ == '__main__' does not run here; `generic-trainer script` runs it."
-
-
-def _misspelled(own: Sequence[str], dialects: Mapping[str, Dialect]) -> str:
-    known = [name for dialect in dialects.values() for name in dialect.entry_points]
-    matches = ((name, nearest(name, known)) for name in own if name not in known)
-    return next((f" Did you mean {name!r} to be {match!r}?" for name, match in matches if match), "")

@@ -7,7 +7,8 @@ from types import ModuleType
 
 from ..errors import ModuleError
 from ..options import TrainingOptions
-from .base import Dialect, RunFn, function_in
+from .base import Dialect, RunFn
+from .signatures import function_in
 
 
 class RunFnDialect(Dialect):

@@ -76,6 +76,25 @@ def require_plain_call(function: Callable[..., object], where: str) -> None:
             raise ModuleError(f"{where} is {kind}: calling it runs nothing. {_PLAIN_REMEDY}")
 
 
+def function_in(module: ModuleType, name: str, needs: str) -> Callable[..., object]:
+    """Returns a module's function by name.
+
+    Args:
+      module: The imported training module.
+      name: The function's name.
+      needs: The dialect's `needs`, for the error message.
+
+    Raises:
+      ModuleError: When it is missing, or is a coroutine function or generator, so that calling it runs nothing.
+    """
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise ModuleError(f"Training module {module.__file__} has no function {name!r}; the dialect needs {needs}.")
+    require_plain_call(function, f"{module.__file__}: {name}")
+    result: Callable[..., object] = function
+    return result
+
+
 def require_has_run(returned: object, where: str) -> None:
     """Checks that a function did not return an unstarted coroutine or generator instead of doing its work.
 

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from .. import plugins
 from ..monitoring.run_record import FILE_NAME
-from ..options import ENGINES
+from ..options import ENGINES, LOCAL, TrainingOptions
 
 if TYPE_CHECKING:
-    from ..options import TrainingOptions
     from ..training.run_state import Run
-    from .training_request import TrainingRequest
 
 # Entry points: functions that return the engine that environment variables choose, or None.
 ENVIRONMENT = "generic_trainer.environment_engines"
@@ -55,15 +53,19 @@ class WorkerStart:
 
     Attributes:
       worker: Dotted name of a module with `execute(request) -> result`.
-      request: Its request.
+      request: Its argument; JSON values.
       variables: Environment variables to add to the worker's.
       on_start: Called with the id of the worker's process, if it is on this machine.
+      what: Name of the process in messages; that of the engine's place by default.
+      is_quiet: Whether the process's output is shown only if it ends without a result.
     """
 
     worker: str
-    request: TrainingRequest
+    request: Mapping[str, object]
     variables: Mapping[str, str]
-    on_start: Callable[[int], object]
+    on_start: Callable[[int], object] = lambda process: None
+    what: str = ""
+    is_quiet: bool = False
 
 
 class Engine:
@@ -73,9 +75,9 @@ class Engine:
       place: What the calling process is in the run.
     """
 
-    def __init__(self, options: TrainingOptions) -> None:
+    def __init__(self, options: TrainingOptions, place: Place | None = None) -> None:
         self.options = options
-        self.place = Place()
+        self.place = place or Place()
 
     def prepare(self, variables: Mapping[str, str]) -> None:
         """Starts what takes time, with the worker's environment variables, before the inputs are read."""
@@ -115,3 +117,12 @@ def engine_for(options: TrainingOptions) -> Engine:
         if engine := choose():
             return engine(options)
     return cast("type[Engine]", plugins.load_one(ENGINES, options.engine))(options)
+
+
+def fresh_process(timeout: float | None) -> Engine:
+    """Returns the engine that runs a worker in a new process of this machine, such as the check of a model.
+
+    Args:
+      timeout: Seconds until the process is ended; None for no limit.
+    """
+    return cast("type[Engine]", plugins.load_one(ENGINES, LOCAL))(TrainingOptions(timeout=timeout))

@@ -28,11 +28,10 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import IO, TypeAlias
 
 from .. import plugins
-from ..distributed.tf_config import LOGS_IN_ERRORS
 from ..runtime.logs.setup import DISPLAY
 from ..runtime.process import process_tree, session
 from ..runtime.process.readable import readable
@@ -42,13 +41,17 @@ from . import inherited
 _SWITCH = "GENERIC_TRAINER_FORK_SERVER"
 _MAIN = f"{__package__}.fork_server_main"
 # Groups of entry points whose modules the workers use.
-_PRELOADED = tuple(f"generic_trainer.{name}" for name in ("preloaded", "worker_callbacks", "dialects"))
+_PRELOADED = tuple(
+    f"generic_trainer.{name}" for name in ("preloaded", "worker_callbacks", "dialects", "dialect_adapters")
+)
 # Variables that don't affect imports, so a server can be reused when they change. PYTEST_CURRENT_TEST changes with
 # every test, TMPDIR with every model check; `import tfx` sets the protobuf one, possibly after a server was prepared.
 _NOT_READ_BY_IMPORTS = (
-    "CUDA_VISIBLE_DEVICES", "MLFLOW_RUN_ID", "PYTEST_CURRENT_TEST", "TEMPORARILY_DISABLE_PROTOBUF_VERSION_CHECK",
-    "TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", "TMPDIR", LOGS_IN_ERRORS,
+    "CUDA_VISIBLE_DEVICES", "PYTEST_CURRENT_TEST", "TEMPORARILY_DISABLE_PROTOBUF_VERSION_CHECK",
+    "TF_CPP_MIN_LOG_LEVEL", "TMPDIR",
 )  # fmt: skip
+# Entry points whose names are other such variables, and whose objects are these names.
+_VARIABLES = "generic_trainer.worker_variables"
 _MAX_SERVERS = 2  # one per Keras version
 
 _Key: TypeAlias = "tuple[tuple[tuple[str, str], ...], tuple[str, ...]]"  # environment variables, other inherited state
@@ -207,10 +210,9 @@ class _Servers:
         if sys.platform != "linux" or environment.get(_SWITCH) == "0" or not inherited.shares_process_ids():
             return None
         state = inherited.state()
-        key = (
-            tuple(sorted((name, value) for name, value in environment.items() if _is_read_by_imports(name))),
-            state,
-        )
+        others = {*_NOT_READ_BY_IMPORTS, *(entry.name for entry in plugins.entries(_VARIABLES))}
+        read = (item for item in environment.items() if _is_read_by_imports(item[0], others))
+        key = (tuple(sorted(read)), state)
         with self._lock:
             for outdated in [other for other in self._usable if other[1] != state]:
                 self._usable.pop(outdated).dismiss()  # it may hold privileges that this process has dropped
@@ -277,9 +279,9 @@ def start(
     return None
 
 
-def _is_read_by_imports(name: str) -> bool:
+def _is_read_by_imports(name: str, others: Set[str]) -> bool:
     is_own = name.startswith("GENERIC_TRAINER_")  # of those, the server reads how to display logs; the workers the rest
-    return name == DISPLAY if is_own else name not in _NOT_READ_BY_IMPORTS
+    return name == DISPLAY if is_own else name not in others
 
 
 def _receive(connection: socket.socket) -> dict[str, int] | None:

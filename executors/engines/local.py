@@ -24,14 +24,15 @@ class LocalEngine(Engine):
             from . import in_process
 
             start.on_start(os.getpid())
-            return in_process.run(start.worker, start.request.to_json(), environment=start.variables)
+            return in_process.run(start.worker, start.request, environment=start.variables)
         return child_process.run(
             start.worker,
-            start.request.to_json(),
+            start.request,
             environment=start.variables,
             timeout=self.options.timeout,
+            quiet=start.is_quiet,
             until=self.until,
-            what=self.place.name,
+            what=start.what or self.place.name,
             forked=True,
             on_start=start.on_start,
         )

@@ -11,7 +11,7 @@ from tensorflow_model_analysis.metrics.metric_specs import metric_thresholds_fro
 from tensorflow_model_analysis.proto import config_pb2
 
 from ..errors import InputError
-from ..runtime.files.artifact_layout import read_json_object
+from ..runtime.files.artifact_files import read_json_object
 from .corrected_config import corrected
 from .plan import (
     BINARY,

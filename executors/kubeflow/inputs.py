@@ -18,7 +18,8 @@ from ..errors import InputError, did_you_mean
 from ..examples_format import PARQUET, PAYLOAD_FORMATS, PROTO, TF_EXAMPLE, ExamplesFormat
 from ..fn_args import FnArgs
 from ..runtime.files import file_io
-from ..runtime.files.artifact_layout import EVAL_DIR, read_json_object
+from ..runtime.files.artifact_files import read_json_object
+from ..runtime.files.artifact_layout import EVAL_DIR
 from ..saved_models.locations import base_model_path, find_saved_model
 from .parameters import StepParameters
 from .step import StepArtifact

@@ -1,4 +1,4 @@
-"""Finds the top-level names of a module by parsing its source, without running it.
+"""Finds the top-level names of a module, and its imports, by parsing its source, without running it.
 
 defines("transform.py", "preprocessing_fn")     # one file, including names that it imports
 has(source, "preprocessing_fn")                 # a whole module, including star imports from user files
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TypeGuard
 
 from .source import ModuleSource, parsed
@@ -55,6 +55,17 @@ def has(source: ModuleSource, name: str) -> bool:
 def is_never_imported(node: ast.stmt) -> TypeGuard[ast.If]:
     """Whether the import of a module skips a statement's body: `if __name__ == "__main__":`, `if TYPE_CHECKING:`."""
     return isinstance(node, ast.If) and _NEVER_IMPORTED.search(ast.unparse(node.test)) is not None
+
+
+def first_import(path: str, packages: Collection[str]) -> tuple[int, str] | None:
+    """Returns the line number and text of the first import of one of the packages in a source file, or None."""
+    imports = [
+        (node.lineno, ast.unparse(node))
+        for node in ast.walk(parsed(path))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        and any(name.partition(".")[0] in packages for name in _modules(node))
+    ]
+    return min(imports, default=None)
 
 
 def _bindings(path: str) -> Iterator[tuple[ast.stmt, list[str]]]:
@@ -117,3 +128,9 @@ def _star_imported(path: str, source: ModuleSource) -> list[str]:
             elif file.endswith(tuple(ends)):
                 found.append(file)
     return found
+
+
+def _modules(node: ast.Import | ast.ImportFrom) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module] if node.module and not node.level else []

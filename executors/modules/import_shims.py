@@ -12,7 +12,6 @@ Usage:
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.util
 import os
@@ -22,7 +21,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from ..runtime.logs.exceptions import chain
-from .source import is_installed, parsed
+from .source import is_installed
 
 
 def publish_shims(table: Collection[tuple[str, str]], beside: str) -> None:
@@ -39,17 +38,6 @@ def publish_shims(table: Collection[tuple[str, str]], beside: str) -> None:
     for name, replacement in table:
         if name.partition(".")[0] in missing:
             vars(_published(name)).update(_public(importlib.import_module(f"{package}.{replacement}")))
-
-
-def first_import(path: str, packages: Collection[str]) -> tuple[int, str] | None:
-    """Returns the line number and text of the first import of one of the packages in a source file, or None."""
-    found = [
-        (node.lineno, ast.unparse(node))
-        for node in ast.walk(parsed(path))
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        and any(name.partition(".")[0] in packages for name in _modules(node))
-    ]
-    return min(found, default=None)
 
 
 def hint(error: BaseException) -> str:
@@ -104,9 +92,3 @@ def _published(name: str) -> ModuleType:
         if package:
             setattr(_published(package), last, module)
     return sys.modules[name]
-
-
-def _modules(node: ast.Import | ast.ImportFrom) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    return [node.module] if node.module and not node.level else []

@@ -21,10 +21,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 
-from ..compat.keras import IMPLEMENTATION
+from ..compat.keras_modules import KERAS, is_missing
 from .source import parsed
 
-KERAS, KERAS_2 = "keras", "tf_keras"
+KERAS_2 = "tf_keras"
 _LEGACY = "TF_USE_LEGACY_KERAS"
 
 
@@ -43,24 +43,6 @@ def legacy_keras_imports(files: Sequence[str], only_keras_2: Callable[[], bool] 
             stack.enter_context(_keras_2_as_keras())
         stack.enter_context(_old_paths())
         yield
-
-
-def is_missing(name: str) -> bool:
-    """Whether a dotted name below `keras` is a module that the installed Keras does not have; imports nothing."""
-    package, *parts = name.split(".")
-    if package != KERAS or not parts or parts[0] in IMPLEMENTATION:
-        return False
-    roots = _folders(KERAS)
-    places = [os.path.join(root, *parts) for root in roots]
-    return bool(roots) and not any(os.path.isdir(place) or os.path.isfile(f"{place}.py") for place in places)
-
-
-def _folders(package: str) -> list[str]:
-    present = sys.modules.get(package)
-    if present is not None and not hasattr(present, "__path__"):
-        return []
-    spec = importlib.machinery.PathFinder.find_spec(package)
-    return list(spec.submodule_search_locations or ()) if spec else []
 
 
 def _uses_both_keras(files: Sequence[str]) -> bool:

@@ -23,11 +23,11 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ..compat.keras_modules import is_missing
 from ..errors import InputError, LateVariableError
 from ..runtime.logs.exceptions import chain, has_user_frame, message_of, one_line_message
 from ..runtime.process.run_environment import inherited_environment
 from .early_variables import variables_set_in
-from .keras_imports import is_missing
 from .source import parsed
 
 VARIABLE = "TF_USE_LEGACY_KERAS"

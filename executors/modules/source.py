@@ -34,7 +34,6 @@ from .project_root import project_folder
 from .source_text import require_text
 
 _WEB_SCHEMES = ("http://", "https://", "ftp://")
-_LIBRARIES = {"tensorflow_transform": "tensorflow_transform", "tfx_bsl": "tfx_bsl.public.tfxio"}
 _NOT_THE_USERS = sys.stdlib_module_names | {__name__.partition(".")[0]}
 
 
@@ -287,15 +286,6 @@ def imports_in(path: str) -> Iterator[tuple[int, str]]:
             yield node.level, node.module or ""
             for alias in node.names:
                 yield node.level, f"{node.module}.{alias.name}" if node.module else alias.name
-
-
-def libraries_of(files: Sequence[str]) -> list[str]:
-    """Returns the slow modules of TFX's libraries that source files import and another process can import in advance.
-
-    Importing them starts no thread, and does not initialize TensorFlow.
-    """
-    packages = {name.partition(".")[0] for file in files for _, name in imports_in(file)}
-    return [module for package, module in _LIBRARIES.items() if package in packages]
 
 
 def _download_python_files(folder: str, target: str) -> None:

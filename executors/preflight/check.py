@@ -26,8 +26,9 @@ from ..errors import ModelCheckError, TrainerError
 from ..evaluation.model_check import planning_arguments
 from ..evaluation.plan import EvaluationPlan
 from ..modules.keras_version import KerasChoice, has_keras_3
+from ..modules.libraries import libraries_of
 from ..modules.pipeline_modules import PipelineModules
-from ..modules.source import ModuleSource, libraries_of
+from ..modules.source import ModuleSource
 from ..runtime.logs.exceptions import describe
 from ..runtime.quantities import size_text
 from ..saved_models.check import check_saved_model

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from ..errors import InputError, TrainerError, did_you_mean
 from ..runtime.files import file_io
-from ..runtime.files.artifact_layout import read_hyperparameters
+from ..runtime.files.artifact_files import read_hyperparameters
 from ..runtime.files.schema import read_schema
 from ..runtime.quantities import size_text
 from ..saved_models.locations import base_model_path

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
-from .. import dialects
-from ..dialects import Dialect
+from ..dialects import Dialect, adapters
+from ..dialects.selection import choose
 from ..dialects.signatures import require_call, shown_signature
 from ..fn_args import FnArgs
 from .request import CheckRequest
@@ -45,7 +45,7 @@ def dialect_of(module: ModuleType, request: CheckRequest) -> tuple[str, str]:
     Raises:
       TrainerError: If no dialect or several match, or the requested one is not installed.
     """
-    return dialects.choose(module, request.function, request.options, dialects.installed())
+    return choose(module, request.function, request.options, adapters())
 
 
 def checked_module(
@@ -62,7 +62,7 @@ def checked_module(
     Raises:
       TrainerError: With file, function and expected form, if a signature does not match.
     """
-    chosen = dialects.installed()[dialect]
+    chosen = adapters()[dialect]
     run_fn = chosen.run_fn(module, request.function, request.options)
     warnings = chosen.check(module, request.function, request.fn_args)
     require_step_functions(module, step_functions)

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from ..errors import did_you_mean
 from ..modules import import_shims
-from ..runtime.logs.exceptions import NONE_PATTERN, NONE_REMEDY, inner_error, one_line_message
+from ..runtime.logs.exceptions import one_line_message
+from ..runtime.logs.framework_messages import NONE_PATTERN, NONE_REMEDY, inner_error
 
 _MAX_LENGTH = 400
 # Decoration that Keras and TensorFlow add to messages.

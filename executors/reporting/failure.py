@@ -1,12 +1,29 @@
-"""Finds the location of a run's failure: the last frame of a traceback that is in the user's files."""
+"""Shows a run's failure, with its location: the last frame of a traceback that is in the user's files."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ..runtime.logs.error_output import one_line
+from .document import BAD, Block, Code, Facts, Note
+from .values import code
+
+if TYPE_CHECKING:
+    from ..monitoring.run_json import RunJson
 
 _FRAME = re.compile(r'^ *File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?\n(?P<code>.*)', re.M)
+
+
+def failure_blocks(record: RunJson, message: str) -> Iterator[Block]:
+    """Yields the error's type and message, the location and the traceback of a failed run."""
+    yield Note(one_line(message), BAD)
+    traceback = str(record.get("traceback") or "")
+    if place := failure_location(traceback, (record.get("code") or {}).get("files") or ()):
+        yield Facts([("Location", code(place))])
+    yield Code("Traceback", traceback, folded=False)
 
 
 def failure_location(traceback: str, files: Sequence[str]) -> str:
@@ -22,5 +39,5 @@ def failure_location(traceback: str, files: Sequence[str]) -> str:
         return ""
     frame = (own or frames)[-1]
     function = f", in {frame['function']}" if frame["function"] else ""
-    code = f": {frame['code'].strip()}" if frame["code"].strip() else ""
-    return f"{os.path.basename(frame['file'])}, line {frame['line']}{function}{code}"
+    line = f": {frame['code'].strip()}" if frame["code"].strip() else ""
+    return f"{os.path.basename(frame['file'])}, line {frame['line']}{function}{line}"

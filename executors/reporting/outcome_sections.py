@@ -8,20 +8,16 @@ from typing import TYPE_CHECKING
 from ..monitoring.metrics import Metrics
 from ..monitoring.metrics_origin import origin_line, origin_of, weights_line
 from ..runtime.files.artifact_layout import kept_folder
-from ..runtime.logs.error_output import one_line
 from .document import (
-    BAD,
     WARN,
     Block,
     Cell,
-    Code,
     Facts,
     Note,
     Section,
     Table,
     Value,
 )
-from .failure import failure_location
 from .quantities import seconds, size
 from .values import code, without_empty
 
@@ -91,11 +87,9 @@ def _failure(record: RunJson) -> Iterator[Block]:
     if record.get("status") == "interrupted":
         yield Note(f"Interrupted: {error.get('message')}. The metrics are those logged before the interruption.", WARN)
         return
-    yield Note(one_line(f"{error.get('type')}: {error.get('message')}"), BAD)
-    traceback = str(record.get("traceback") or "")
-    if place := failure_location(traceback, (record.get("code") or {}).get("files") or ()):
-        yield Facts([("Location", code(place))])
-    yield Code("Traceback", traceback, folded=False)
+    from .failure import failure_blocks
+
+    yield from failure_blocks(record, f"{error.get('type')}: {error.get('message')}")
 
 
 def _skipped_records(record: RunJson) -> Iterator[Block]:

@@ -16,7 +16,6 @@ from ..monitoring.report_file import FILE_NAME, path_in
 from ..monitoring.run_record import RunRecord
 from ..runtime.files import file_io
 from ..runtime.files.artifact_layout import FAILED_DIR, is_numbered
-from ..runtime.files.output_file import write_output
 from ..runtime.process.preemption import deferred_signals
 
 if TYPE_CHECKING:
@@ -42,6 +41,8 @@ def write_report(
 
     page = html_of(report_of(folder, record or run_record.read(folder), pipeline))
     if path:
+        from ..runtime.files.output_file import write_output
+
         write_output(path, page)
         return path
     default = os.path.join(folder, FILE_NAME)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from absl import logging
 
-from ..engines import child_process
+from ..engines.base import WorkerStart, fresh_process
 from ..errors import ModelCheckError, ProcessDiedError
 from ..examples_format import ExamplesFormat
 from ..options import CHECKS
@@ -202,11 +202,10 @@ def check_saved_model(
     }
     variables = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **(environment or {})}
 
+    start = WorkerStart(probe, request, variables, what="model check", is_quiet=True)
+
     def run_probe() -> ProbeReport:
-        report = child_process.run(
-            probe, request, environment=variables, timeout=timeout, quiet=True, forked=True, what="model check"
-        )
-        return cast("ProbeReport", report)
+        return cast("ProbeReport", fresh_process(timeout).execute(start))
 
     try:
         found = run_probe()

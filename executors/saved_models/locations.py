@@ -9,7 +9,7 @@ from absl import logging
 from ..errors import InputError
 from ..runtime.files import file_io
 from ..runtime.files.artifact_layout import SERVING_DIRS
-from ..runtime.files.user_paths import special_kind
+from ..runtime.files.file_kinds import special_kind
 
 OTHER_MODELS = "other_models"  # beside the serving model: further SavedModels of a script
 MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from ..errors import InputError
 from ..runtime.files import file_io
-from ..runtime.files.artifact_layout import read_json_object
+from ..runtime.files.artifact_files import read_json_object
 from .locations import find_saved_model
 
 _NOTE = "assets.extra/op_packages.json"  # SavedModels keep other people's files in assets.extra

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator
 
 from ..runtime.files import file_io
-from ..runtime.files.user_paths import special_kind
+from ..runtime.files.file_kinds import special_kind
 
 _FILE, _FOLDER = stat.S_IRUSR, stat.S_IRUSR | stat.S_IXUSR
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 
 from absl import logging
 
-from ..runtime.logs.exceptions import add_note, message_of
-from ..runtime.process.termination import raise_if_ended
+from ..runtime.logs.exceptions import message_of
 
 
 @contextlib.contextmanager
@@ -30,19 +29,3 @@ def warned_after_publishing(is_published: Callable[[], bool] = lambda: True) -> 
         message = f"{type(error).__name__}: {message_of(error)}"
         logging.warning("The model was published, but a later step failed: %s", message)
         logging.debug("Its traceback:", exc_info=error)
-
-
-@contextlib.contextmanager
-def note_published_model(place: Callable[[], str]) -> Iterator[None]:
-    """Notes on an interrupt of the block where the model had already been published.
-
-    Args:
-      place: Returns the path of the published model; "" if the run has not published it yet.
-    """
-    try:
-        yield
-        raise_if_ended()  # a signal whose exception was lost
-    except (KeyboardInterrupt, SystemExit) as error:
-        if model := place():
-            add_note(error, f"the model had been published to {model}.")
-        raise

@@ -20,7 +20,8 @@ from ..examples_format import PAYLOAD_FORMATS, PROTO, ExamplesFormat
 from ..fn_args import FnArgs
 from ..number_range import STEPS
 from ..runtime.files import file_io
-from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS, only_file_in, read_json_object
+from ..runtime.files.artifact_files import only_file_in, read_json_object
+from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..runtime.files.json_text import parsed_json
 from ..runtime.logs.redaction import masked_text, remember_secrets
 from ..saved_models.locations import base_model_path

@@ -49,8 +49,8 @@ def _run_worker(run: Run, around: Callbacks) -> None:
 
     with around(ATTEMPT, run):
         variables = {**run.keras.environment(), **run.variables}
-        result = cast("TrainingResult", run.engine.execute(WorkerStart(_WORKER, run.request(), variables, on_start)))
-        merge_result(result, run, around)
+        result = run.engine.execute(WorkerStart(_WORKER, run.request().to_json(), variables, on_start))
+        merge_result(cast("TrainingResult", result), run, around)
 
 
 def merge_result(result: TrainingResult, run: Run, around: Callbacks) -> None:

@@ -80,7 +80,7 @@ class RunCallback:
         return contextlib.nullcontext()
 
     def check(self, run: Run) -> Context:
-        """Surrounds the check of the model; may add to `run.check_arguments`."""
+        """Surrounds the check of the model; may add to `run.check_arguments` and `run.on_checked`."""
         return contextlib.nullcontext()
 
     def publish(self, run: Run) -> Context:
@@ -93,21 +93,6 @@ class RunCallback:
 
     def merge(self, part: Any, run: Run) -> None:
         """Takes over the result of the `WorkerCallback` that is registered under the same name."""
-
-
-class OnStart(RunCallback):
-    """Calls a function when every precondition holds, before the first write; it may move the model run away."""
-
-    order = 25
-
-    def __init__(self, function: Callable[[], object]) -> None:
-        self._function = function
-
-    @contextlib.contextmanager
-    def run(self, run: Run) -> Iterator[None]:
-        """Calls it, in the chief of a cluster as in other tasks."""
-        self._function()
-        yield
 
 
 class Callbacks:

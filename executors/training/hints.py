@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import traceback
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, cast
 
 from absl import logging
 
+from .. import plugins
 from ..errors import TrainerError
-from ..modules import import_shims, tensorflow_1
 from ..modules.source import imports_in
 from ..runtime.files import storage_errors
 from ..runtime.logs import exceptions
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ..engines.training_request import TrainingRequest
 
 _WRITE_SAVED_MODELS = {"tensorflow", "keras", "tf_keras"}
+_HINTS = "generic_trainer.hints"  # group of entry points: functions that return advice for an exception, or ""
 _MAX_QUOTED = 1000  # maximum length of a quoted TensorFlow error, in characters
 
 
@@ -25,15 +27,22 @@ def add_hints(error: Exception, request: TrainingRequest) -> None:
     if isinstance(error, TrainerError):
         return
     exceptions.add_note(error, f"Raised by the training module {request.source.path}")
-    own = request.keras.hint(error), tensorflow_1.hint(error), import_shims.hint(error), exceptions.none_hint(error)
+    registered = cast("Mapping[str, Callable[[BaseException], str]]", plugins.load(_HINTS)).values()
+    own = [request.keras.hint(error), *(hint(error) for hint in registered)]
     missing = not any(own) and not request.fn_args.train_files
-    lacks_data = missing and exceptions.has_frame_naming("train_files", error)
+    lacks_data = missing and _has_frame_naming("train_files", error)
     no_data = "The run has no training data: --train-files was not given." if lacks_data else ""
     for hint in (*own, no_data, storage_errors.hint(error, request.fn_args.serving_model_dir)):
         if hint:
             exceptions.add_note(error, hint)
     if text := exceptions.tensorflow_message(error):
         exceptions.add_summary(error, f"TensorFlow's message contains bytes that are not text: {text[:_MAX_QUOTED]}")
+
+
+def _has_frame_naming(name: str, error: BaseException) -> bool:
+    """Whether code in the traceback of an exception, or of its causes, uses a name, as attribute or as text."""
+    codes = [frame.f_code for cause in exceptions.chain(error) for frame, _ in traceback.walk_tb(cause.__traceback__)]
+    return any(name in (*code.co_names, *code.co_consts) for code in codes)
 
 
 def announce_check(run_fn: Callable[..., object], request: TrainingRequest) -> None:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from ..runtime.files import durable, file_io
 from ..runtime.process.preemption import deferred_signals
 from ..runtime.process.termination import raise_if_ended
-from ..saved_models.check import check_saved_model, log_report
+from ..saved_models.check import CheckReport, check_saved_model, log_report
 from ..saved_models.finished import FILE_NAME as FINISHED
 from ..saved_models.links import replace_links
 from ..saved_models.locations import OTHER_MODELS, lift_timestamped_model
-from ..saved_models.op_package_note import note_packages
 from ..saved_models.publishing import publish
 from .callbacks import CHECK
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 def collect_and_check(run: Run, around: Callbacks) -> tuple[str, list[str]]:
     """Moves and checks the module's outputs; returns their folder and the names in it before the check."""
-    run.check_arguments = {}
+    run.check_arguments, run.on_checked = {}, []
     with around(CHECK, run):
         replace_links(run.staging.written)
         outputs = run.staging.take_outputs()
@@ -61,11 +60,16 @@ def _check(run: Run, args: FnArgs) -> None:
     others = os.path.join(file_io.parent(args.serving_model_dir), OTHER_MODELS)
     for name in file_io.listdir(others) if file_io.isdir(others) else ():
         folder = os.path.join(others, name)
-        note_packages(folder, check(folder).op_packages)
-    note_packages(args.serving_model_dir, report.op_packages)
+        _announce(run, folder, check(folder))
+    _announce(run, args.serving_model_dir, report)
     run.record.check = dataclasses.asdict(report)
     run.record.evaluation_plan = run.record.check.pop("evaluation_plan")
     log_report(report)
+
+
+def _announce(run: Run, folder: str, report: CheckReport) -> None:
+    for function in run.on_checked:
+        function(folder, report)
 
 
 def publish_outputs(run: Run, outputs: str, names: Sequence[str]) -> None:

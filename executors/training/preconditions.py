@@ -19,14 +19,14 @@ from ..modules.source import ModuleSource, find_source
 from ..runtime.files import file_io, storage_errors
 from ..runtime.files.artifact_layout import root_of_artifact
 from ..runtime.files.content_digests import digests_in
+from ..runtime.files.file_kinds import require_readable_kind
 from ..runtime.files.schema import read_schema
-from ..runtime.files.temporary_folder import require_temporary_folder
-from ..runtime.files.user_paths import require_readable_kind
-from ..runtime.process.surroundings import require_tensorflow_can_run, require_working_folder
 from ..saved_models.readable_files import first_problem
 
 if TYPE_CHECKING:
-    from .run_state import Run
+    from ..engines.base import Engine
+    from ..modules.keras_version import KerasChoice
+    from ..runtime.files.content_digests import ContentDigests
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,57 +36,56 @@ class ReadyTraining:
     Attributes:
       source: The module's files.
       function: Name of the function to run; None if the dialect chooses it.
+      keras: The settings of its first process.
       identity: Fingerprint of the training.
       inputs: The files that it reads; see `read_inputs`. Empty if no data were to be read.
+      digests: The known digests of the data.
     """
 
     source: ModuleSource
     function: str | None
+    keras: KerasChoice
     identity: Identity
     inputs: Mapping[str, DataFiles]
+    digests: ContentDigests
 
 
-def require_possible_here() -> None:
-    """Checks that this process has a working and a temporary folder, and that TensorFlow can run on this machine.
-
-    Raises:
-      InputError: If not.
-    """
-    require_working_folder()
-    require_tensorflow_can_run()
-    require_temporary_folder()
-
-
-def find_inputs(run: Run, scratch: str) -> None:
-    """Finds the module, its Keras version and its inputs: `run.ready`, `run.keras`, `run.digests`.
+def find_inputs(
+    module: str, fn_args: FnArgs, engine: Engine, scratch: str, *, function: str | None, checkpoint_root: str | None
+) -> ReadyTraining:
+    """Finds the module, its Keras version and its inputs.
 
     Checks everything that is known before the module runs, except for the outputs; writes nothing.
 
     Args:
-      run: The run.
+      module: The module's reference.
+      fn_args: The run's arguments.
+      engine: The engine with the run's options. It is prepared while the data are read.
       scratch: A folder for local copies of the module's files.
+      function: See `run.train`.
+      checkpoint_root: See `run.train`.
 
     Raises:
       InputError: If an option is not usable here, or an input is missing or unreadable.
       ModuleError: If there is no such module.
     """
-    options, args, place, dialects = run.options, run.fn_args, run.place, installed()
+    options, place, dialects = engine.options, engine.place, installed()
     if options.dialect != "auto":
         require_installed(options.dialect, dialects)
-    source = find_source(run.module, scratch)
+    source = find_source(module, scratch)
     if options.dialect != "auto":
-        dialects[options.dialect].require_inputs(source.files, args)
+        dialects[options.dialect].require_inputs(source.files, fn_args)
     distributed = max(place.fit_workers, options.worker_range[1]) > 1
-    run.keras = choose_keras(options.keras, source.files, distributed=distributed)
-    run.engine.prepare(run.keras.environment())  # meanwhile the data are read
-    require_inputs(args, reads_any_origin(source.files))
-    folder = args.model_run_dir or ""
-    run.digests = digests_in(root_of_artifact(folder) if run.checkpoint_root else folder)
+    keras = choose_keras(options.keras, source.files, distributed=distributed)
+    engine.prepare(keras.environment())  # meanwhile the data are read
+    require_inputs(fn_args, reads_any_origin(source.files))
+    folder = fn_args.model_run_dir or ""
+    digests = digests_in(root_of_artifact(folder) if checkpoint_root else folder)
     # The other tasks of a cluster need the digest of the data only for the names of a step's checkpoints.
-    inputs = read_inputs(args, run.digests) if place.is_chief or run.checkpoint_root else {}
-    function = run.function or source.function
-    identity = compute_identity(args, source, function, options, run.keras, inputs)
-    run.ready = ReadyTraining(source, function, identity, inputs)
+    inputs = read_inputs(fn_args, digests) if place.is_chief or checkpoint_root else {}
+    function = function or source.function
+    identity = compute_identity(fn_args, source, function, options, keras, inputs)
+    return ReadyTraining(source, function, keras, identity, inputs, digests)
 
 
 def require_outputs(fn_args: FnArgs) -> None:

@@ -33,7 +33,7 @@ from .after_publishing import warned_after_publishing
 from .attempts import merge_result, run_module, run_module_with
 from .callbacks import EVALUATOR, INPUTS, PUBLISH, PUBLISHED, RECORD, RUN, SETUP, TRAINING, Callbacks, RunCallback
 from .outputs import collect_and_check, publish_outputs
-from .preconditions import find_inputs, require_outputs, require_possible_here
+from .preconditions import find_inputs, require_outputs
 from .run_state import Run
 
 if TYPE_CHECKING:
@@ -75,16 +75,20 @@ def train(
       ModelCheckError: If the model fails its check.
       Exception: Any exception that the module raises.
     """
-    require_possible_here()
     options = options or TrainingOptions()
     remember_secrets([fn_args.custom_config, fn_args.hyperparameters])
     run = Run(module, options, fn_args, fn_args, function, checkpoint_root, raw_eval_files, engine_for(options))
     around = Callbacks(callbacks)
-    # After publishing, a folder that cannot be deleted must not fail the run.
-    scratch = tempfile.TemporaryDirectory(prefix="generic-trainer-", ignore_cleanup_errors=True)
-    with around(SETUP, run), scratch as modules:
+    with (
+        around(SETUP, run),
+        # After publishing, a folder that cannot be deleted must not fail the run.
+        tempfile.TemporaryDirectory(prefix="generic-trainer-", ignore_cleanup_errors=True) as modules,
+    ):
         with around(INPUTS, run):
-            find_inputs(run, modules)
+            run.ready = find_inputs(
+                module, run.fn_args, run.engine, modules, function=function, checkpoint_root=checkpoint_root
+            )
+            run.keras = run.ready.keras
             # A model that an earlier run has finished is published without the cluster, which may be gone.
             if find_unchecked(run.unpublished_folder, run.ready.identity.result_key) is None:
                 run.engine.require_ready()

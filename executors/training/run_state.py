@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..fn_args import FnArgs
     from ..modules.keras_version import KerasChoice
     from ..options import TrainingOptions
-    from ..runtime.files.content_digests import ContentDigests
+    from ..saved_models.check import CheckReport
     from .preconditions import ReadyTraining
     from .worker import TrainingResult
 
@@ -50,7 +50,6 @@ class Run:
       raw_eval_files: See `train`.
       engine: What runs the worker; in EVALUATOR it may be another one.
       record: The record.
-      digests: The known digests of the data.
       ready: The module and its inputs, after INPUTS.
       keras: The settings of the run's processes, after INPUTS; a restart or a use of `tf.estimator` changes them.
       folders: The folders for checkpoints and logs, from TRAINING on.
@@ -60,6 +59,7 @@ class Run:
       variables: Environment variables for the next start of the worker, which callbacks add in ATTEMPT.
       on_start: Functions that callbacks add in ATTEMPT; they are called with the id of the worker's process.
       check_arguments: Arguments of `check_saved_model`, which callbacks add in CHECK.
+      on_checked: Functions that callbacks add in CHECK; they are called with the folder of each checked model.
       shown_phase: Returns the context that displays a phase to the user.
     """
 
@@ -72,7 +72,6 @@ class Run:
     raw_eval_files: Sequence[str]
     engine: Engine
     record: RunRecord = dataclasses.field(default_factory=RunRecord)
-    digests: ContentDigests = dataclasses.field(init=False)
     ready: ReadyTraining = dataclasses.field(init=False)
     keras: KerasChoice = dataclasses.field(init=False)
     folders: CheckpointFolder = dataclasses.field(init=False)
@@ -82,6 +81,7 @@ class Run:
     variables: dict[str, str] = dataclasses.field(default_factory=dict)
     on_start: list[Callable[[int], object]] = dataclasses.field(default_factory=list)
     check_arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
+    on_checked: list[Callable[[str, CheckReport], object]] = dataclasses.field(default_factory=list)
     shown_phase: Callable[[str], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
 
     @property

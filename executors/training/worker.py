@@ -11,9 +11,10 @@ from typing import Any, TypedDict
 
 from absl import logging
 
-from .. import dialects
+from ..dialects import adapters
 from ..dialects.loading import loaded
 from ..dialects.other_settings import changed_keras
+from ..dialects.selection import choose
 from ..dialects.signatures import require_has_run
 from ..engines.training_request import TrainingRequest
 from ..errors import TrainingProcessError
@@ -82,14 +83,14 @@ def _execute(request: TrainingRequest) -> TrainingResult:
             request.source, options.dialect, request.keras, args.checkpoint_dir, is_restartable=request.is_restartable
         ) as module,
     ):
-        installed = dialects.installed()
-        name, evidence = dialects.choose(module, request.function, options, installed)
-        run_fn = installed[name].run_fn(module, request.function, options)
+        dialects = adapters()
+        name, evidence = choose(module, request.function, options, dialects)
+        run_fn = dialects[name].run_fn(module, request.function, options)
         logging.info("Dialect %s: %s.", name, evidence)
         announce_check(run_fn, request)
         make_repeatable(args, options.deterministic)
         begin = clock()
-        with callbacks.around(installed[name]):
+        with callbacks.around(dialects[name]):
             returned = run_fn(args)
         if not file_io.exists(args.serving_model_dir):
             require_has_run(returned, f"{request.source.path}: {request.function or name}")

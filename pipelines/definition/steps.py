@@ -43,7 +43,7 @@ from ...executors.modules.pipeline_modules import STATISTICS_OPTIONS_FN, Pipelin
 from ...executors.options import declared_options
 from ...executors.runtime.beam_runner import IN_PROCESS
 from ...executors.runtime.files import file_io
-from ...executors.runtime.files.artifact_layout import read_hyperparameters
+from ...executors.runtime.files.artifact_files import read_hyperparameters
 from ...executors.runtime.files.content_digests import digests_in
 from ...executors.runtime.files.schema import read_schema
 from .examples import TEST
@@ -172,7 +172,7 @@ def steps_of(
 
 def serving_folder(options: PipelineOptions) -> str:
     """Returns the serving folder, which contains one folder per pushed model."""
-    return file_io.canonical_path(options.push_to or os.path.join(options.pipeline_root, "serving"))
+    return _canonical_path(options.push_to or os.path.join(options.pipeline_root, "serving"))
 
 
 def _baseline(
@@ -180,7 +180,7 @@ def _baseline(
 ) -> Channel | None:
     """Adds the step that provides the baseline model for evaluation and warm start, and returns its output."""
     if options.baseline_model:
-        uri = file_io.canonical_path(options.baseline_model)
+        uri = _canonical_path(options.baseline_model)
         content = _fingerprint_of_foreign(uri, options) if can_read_files else None
         importer = Importer(source_uri=uri, artifact_type=Model, custom_properties=content)
         node: BaseNode = importer.with_id(BASELINE)
@@ -203,7 +203,7 @@ def _fingerprint_of_foreign(model: str, options: PipelineOptions) -> dict[str, s
     None for a model that this pipeline has trained: a property would make it another artifact, without lineage. Its
     content is verified like that of all outputs.
     """
-    root, served = file_io.canonical_path(options.pipeline_root), serving_folder(options)
+    root, served = _canonical_path(options.pipeline_root), serving_folder(options)
     if model.startswith(f"{root}/") and not model.startswith(f"{served}/"):
         return None
     return {"fingerprint": digests_in(options.pipeline_root).of_tree(model)}
@@ -219,7 +219,7 @@ def _hyperparameters(
     """Adds the step that searches for or imports the Trainer's hyper-parameters, and returns its output."""
     tunes = has_tuner_step(modules, options.tune, options.tune_steps, options.hyperparameters)
     if options.hyperparameters:
-        node = _imported_hyperparameters(file_io.canonical_path(options.hyperparameters), can_read_files)
+        node = _imported_hyperparameters(_canonical_path(options.hyperparameters), can_read_files)
         nodes.append(node)
         return node.outputs["result"]
     if not tunes or modules.tuner is None:
@@ -257,3 +257,16 @@ def _schema_gen(options: PipelineOptions, statistics: Channel, can_read_files: b
         read_schema(options.schema)
         node.spec.exec_properties["fingerprint"] = digests_in(options.pipeline_root).of_tree(options.schema)
     return node
+
+
+def _canonical_path(path: str) -> str:
+    """Returns one path for all ways to write it: absolute, without links to folders; with a scheme unchanged.
+
+    A link to a file keeps its name, from which formats are detected.
+    """
+    if file_io.is_remote(path):
+        return path
+    if os.path.isdir(path):
+        return os.path.realpath(path)
+    folder, name = os.path.split(os.path.abspath(path))
+    return os.path.join(os.path.realpath(folder), name)

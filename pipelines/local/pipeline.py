@@ -26,15 +26,15 @@ from ...executors.compat.tfx import contents_in_cache_keys
 from ...executors.dialects.needs import choose_keras
 from ...executors.engines import fork_server
 from ...executors.errors import InputError
+from ...executors.modules.libraries import libraries_of
 from ...executors.modules.pipeline_modules import PipelineModules, find_modules
-from ...executors.modules.source import libraries_of
 from ...executors.monitoring.step_progress import progress_of_steps
 from ...executors.preflight import stamp
 from ...executors.runtime.beam_runner import in_process_by_default
 from ...executors.runtime.files import content_digests, file_io, storage_errors
 from ...executors.runtime.files.temporary_folder import require_temporary_folder
 from ...executors.runtime.files.typed_json import read_checked_json
-from ...executors.runtime.logs.exceptions import pop_remembered_error
+from ...executors.runtime.logs.remembered_error import pop_remembered_error
 from ...executors.runtime.process.surroundings import require_shared_memory, require_tensorflow_can_run
 from ...executors.runtime.process.termination import raise_if_ended
 from ...executors.training import metadata_pointer

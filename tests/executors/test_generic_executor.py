@@ -16,7 +16,7 @@ import tfx.version
 from tfx.types import standard_artifacts
 
 from generic_trainer import GenericExecutor, InputError, ModuleError
-from generic_trainer.executors.runtime.logs.exceptions import pop_remembered_error
+from generic_trainer.executors.runtime.logs.remembered_error import pop_remembered_error
 from generic_trainer.executors.training import step
 
 from ..world.modules import with_tiny

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...modules.import_shims import first_import
+from ...modules.defined_names import first_import
 from ...modules.source import parsed
 
 _PACKAGES = ("dlrover",)

@@ -6,11 +6,11 @@ line runs, and ElasticDL model files need Keras 2.
 
 from __future__ import annotations
 
-from ...modules.defined_names import defines
-from ...modules.import_shims import first_import
+from ...modules.defined_names import defines, first_import
 
 _PARTS = ("loss", "optimizer")
 FEED_NAMES = ("feed", "dataset_fn")
+CUSTOM_READER = "custom_data_reader"  # default name of the function that returns a reader
 _PACKAGES = ("elasticdl", "elasticdl_preprocessing", "elasticdl_client", "elasticai_api")
 
 

@@ -11,6 +11,7 @@ from ...fn_args import FnArgs
 from ...monitoring.save_interval import CLUSTER_STEPS, measured_steps
 from ...number_range import INT64, POSITIVE, STEPS
 from ...spelling import is_misspelling, nearest
+from .detection import CUSTOM_READER
 
 _NUMBERS = {
     "minibatch_size": POSITIVE,
@@ -79,7 +80,7 @@ class ElasticDLOptions:
     optimizer: str = "optimizer"
     eval_metrics_fn: str = "eval_metrics_fn"
     callbacks: str = "callbacks"
-    custom_data_reader: str = "custom_data_reader"
+    custom_data_reader: str = CUSTOM_READER
     prediction_outputs_processor: str = "PredictionOutputsProcessor"
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from ...estimator.tfma_export import restore_tfma_export
 from ...modules.keras_version import version_in_use
 from ...modules.source import imports_in
 from ...runtime.logs.exceptions import chain
-from ..base import ImportWatch
+from ..other_settings import ImportWatch
 from ..restart import noted
 from .detection import find_estimator_use
 
@@ -33,32 +33,24 @@ def restore_used_apis(files: Sequence[str]) -> None:
 
 
 @contextlib.contextmanager
-def restored_when_used() -> Iterator[EstimatorWatch]:
-    """Restores `tf.estimator` if the module or a library uses it in the block."""
+def restored_when_used() -> Iterator[None]:
+    """Restores `tf.estimator` if the module or a library uses it in the block, and notes that this needs Keras 2."""
+    watch = ImportWatch.current()
     with restored_on_use() as use:
-        yield EstimatorWatch(use)
+        watch.keras_2_reasons.append(lambda: f"{use.place}: tf.estimator" if use.place else "")
+        watch.explanations.append(lambda error: _explained(error, use))
+        yield
 
 
-class EstimatorWatch(ImportWatch):
-    """Sees that a module uses `tf.estimator`, which needs Keras 2."""
-
-    def __init__(self, use: EstimatorUse) -> None:
-        self._use = use
-
-    @property
-    def keras_2_reason(self) -> str:  # type: ignore[override]
-        """The place of the first use."""
-        return f"{self._use.place}: tf.estimator" if self._use.place else ""
-
-    def explained(self, error: Exception) -> KerasVersionError | None:
-        """Returns a KerasVersionError if an exception was caused by a use of `tf.estimator` with Keras 3."""
-        if not any(_is_missing_estimator(cause, self._use) for cause in chain(error)):
-            return None
-        wrong_keras = KerasVersionError(
-            f"{self._use.place or 'The module'} uses tf.estimator, which needs Keras 2, but tf.keras is Keras 3 in "
-            'this process. Use --keras 2, or keras="2" of the component.'
-        )
-        return noted(wrong_keras, {"version": "2", "reason": "the module uses tf.estimator", "is_certain": True})
+def _explained(error: Exception, use: EstimatorUse) -> KerasVersionError | None:
+    """Returns a KerasVersionError if an exception was caused by a use of `tf.estimator` with Keras 3."""
+    if not any(_is_missing_estimator(cause, use) for cause in chain(error)):
+        return None
+    wrong_keras = KerasVersionError(
+        f"{use.place or 'The module'} uses tf.estimator, which needs Keras 2, but tf.keras is Keras 3 in this process. "
+        'Use --keras 2, or keras="2" of the component.'
+    )
+    return noted(wrong_keras, {"version": "2", "reason": "the module uses tf.estimator", "is_certain": True})
 
 
 def _is_missing_estimator(error: BaseException, use: EstimatorUse) -> bool:

@@ -17,18 +17,17 @@ from ...runtime.files import file_io
 from ...runtime.observers import observed_by
 from ...saved_models.locations import OTHER_MODELS
 from ...saved_models.written_models import written_models
-from .dialect import ARGUMENTS, needs_model
 from .exports import ExportWatch
 
 
-def run_script(module: ModuleType, fn_args: FnArgs) -> None:
+def run_script(module: ModuleType, fn_args: FnArgs, arguments: object, is_model_needed: bool) -> None:
     """Executes a script and copies the SavedModels that it wrote.
 
     Args:
       module: The script, which has not been executed: its `__file__`, and its `__name__` if it is in a package.
-      fn_args: `custom_config["script_args"]` contains the script's arguments. The last SavedModel is copied to
-        `serving_model_dir`, the others to the folder `other_models` beside it. Without a SavedModel the run fails,
-        unless `custom_config["script_needs_model"]` is False.
+      fn_args: The last SavedModel is copied to `serving_model_dir`, the others to the folder `other_models` beside it.
+      arguments: `custom_config["script_args"]`: the script's arguments, as a list of strings.
+      is_model_needed: Whether the run fails without a SavedModel.
 
     Raises:
       InputError: When the arguments are not a list of strings.
@@ -36,10 +35,9 @@ def run_script(module: ModuleType, fn_args: FnArgs) -> None:
       ModelCheckError: When it wrote no SavedModel.
       Exception: Any exception that the script raises.
     """
-    arguments = (fn_args.custom_config or {}).get(ARGUMENTS, [])
     if not isinstance(arguments, list) or not all(isinstance(argument, str) for argument in arguments):
-        raise InputError(f"custom_config: {ARGUMENTS}={arguments!r}: give the script's arguments as a list of strings.")
-    path, is_model_needed = str(module.__file__), needs_model(fn_args)
+        raise InputError(f"custom_config: script_args={arguments!r}: give the script's arguments as a list of strings.")
+    path = str(module.__file__)
     before, folder = sys.argv, os.getcwd()
     sys.argv = [path, *arguments]
     watch = observed_by(ExportWatch(path)) if is_model_needed else contextlib.nullcontext()

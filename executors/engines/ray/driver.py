@@ -25,7 +25,8 @@ from urllib.parse import urlsplit
 from absl import logging
 
 from ...errors import InputError, ProcessDiedError, TrainingProcessError
-from ...modules.source import ModuleSource, libraries_of
+from ...modules.libraries import libraries_of
+from ...modules.source import ModuleSource
 from ...monitoring import progress, progress_reports
 from ...options import TrainingOptions
 from ...runtime.files import file_io

@@ -42,10 +42,10 @@ class RayEngine(LocalEngine):
         """Runs the worker on the cluster; `on_start` is not called, as its processes may be on other machines."""
         result = driver.run(
             start.worker,
-            start.request.to_json(),
+            start.request,
             self.options,
             environment=start.variables,
-            model_run=str(start.request.fn_args.model_run_dir),
+            model_run=self._run.folders.model_run_dir,
         )
         self._run.record.cluster = result["cluster"]
         if "raised" in result:

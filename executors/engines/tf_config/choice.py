@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...distributed.tf_config import task_from_environment
 from ...runtime.process.run_environment import inherited_environment
 
 if TYPE_CHECKING:
@@ -13,8 +12,10 @@ if TYPE_CHECKING:
 
 def engine_of_task() -> type[Engine] | None:
     """Returns the engine if TF_CONFIG names a cluster, else None."""
-    if task_from_environment(inherited_environment()) is None:
+    environment = inherited_environment()
+    if "TF_CONFIG" not in environment:
         return None
+    from ...distributed.tf_config import task_from_environment
     from .engine import TaskEngine
 
-    return TaskEngine
+    return TaskEngine if task_from_environment(environment) else None

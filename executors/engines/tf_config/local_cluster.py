@@ -23,11 +23,10 @@ from ...fn_args import FnArgs
 from ...monitoring import run_record
 from ...monitoring.run_json import RunJson
 from ...options import TrainingOptions
-from ...training.after_publishing import note_published_model
 from ...training.preconditions import find_inputs, require_outputs
+from ...training.published_model import note_published_model
 from ...training.run import train
 from ...training.run_lock import hold_run_lock
-from ...training.run_state import Run
 from .. import child_process
 from ..base import Engine, Place
 
@@ -58,7 +57,7 @@ def train_on_cluster(
       fn_args: See `run.train`.
       options: See `run.train`.
       function: See `run.train`.
-      on_start: See `callbacks.OnStart`.
+      on_start: Called when every precondition holds, before the first write.
 
     Returns:
       The chief's run record.
@@ -69,14 +68,13 @@ def train_on_cluster(
     """
     options = options or TrainingOptions()
     training = sum(counts.get(role, 0) for role in (CHIEF, MASTER, WORKER))
-    cluster = Run(module, options, fn_args, fn_args, function, None, (), Engine(options))
-    cluster.engine.place = Place(fit_workers=training)
+    engine = Engine(options, Place(fit_workers=training))
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
-        find_inputs(cluster, scratch)
+        ready = find_inputs(module, fn_args, engine, scratch, function=function, checkpoint_root=None)
     with hold_run_lock(fn_args.model_run_dir):
         require_outputs(fn_args)
         on_start()
-    cluster.digests.save()  # so that the tasks do not read all data again
+    ready.digests.save()  # so that the tasks do not read all data again
     jobs = _addresses(counts)
     tasks = [ClusterTask(role, index, jobs) for role in jobs for index in range(counts[role])]
     logging.info("Starting %s.", ", ".join(map(str, tasks)))

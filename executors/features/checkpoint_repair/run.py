@@ -1,12 +1,17 @@
-"""Records the damaged checkpoints that the training moved aside."""
+"""Moves a damaged note on checkpoints aside, and records the damaged checkpoints that the training moved."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...checkpoints.damage import forget_damage, read_damage
+from ...checkpoints import fingerprint
+from ...checkpoints.contents import IDENTITY
+from ...checkpoints.damage import damage_recorded, forget_damage, read_damage, set_aside
+from ...checkpoints.directory import FOLDER
+from ...runtime.files import file_io
 from ...training.callbacks import RunCallback
 
 if TYPE_CHECKING:
@@ -15,6 +20,16 @@ if TYPE_CHECKING:
 
 class DamagedCheckpoints(RunCallback):
     """Adds them to the record, also if the training raises."""
+
+    @contextlib.contextmanager
+    def record(self, run: Run) -> Iterator[None]:
+        """Moves a damaged `checkpoint.json` aside, without which training could not be resumed.
+
+        In a pipeline, the checkpoints of other trainings are elsewhere, so that the file decides nothing.
+        """
+        if run.place.is_chief and run.checkpoint_root is None and not run.fn_args.checkpoint_dir:
+            _repair_fingerprint(run.fn_args.model_run_dir)
+        yield
 
     @contextlib.contextmanager
     def attempt(self, run: Run) -> Iterator[None]:
@@ -26,3 +41,11 @@ class DamagedCheckpoints(RunCallback):
                 folder = run.folders.model_run_dir
                 run.record.damaged_checkpoints = [*run.record.damaged_checkpoints, *read_damage(folder)]
                 forget_damage(folder)
+
+
+def _repair_fingerprint(model_run_dir: str) -> None:
+    folder = os.path.join(model_run_dir, FOLDER)
+    path = os.path.join(folder, IDENTITY)
+    if fingerprint.read(folder) is None and file_io.exists(path):
+        with damage_recorded(folder, model_run_dir):
+            set_aside(path, "it is empty or garbled", "the checkpoints beside it are taken for this training's")

@@ -46,7 +46,7 @@ class DataFiles(RunCallback):
         if not run.place.is_chief:
             yield
             return
-        run.digests.save()
+        run.ready.digests.save()
         try:
             yield
         finally:

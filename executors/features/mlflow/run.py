@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ...training.run_state import Run
 
 _MLFLOW, _NONE = "mlflow", "none"  # values of the option `track`; with "auto", the variable decides
-TRACKING_URI = "MLFLOW_TRACKING_URI"
+_TRACKING_URI = "MLFLOW_TRACKING_URI"
 
 
 class Mlflow(RunCallback):
@@ -23,9 +23,10 @@ class Mlflow(RunCallback):
     def run(self, run: Run) -> Context:
         """Logs the run, in the chief of a cluster only."""
         args, track = run.fn_args, run.options.track
-        is_wanted = track == _MLFLOW or (track != _NONE and bool(os.environ.get(TRACKING_URI)))
+        server = os.environ.get(_TRACKING_URI, "")
+        is_wanted = track == _MLFLOW or (track != _NONE and bool(server))
         if not is_wanted or not run.place.is_chief:
             return contextlib.nullcontext()
         from .tracked_run import tracked
 
-        return tracked(run.record, args.model_run_dir, args.serving_model_dir, is_required=track == _MLFLOW)
+        return tracked(run.record, args.model_run_dir, args.serving_model_dir, server, is_required=track == _MLFLOW)

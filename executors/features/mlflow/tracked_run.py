@@ -4,7 +4,7 @@ The server is that of MLflow's usual environment variables: MLFLOW_TRACKING_URI,
 MLFLOW_EXPERIMENT_ID, and MLFLOW_RUN_ID for an existing run. The MLflow run exists while the training is in progress,
 and a module's own `mlflow.start_run()` in the training process continues it.
 
-    with tracked(record, fn_args.model_run_dir, fn_args.serving_model_dir, is_required=False):
+    with tracked(record, fn_args.model_run_dir, fn_args.serving_model_dir, "http://mlflow:5000", is_required=False):
         ...                          # trains
 """
 
@@ -33,7 +33,6 @@ from ...runtime.logs.redaction import masked_text
 from ...runtime.process.run_environment import extended_environment, inherited_environment
 from ...runtime.process.shared_setting import SharedSetting
 from ...saved_models.locations import find_saved_model
-from .run import TRACKING_URI
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -51,13 +50,16 @@ _UNTRACKED = (*RUN_SPECIFIC_ARGUMENTS, "options")
 
 
 @contextlib.contextmanager
-def tracked(record: RunRecord, model_run_dir: str, serving_model_dir: str, is_required: bool) -> Iterator[None]:
+def tracked(
+    record: RunRecord, model_run_dir: str, serving_model_dir: str, server: str, is_required: bool
+) -> Iterator[None]:
     """Logs the run of the block to MLflow, also if it raises.
 
     Args:
       record: The run's record; complete at the end of the block.
       model_run_dir: Folder with `run.json`, the report and TensorBoard's event files.
       serving_model_dir: Folder of the published model.
+      server: The server, for messages; "" for MLflow's default.
       is_required: Whether the user asked for MLflow.
 
     Raises:
@@ -66,7 +68,7 @@ def tracked(record: RunRecord, model_run_dir: str, serving_model_dir: str, is_re
         training.
     """
     with _PATIENT.held():
-        run = _begin(record, model_run_dir, is_required)
+        run = _begin(record, model_run_dir, server, is_required)
     if run is None:
         yield
         return
@@ -78,13 +80,13 @@ def tracked(record: RunRecord, model_run_dir: str, serving_model_dir: str, is_re
             run.finish(serving_model_dir)
 
 
-def _begin(record: RunRecord, model_run_dir: str, is_required: bool) -> _Run | None:
+def _begin(record: RunRecord, model_run_dir: str, server: str, is_required: bool) -> _Run | None:
     try:
         if find_spec("mlflow") is None:
             raise InputError("mlflow is not installed: pip install 'generic-trainer[mlflow]'.")
         return _Run(record, model_run_dir)
     except Exception as error:
-        message = masked_text(f"MLflow at {os.environ.get(TRACKING_URI) or 'its default location'}: {error}")
+        message = masked_text(f"MLflow at {server or 'its default location'}: {error}")
         if is_required:
             raise InputError(f"--track mlflow: {message}") from error
         logging.warning("The run is not logged to %s", message)

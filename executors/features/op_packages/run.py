@@ -1,17 +1,33 @@
-"""Keeps the imported packages out of the record, as the check of the model records those that the model needs."""
+"""Notes in a model's folder which packages it needs."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...training.callbacks import RunCallback
 
 if TYPE_CHECKING:
+    from ...saved_models.check import CheckReport
     from ...training.run_state import Run
 
 
 class NeededPackages(RunCallback):
-    """Leaves the packages in the worker's result, from which the check of the model takes them."""
+    """Notes those that the check has found among the imported ones."""
 
     def merge(self, part: Any, run: Run) -> None:
-        """Records nothing."""
+        """Records nothing: the check takes the imported packages from the worker's result."""
+
+    @contextlib.contextmanager
+    def check(self, run: Run) -> Iterator[None]:
+        """Notes the packages, for `predict` and the Evaluator."""
+        run.on_checked.append(_note)
+        yield
+
+
+def _note(folder: str, report: CheckReport) -> None:
+    if report.op_packages:
+        from ...saved_models.op_package_note import note_packages
+
+        note_packages(folder, report.op_packages)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from ...training.after_publishing import note_published_model
 from ...training.callbacks import Context, RunCallback
+from ...training.published_model import note_published_model
 
 if TYPE_CHECKING:
     from ...training.run_state import Run

@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING
 
 from . import durable, storage_errors
+from .file_kinds import require_regular
 from .object_store import is_in_store, object_store
 from .retry import retry_call
-from .user_paths import require_regular
 
 if TYPE_CHECKING:
     from tfx.dsl.io.filesystem import Filesystem
@@ -52,19 +52,6 @@ def is_remote(path: str) -> bool:
 def absolute_path(path: str) -> str:
     """Returns the absolute path, which is valid in any working directory; a path with a scheme unchanged."""
     return path if is_remote(path) else os.path.abspath(path)
-
-
-def canonical_path(path: str) -> str:
-    """Returns one path for all ways to write it: absolute, without links to folders; with a scheme unchanged.
-
-    A link to a file keeps its name, from which formats are detected.
-    """
-    if is_remote(path):
-        return path
-    if os.path.isdir(path):
-        return os.path.realpath(path)
-    folder, name = os.path.split(os.path.abspath(path))
-    return os.path.join(os.path.realpath(folder), name)
 
 
 def file_system(path: str) -> Filesystem:

@@ -6,7 +6,7 @@ import os
 
 from ...errors import InputError
 from . import file_io
-from .user_paths import require_readable_kind
+from .file_kinds import require_readable_kind
 
 SPLITS = frozenset({"train", "eval"})
 

@@ -1,27 +1,17 @@
-"""Validates paths given by a user before anything heavy is imported, and describes paths that cannot be read.
-
-No path is opened: opening a FIFO blocks until there is a writer, and a device may be endless.
-"""
+"""Validates paths given by a user before anything heavy is imported."""
 
 from __future__ import annotations
 
-import errno
 import importlib.util
 import os
-import stat
 
-from ...errors import InputError, StorageError, did_you_mean
+from ...errors import InputError, did_you_mean
+from .file_kinds import require_readable_kind
 from .object_store import PACKAGES, is_installed
 
 _WEB = ("http", "https", "ftp")
 _IN_TENSORFLOW = ("gs", "file", "ram")
 _IN_TENSORFLOW_IO = ("hdfs", "viewfs", "har", "az", "oss")
-_KINDS = {
-    stat.S_ISFIFO: "a FIFO (named pipe)",
-    stat.S_ISSOCK: "a socket",
-    stat.S_ISCHR: "a character device",
-    stat.S_ISBLK: "a block device",
-}
 
 
 def require_valid(path: str, what: str) -> None:
@@ -74,25 +64,6 @@ def require_scheme(path: str, what: str) -> None:
     )
 
 
-def require_readable_kind(path: str, what: str, wanted: str = "a file or a folder") -> None:
-    """Checks that a local path, if it exists, is a file or a folder.
-
-    Args:
-      path: The value.
-      what: The option, for the message.
-      wanted: What to give instead.
-
-    Raises:
-      InputError: When it is a dangling link, a FIFO, a socket or a device.
-    """
-    if "://" in path:
-        return
-    if os.path.islink(path) and not os.path.exists(path):
-        raise InputError(f"{what} {path}: this is a link to {os.readlink(path)}, which does not exist.")
-    if kind := special_kind(path):
-        raise InputError(f"{what} {path}: this is {kind}. Give {wanted}.")
-
-
 def require_writable_kind(path: str, what: str, *, folder: bool) -> None:
     """Checks that a local output can be created at a path.
 
@@ -117,26 +88,3 @@ def require_writable_kind(path: str, what: str, *, folder: bool) -> None:
         above = os.path.dirname(above)
     if not os.path.isdir(above):
         raise InputError(f"{what} {path}: {above} is not a folder, so nothing can be written below it.")
-
-
-def special_kind(path: str) -> str:
-    """Returns the kind of a local path that is neither a file nor a folder, such as "a socket"; otherwise ""."""
-    try:
-        mode = os.stat(path).st_mode
-    except (OSError, ValueError):
-        return ""
-    return next((name for is_one, name in _KINDS.items() if is_one(mode)), "")
-
-
-def require_regular(path: str) -> None:
-    """Checks that a local path, if it exists, is a regular file, so that reading it ends.
-
-    Raises:
-      StorageError: When it is a FIFO, a socket, a device or a folder.
-    """
-    kind = "a folder" if os.path.isdir(path) else special_kind(path)
-    if kind:
-        number = errno.EISDIR if kind == "a folder" else errno.EINVAL
-        error = StorageError(number, os.strerror(number), path)
-        error.advice = f"{path}: this is {kind}, not a file. Give a file."
-        raise error

@@ -40,14 +40,6 @@ _OPERATION = re.compile(
     r"\{\{function_node \S+\}\} ?| \[Op:\w+\].*|Name: <unknown>, "
     r"|Error in user-defined function passed to \S+ transformation with iterator: \S+: "
 )
-_INNER_ERROR = re.compile(r"^[ \t]*(?:\w+\.)*(\w*(?:Error|Exception)): (.+)", re.MULTILINE | re.DOTALL)
-
-# Messages of Keras, TensorFlow and tf.estimator for None instead of a tensor, none of which names the function.
-NONE_PATTERN = r"None values not supported|convert a value \(None\)|Missing loss\."
-NONE_REMEDY = (
-    "None stands where a tensor is needed: the result of a function without `return`, an argument that nothing set, or "
-    "`get` of a missing name."
-)
 
 
 class Described(TypedDict):
@@ -100,7 +92,7 @@ def _described(error: BaseException) -> dict[str, Any]:
         "arguments": arguments if all(map(_is_plain, arguments)) else [message],
         "attributes": {name: value for name, value in vars(error).items() if _is_plain(value)},
         "message": message,
-        "notes": [_text_of(note) for note in _notes_of(error)],
+        "notes": [text_of(note) for note in _notes_of(error)],
         # An exception that came from another process keeps that process's traceback.
         "traceback": error.__cause__.text if isinstance(error.__cause__, RemoteTraceback) else traceback_of(error),
     }
@@ -185,13 +177,14 @@ def message_of(error: BaseException) -> str:
 
     A SyntaxError's message has the column as well: "invalid syntax (taxi.py, line 3, column 7)".
     """
-    text = _text_of(error)
+    text = text_of(error)
     if isinstance(error, SyntaxError) and error.offset and text.endswith(f"line {error.lineno})"):
         return f"{text[:-1]}, column {error.offset})"
     return text
 
 
-def _text_of(value: object) -> str:
+def text_of(value: object) -> str:
+    """Returns a value's text, even if its `__str__` raises; a huge text is truncated in the middle."""
     try:
         text = str(value)
     except Exception as broken:  # a user-defined __str__
@@ -280,28 +273,6 @@ def _file(tb: TracebackType) -> str:
     return tb.tb_frame.f_code.co_filename
 
 
-_remembered: list[Exception] = []
-
-
-@contextlib.contextmanager
-def remember_error() -> Iterator[None]:
-    """Keeps the exception that leaves the block, for `pop_remembered_error`.
-
-    Beam replaces exceptions by others with the same text; code that runs a pipeline in this process gets the original
-    here.
-    """
-    try:
-        yield
-    except Exception as error:
-        _remembered[:] = [error]
-        raise
-
-
-def pop_remembered_error() -> Exception | None:
-    """Returns and forgets the exception that last left a `remember_error` block; None without one."""
-    return _remembered.pop() if _remembered else None
-
-
 def add_note(error: BaseException, note: str) -> None:
     """Adds a note that is shown below the exception (PEP 678; stored but not shown before Python 3.11)."""
     notes = getattr(error, "__notes__", None)
@@ -322,28 +293,9 @@ def summary_of(error: BaseException) -> str:
     return str(getattr(error, _SUMMARY, ""))
 
 
-def has_frame_naming(name: str, error: BaseException) -> bool:
-    """Whether code in the traceback of an exception, or of its causes, uses a name, as attribute or as text."""
-    codes = [frame.f_code for one in chain(error) for frame, _ in traceback.walk_tb(one.__traceback__)]
-    return any(name in (*code.co_names, *code.co_consts) for code in codes)
-
-
-def none_hint(error: BaseException) -> str:
-    """Returns advice if an error means that a function returned None; "" for other errors."""
-    return NONE_REMEDY if isinstance(error, (TypeError, ValueError)) and re.search(NONE_PATTERN, str(error)) else ""
-
-
-def inner_error(error: BaseException) -> tuple[str, str] | None:
-    """Returns type and message of the error that a message of AutoGraph or Keras quotes; None for other errors."""
-    text = _text_of(getattr(error, "message", None) or error)
-    is_quoted = "in user code" in text or "Exception encountered" in text
-    inner = _INNER_ERROR.findall(text) if is_quoted else []
-    return inner[-1] if inner else None
-
-
 def one_line_message(error: BaseException) -> str:
     """Returns an error's message in one line, without TensorFlow's internal locations."""
-    text = _OPERATION.sub("", tensorflow_message(error) or _text_of(getattr(error, "message", error)))
+    text = _OPERATION.sub("", tensorflow_message(error) or text_of(getattr(error, "message", error)))
     lines = [line.strip() for line in text.splitlines()]
     return " ".join(line for line in lines if line and not line.startswith(_NOISE)) or message_of(error)
 

@@ -11,13 +11,15 @@ from collections.abc import Callable
 
 import pytest
 
-from generic_trainer import CheckpointError
+from generic_trainer import CheckpointError, Engine, FnArgs, TrainingOptions
 from generic_trainer.executors.checkpoints import fingerprint
 from generic_trainer.executors.checkpoints.contents import UNPUBLISHED
 from generic_trainer.executors.checkpoints.damage import damage_recorded, read_damage
 from generic_trainer.executors.checkpoints.directory import model_run_checkpoints
 from generic_trainer.executors.checkpoints.fingerprint import Identity
 from generic_trainer.executors.checkpoints.trained_marker import TrainedMarker
+from generic_trainer.executors.features.checkpoint_repair.run import DamagedCheckpoints
+from generic_trainer.executors.training.run_state import Run
 
 INDEX, DATA, STATE = "ckpt-3.index", "ckpt-3.data-00000-of-00001", "checkpoint"
 
@@ -177,7 +179,9 @@ def test_checkpoints_beside_a_damaged_fingerprint_are_used(tmp_path: pathlib.Pat
     path.parent.mkdir()
     path.write_bytes(content)
     (path.parent / STATE).touch()
-    with model_run_checkpoints(identity, str(tmp_path)) as folder:
+    args, options = FnArgs(model_run_dir=str(tmp_path)), TrainingOptions()
+    run = Run("module.py", options, args, args, None, None, (), Engine(options))
+    with DamagedCheckpoints().record(run), model_run_checkpoints(identity, str(tmp_path)) as folder:
         assert (pathlib.Path(folder.path) / STATE).exists()
     assert fingerprint.read(str(path.parent)) == identity
     [damage] = read_damage(str(tmp_path))

@@ -9,7 +9,8 @@ import pytest
 
 from generic_trainer import FnArgs, InputError, ModuleError, TrainingOptions
 from generic_trainer.executors import dialects
-from generic_trainer.executors.dialects.estimators.trainer_fn import TrainerFnDialect
+from generic_trainer.executors.dialects import registry, selection
+from generic_trainer.executors.dialects.estimators.trainer_fn_adapter import TrainerFnAdapter
 from generic_trainer.executors.dialects.run_fn import RunFnDialect
 
 
@@ -37,7 +38,7 @@ BOTH = {"run_fn": RunFnDialect(), "other": Other()}
 
 def choose(source: str, function: str | None = None, dialect: str = "auto") -> tuple[str, str, dialects.RunFn]:
     module, options = module_with(source), TrainingOptions(dialect=dialect)
-    name, reason = dialects.choose(module, function, options, BOTH)
+    name, reason = selection.choose(module, function, options, BOTH)
     return name, reason, BOTH[name].run_fn(module, function, options)
 
 
@@ -60,17 +61,17 @@ def test_callables_and_defaults_are_fine() -> None:
 
 
 def test_a_module_with_both_keeps_its_run_fn() -> None:
-    both = {"run_fn": RunFnDialect(), "trainer_fn": TrainerFnDialect()}
+    both = {"run_fn": RunFnDialect(), "trainer_fn": TrainerFnAdapter()}
     source = "def run_fn(fn_args): return 1\ndef trainer_fn(fn_args, schema): pass\ndef other(a, b): pass"
-    assert dialects.choose(module_with(source), None, TrainingOptions(), both)[0] == "run_fn"
+    assert selection.choose(module_with(source), None, TrainingOptions(), both)[0] == "run_fn"
     alone = "def trainer_fn(fn_args, schema): pass"
-    assert dialects.choose(module_with(alone), None, TrainingOptions(), both)[0] == "trainer_fn"
-    name, reason = dialects.choose(module_with(source), "other", TrainingOptions(), both)
+    assert selection.choose(module_with(alone), None, TrainingOptions(), both)[0] == "trainer_fn"
+    name, reason = selection.choose(module_with(source), "other", TrainingOptions(), both)
     assert (name, reason) == ("trainer_fn", "the function other takes fn_args and schema")
 
 
 def test_a_conf_is_dlrovers_unless_its_module_has_a_run_fn() -> None:
-    every = dialects.installed()
+    every = dialects.adapters()
     conf = "def model_fn(features, labels): 1\nclass C:\n    classifier_class = train_set = eval_set = 1\n"
     for source, function, expected in (
         (conf, None, "dlrover"),
@@ -79,7 +80,7 @@ def test_a_conf_is_dlrovers_unless_its_module_has_a_run_fn() -> None:
         (f"{conf}def run_fn(fn_args): 1", None, "run_fn"),
         (f"{conf}def run_fn(fn_args): 1", "C", "dlrover"),
     ):
-        assert dialects.choose(module_with(source), function, TrainingOptions(), every)[0] == expected
+        assert selection.choose(module_with(source), function, TrainingOptions(), every)[0] == expected
 
 
 def test_no_dialect_is_reported_with_what_was_found_and_what_is_needed() -> None:
@@ -120,5 +121,5 @@ def test_requesting_a_dialect_that_does_not_fit() -> None:
 
 
 def test_built_in_dialects_are_registered_as_entry_points() -> None:
-    assert {entry.name for entry in importlib.metadata.entry_points(group=dialects.GROUP)} >= {"run_fn", "trainer_fn"}
-    assert isinstance(dialects.installed()["run_fn"], RunFnDialect)
+    assert {entry.name for entry in importlib.metadata.entry_points(group=registry.GROUP)} >= {"run_fn", "trainer_fn"}
+    assert isinstance(dialects.adapters()["run_fn"], RunFnDialect)

@@ -1,7 +1,7 @@
 """A dialect in a separate package works like the built-in ones: in training, `check`, `convert`, `init` and hints.
 
-Four distributions are on the PYTHONPATH of the commands only: the documented example plain_keras, one in the form of
-release 0.1, one that cannot be imported, and one whose methods all raise.
+The distributions below are on the PYTHONPATH of the commands only: the documented example plain_keras, one in the form
+of release 0.1, one that cannot be imported, and some whose methods or contexts raise.
 """
 
 from __future__ import annotations
@@ -40,7 +40,27 @@ class Raising(Dialect):
     def detect(self, path):
         raise SyntaxError("not in this file")
 
-    prepare = matches = convertible = lambda self, *arguments: 1 / 0
+    prepare = importing = matches = convertible = lambda self, *arguments: 1 / 0
+"""
+RAISING_CONTEXT = """
+import contextlib
+
+from generic_trainer import Dialect
+
+
+class Raising(Dialect):
+    needs = "luck"
+
+    def matches(self, module, function):
+        return ""
+
+    @contextlib.contextmanager
+    def importing(self):
+        ENTER
+        try:
+            yield
+        finally:
+            raise LookupError("lost at the end")
 """
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -76,6 +96,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     distribution(folder, "old_form", OLD_FORM, "old_form")
     distribution(folder, "raising_form", RAISING_FORM, "raising_form:Raising")
     raising = OLD_FORM.replace('"it defines fit_fn"', "1 / 0")
+    distribution(folder, "raising_at_entry", RAISING_CONTEXT.replace("ENTER", "1 / 0"), "raising_at_entry:Raising")
+    distribution(folder, "raising_at_exit", RAISING_CONTEXT.replace("ENTER", ""), "raising_at_exit:Raising")
     distribution(folder, "raising_old_form", raising, "raising_old_form")
     distribution(folder, "broken_form", "import a_package_that_is_gone\n", "broken_form:Broken")
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]).strip(":")}
@@ -186,14 +208,15 @@ CHOOSE = """
     import importlib, json, sys
     from generic_trainer import FnArgs, TrainerError, TrainingOptions
     from generic_trainer.executors import dialects
+    from generic_trainer.executors.dialects import selection
 
     sys.path.insert(0, "")
-    module, known = importlib.import_module("some_module"), dialects.installed()
+    module, known = importlib.import_module("some_module"), dialects.adapters()
 
     def result(dialect="auto", function=None):
         options = TrainingOptions(dialect=dialect)
         try:
-            name, reason = dialects.choose(module, function, options, known)
+            name, reason = selection.choose(module, function, options, known)
             known[name].run_fn(module, function, options)
             return [name, reason]
         except TrainerError as error:
@@ -279,12 +302,13 @@ def test_a_failing_dialect_is_reported_and_affects_nothing_else(
     from generic_trainer.executors.dialects.loading import loaded
     from generic_trainer.executors.dialects.needs import choose_keras
     from generic_trainer.executors import dialects
+    from generic_trainer.executors.dialects import selection
     from generic_trainer.executors.modules.source import find_source
     from generic_trainer.executors.options import TrainingOptions
 
     print(choose_keras("auto", ["some_module.py"]).version)
     with loaded(find_source("some_module.py", "scratch")) as module:
-        print(dialects.choose(module, None, TrainingOptions(), dialects.installed())[0])
+        print(selection.choose(module, None, TrainingOptions(), dialects.adapters())[0])
     """
     line = [sys.executable, "-c", textwrap.dedent(program)]
     done = subprocess.run(line, capture_output=True, text=True, check=False, env=environment, cwd=folder)
@@ -295,3 +319,28 @@ def test_a_failing_dialect_is_reported_and_affects_nothing_else(
     converted = run("convert", "some_module.py")
     assert converted.returncode == 0, converted.stderr
     assert "failed in convertible" in converted.stderr
+
+
+@pytest.mark.parametrize("code", ["x = 1", "raise ValueError('of the module')"])
+def test_a_failing_context_of_a_dialect_keeps_the_outcome_of_the_module(
+    code: str, environment: dict[str, str], folder: pathlib.Path
+) -> None:
+    (folder / "some_module.py").write_text(f"{code}\n")
+    program = """
+    from generic_trainer.executors.dialects.loading import loaded
+    from generic_trainer.executors.modules.source import find_source
+
+    try:
+        with loaded(find_source("some_module.py", "scratch")) as module:
+            print(module.x)
+    except Exception as error:
+        print(type(error).__name__, error)
+    """
+    line = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, env=environment, cwd=folder)
+    assert done.stdout.splitlines()[-1] == ("1" if code == "x = 1" else "ValueError of the module"), done.stderr
+    for failure in (
+        "raising_at_entry of another package failed in importing (ZeroDivisionError: division by zero)",
+        "raising_at_exit of another package failed in importing (LookupError: lost at the end)",
+    ):
+        assert done.stderr.count(f"The dialect {failure}") == 1, done.stderr

@@ -17,7 +17,7 @@ import pytest
 
 from generic_trainer import TrainingProcessError
 from generic_trainer.executors.engines import child_process, fork_server
-from generic_trainer.executors.modules.source import libraries_of
+from generic_trainer.executors.modules.libraries import libraries_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks")
 

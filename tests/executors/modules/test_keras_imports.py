@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
+from generic_trainer.executors.compat.keras_modules import is_missing
 from generic_trainer.executors.modules import keras_version
-from generic_trainer.executors.modules.keras_imports import is_missing, legacy_keras_imports
+from generic_trainer.executors.modules.keras_imports import legacy_keras_imports
 
 _MODULE = """\
 import os

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from generic_trainer.executors.runtime.logs.error_output import MAX_CHARACTERS, error_lines
-from generic_trainer.executors.runtime.logs.exceptions import inner_error, one_line_message
+from generic_trainer.executors.runtime.logs.exceptions import one_line_message
+from generic_trainer.executors.runtime.logs.framework_messages import inner_error
 
 PROBLEM = "generic-trainer: out/model contains no SavedModel, only m.pkl."
 SENTENCES = [PROBLEM, *(f"Sentence {number} has {'many ' * 20}words." for number in range(8))]

@@ -388,7 +388,7 @@ class TestWhereTheTracebackBegins:
         script = types.ModuleType("taxi")
         script.__file__ = path
         with pytest.raises(TrainingProcessError, match=r"sys\.exit\(2\)") as caught:
-            run_script(script, FnArgs())
+            run_script(script, FnArgs(), [], is_model_needed=True)
         text = traceback_of(caught.value)
         assert files_of(text) == ["taxi.py", "argparse.py"]
         assert text.endswith("SystemExit: 2\n")

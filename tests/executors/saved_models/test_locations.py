@@ -11,7 +11,8 @@ from tfx.types import standard_artifacts
 from tfx.utils import path_utils
 
 from generic_trainer import InputError
-from generic_trainer.executors.runtime.files.artifact_layout import latest, read_json_object
+from generic_trainer.executors.runtime.files.artifact_files import read_json_object
+from generic_trainer.executors.runtime.files.artifact_layout import latest
 from generic_trainer.executors.saved_models.locations import base_model_path
 
 

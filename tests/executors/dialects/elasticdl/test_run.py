@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from generic_trainer.executors.dialects.elasticdl.dialect import ElasticDLDialect
+from generic_trainer.executors.dialects.elasticdl.adapter import ElasticDLAdapter
 from generic_trainer.executors.dialects.needs import choose_keras
 from generic_trainer.executors.errors import ModuleError
 
@@ -200,6 +200,7 @@ PROGRAM = """
     import json, sys
     from generic_trainer import FnArgs, TrainingOptions
     from generic_trainer.executors import dialects
+    from generic_trainer.executors.dialects import selection
     from generic_trainer.executors.dialects.loading import loaded
     from generic_trainer.executors.modules.source import find_source
     import tensorflow as tf
@@ -215,8 +216,8 @@ PROGRAM = """
         tf.keras.utils.set_random_seed(1)
         try:
             with loaded(find_source(path, out)) as module:
-                known = dialects.installed()
-                dialect, reason = dialects.choose(module, None, TrainingOptions(), known)
+                known = dialects.adapters()
+                dialect, reason = selection.choose(module, None, TrainingOptions(), known)
                 run_fn = known[dialect].run_fn(module, None, TrainingOptions())
                 answer = {"dialect": dialect, "metrics": run_fn(fn_args)}
             signatures = tf.saved_model.load(fn_args.serving_model_dir).signatures
@@ -388,8 +389,8 @@ def test_a_model_file_is_recognized_by_its_parts(module: Module) -> None:
     assert choose_keras("auto", [path]).version == "2"
     assert choose_keras("3", [path]).version == "3" or "before TensorFlow 2.16" in choose_keras("auto", []).reason
     namespace = type("Module", (), {"feed": len, "loss": len, "optimizer": len, "custom_model": 1})
-    assert ElasticDLDialect().matches(namespace, None) == "it defines custom_model, feed, loss and optimizer"  # type: ignore[arg-type]
-    assert ElasticDLDialect().matches(type("Module", (), {"loss": len}), None) == ""  # type: ignore[arg-type]
+    assert ElasticDLAdapter().matches(namespace, None) == "it defines custom_model, feed, loss and optimizer"  # type: ignore[arg-type]
+    assert ElasticDLAdapter().matches(type("Module", (), {"loss": len}), None) == ""  # type: ignore[arg-type]
 
 
 def test_a_part_in_another_file_of_the_zoo(tmp_path: pathlib.Path) -> None:

@@ -203,6 +203,7 @@ PROGRAM = """
     import json, sys
     from generic_trainer import FnArgs, TrainingOptions
     from generic_trainer.executors import dialects
+    from generic_trainer.executors.dialects import selection
     from generic_trainer.executors.dialects.loading import loaded
     from generic_trainer.executors.modules.source import find_source
 
@@ -212,8 +213,8 @@ PROGRAM = """
             serving_model_dir=f"{sys.argv[5]}/{name}/model", model_run_dir=f"{sys.argv[5]}/{name}/run", seed=1,
         )
         with loaded(find_source(path, sys.argv[5])) as module:
-            known = dialects.installed()
-            dialect, reason = dialects.choose(module, None, TrainingOptions(), known)
+            known = dialects.adapters()
+            dialect, reason = selection.choose(module, None, TrainingOptions(), known)
             run_fn = known[dialect].run_fn(module, None, TrainingOptions())
             metrics = run_fn(fn_args)
         print(json.dumps([name, dialect, reason, metrics["eval_loss"]]))
@@ -261,14 +262,15 @@ CHOICES = """
     import json, sys
     from generic_trainer import ModuleError, TrainingOptions
     from generic_trainer.executors import dialects
+    from generic_trainer.executors.dialects import selection
     from generic_trainer.executors.dialects.loading import loaded
     from generic_trainer.executors.modules.source import find_source
 
-    known = dialects.installed()
+    known = dialects.adapters()
     with loaded(find_source(sys.argv[1], sys.argv[2])) as module:
         for name in sys.argv[3:]:
-            print(json.dumps([name, *dialects.choose(module, name, TrainingOptions(), known)]))
-        print(json.dumps([None, *dialects.choose(module, None, TrainingOptions(), known)]))
+            print(json.dumps([name, *selection.choose(module, name, TrainingOptions(), known)]))
+        print(json.dumps([None, *selection.choose(module, None, TrainingOptions(), known)]))
         try:
             known["model_fn"].run_fn(module, None, TrainingOptions())
         except ModuleError as error:

@@ -23,6 +23,7 @@ import numpy as np
 import tensorflow as tf
 from generic_trainer import FnArgs, TrainingOptions
 from generic_trainer.executors import dialects
+from generic_trainer.executors.dialects import selection
 from generic_trainer.executors.estimator import restore_estimator
 from generic_trainer.executors.dialects.loading import loaded
 from generic_trainer.executors.modules.source import find_source
@@ -80,8 +81,8 @@ for name, (names, in_model_fn, in_receiver) in CASES.items():
     random.seed(5)
     answer = {}
     with loaded(find_source(path, folder)) as module:
-        known = dialects.installed()
-        dialect, _ = dialects.choose(module, None, TrainingOptions(), known)
+        known = dialects.adapters()
+        dialect, _ = selection.choose(module, None, TrainingOptions(), known)
         run_fn = known[dialect].run_fn(module, None, TrainingOptions())
         try:
             run_fn(fn_args)

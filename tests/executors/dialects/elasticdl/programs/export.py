@@ -14,6 +14,7 @@ import tensorflow as tf
 from generic_trainer import FnArgs, TrainingOptions
 from generic_trainer.executors import dialects
 from generic_trainer.executors.compat.tensorflow import write_graph
+from generic_trainer.executors.dialects import selection
 from generic_trainer.executors.dialects.elasticdl.export import export
 from generic_trainer.executors.dialects.loading import loaded
 from generic_trainer.executors.modules.source import find_source
@@ -174,8 +175,8 @@ def trained(name, text):
     )  # fmt: skip
     answer = {}
     with loaded(find_source(path, FOLDER)) as module:
-        known = dialects.installed()
-        dialect, _ = dialects.choose(module, None, TrainingOptions(), known)
+        known = dialects.adapters()
+        dialect, _ = selection.choose(module, None, TrainingOptions(), known)
         run_fn = known[dialect].run_fn(module, None, TrainingOptions())
         try:
             run_fn(fn_args)

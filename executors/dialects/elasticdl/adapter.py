@@ -1,0 +1,68 @@
+"""Adapts ElasticDL model files to `run_fn(fn_args)`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from types import ModuleType
+
+from ...fn_args import FnArgs
+from ...options import TrainingOptions
+from ..base import RunFn
+from ..loop_limits import limit_loop
+from ..signatures import require_call
+from .detection import FEED_NAMES, find_elasticdl_use
+from .dialect import ElasticDLDialect
+from .options import ElasticDLOptions
+from .parts import MODEL_NAMES, Parts
+from .shim import provide_elasticdl
+
+
+class ElasticDLAdapter(ElasticDLDialect):
+    """ElasticDL model files. A requested `function` is the name of the model definition."""
+
+    functions = ("custom_model", "feed", "dataset_fn", "loss", "optimizer", "eval_metrics_fn")
+    eval_remedies = ("Set --validation_data, and define eval_metrics_fn in the model file.",) * 2
+
+    def prepare(self, files: Sequence[str]) -> None:
+        """Installs the shims for ElasticDL's packages if a file uses ElasticDL."""
+        if any(find_elasticdl_use(file) for file in files):
+            provide_elasticdl()
+
+    def matches(self, module: ModuleType, function: str | None) -> str:
+        """Returns the reason if a module has a model, a feed function, a loss and an optimizer."""
+        feed = next((name for name in FEED_NAMES if callable(getattr(module, name, None))), None)
+        model = next((name for name in (function, *MODEL_NAMES) if name and hasattr(module, name)), None)
+        has_loss = callable(getattr(module, "loss", None))
+        if feed is None or model is None or not has_loss or not hasattr(module, "optimizer"):
+            return ""
+        return f"it defines {model}, {feed}, loss and optimizer"
+
+    def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
+        """Returns a `run_fn` that trains the module's model and exports it."""
+        from .training import train  # imports TensorFlow
+
+        return lambda fn_args: train(module, function, fn_args)
+
+    def check(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> list[str]:
+        """Checks that feed, loss and optimizer exist, and the parameters of loss and optimizer.
+
+        Raises:
+          ModuleError: When one is missing or cannot be called; names the required signature.
+        """
+        options = ElasticDLOptions.of(fn_args)
+        Parts(module, function, options).require()
+        require_call(module, options.loss, getattr(module, options.loss, None), 2, "loss(labels, predictions)")
+        optimizer = getattr(module, options.optimizer, None)
+        if inspect.isroutine(optimizer):
+            require_call(module, options.optimizer, optimizer, 0, "optimizer(), with defaults for all parameters")
+        return []
+
+    def steps_requested(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> int | None:
+        """Returns the flag `max_step`, else `train_steps`; None if neither is set."""
+        return int((fn_args.custom_config or {}).get("max_step") or fn_args.train_steps or 0) or None
+
+    def limit_steps(self, fn_args: FnArgs, steps: int) -> bool:
+        """Limits the training loop and returns True; a trial does not resume from the user's checkpoints."""
+        limit_loop(fn_args, steps)
+        return True

@@ -1,0 +1,1 @@
+"""Checks that a training can run in this process and on this machine."""
