@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from ..monitoring.metrics import Metrics
 from ..monitoring.metrics_origin import origin_line, origin_of, weights_line
 from ..runtime.files.artifact_layout import kept_folder
-from ..runtime.logs.error_output import one_line
 from .document import (
     BAD,
     WARN,
@@ -21,7 +20,6 @@ from .document import (
     Table,
     Value,
 )
-from .failure import failure_location
 from .quantities import seconds, size
 from .values import code, without_empty
 
@@ -91,6 +89,9 @@ def _failure(record: RunJson) -> Iterator[Block]:
     if record.get("status") == "interrupted":
         yield Note(f"Interrupted: {error.get('message')}. The metrics are those logged before the interruption.", WARN)
         return
+    from ..runtime.logs.error_output import one_line
+    from .failure import failure_location
+
     yield Note(one_line(f"{error.get('type')}: {error.get('message')}"), BAD)
     traceback = str(record.get("traceback") or "")
     if place := failure_location(traceback, (record.get("code") or {}).get("files") or ()):

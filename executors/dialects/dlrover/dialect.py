@@ -1,15 +1,23 @@
-"""The dialect of DLRover conf classes."""
+"""The dialect of DLRover conf classes.
+
+Detection cannot wait for the import: before the module's first line runs, the shims for DLRover's packages must be
+installed, TensorFlow 2 behavior disabled as in DLRover's trainer, and `tf.estimator` restored.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 
 from ...fn_args import FnArgs
+from ...modules.import_shims import first_import
+from ...modules.source import parsed
 from ...options import TrainingOptions
 from ..base import Dialect, Evidence, RunFn, limit_loop
-from .detection import find_dlrover_use, is_conf
+
+_PACKAGES = ("dlrover",)
+_CONF_ATTRIBUTES = ("train_set", "classifier_class")
 
 
 class DLRoverDialect(Dialect):
@@ -68,7 +76,7 @@ class DLRoverDialect(Dialect):
         }
         if function is not None:
             return [function] if function in classes else []
-        return [name for name, node in classes.items() if is_conf(node)]
+        return [name for name, node in classes.items() if _is_conf(node)]
 
     def check(self, module: ModuleType, function: str | None, fn_args: FnArgs) -> list[str]:
         """Checks the conf's values; returns warnings about settings that nothing reads."""
@@ -89,3 +97,28 @@ class DLRoverDialect(Dialect):
         """Limits the training loop and returns True; a trial does not use the conf's own model directory."""
         limit_loop(fn_args, steps)
         return True
+
+
+def find_dlrover_use(path: str) -> tuple[int, str] | None:
+    """Returns the line number and the code that identify a source file as one for DLRover, or None.
+
+    Such a file imports DLRover, or defines a conf class.
+    """
+    if found := first_import(path, _PACKAGES):
+        return found
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ClassDef) and _is_conf(node):
+            return node.lineno, f"class {node.name} with {' and '.join(_CONF_ATTRIBUTES)}, as in DLRover"
+    return None
+
+
+def _is_conf(node: ast.ClassDef) -> bool:
+    return set(_CONF_ATTRIBUTES) <= set(_assigned_names(node))
+
+
+def _assigned_names(node: ast.ClassDef) -> Iterator[str]:
+    for statement in node.body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            targets = [statement.target]
+        yield from (target.id for target in targets if isinstance(target, ast.Name))

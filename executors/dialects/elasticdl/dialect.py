@@ -12,7 +12,6 @@ from ...options import TrainingOptions
 from ..base import Dialect, Evidence, RunFn, limit_loop
 from ..signatures import require_call
 from .detection import FEED_NAMES, find_elasticdl_use
-from .options import ElasticDLOptions
 
 
 class ElasticDLDialect(Dialect):
@@ -27,13 +26,18 @@ class ElasticDLDialect(Dialect):
     def detect(self, path: str) -> Evidence | None:
         """Returns where a file imports ElasticDL or defines the required parts of a model file."""
         found = find_elasticdl_use(path)
+        if found is None:
+            return None
+        from .options import ElasticDLOptions
+
         own_reader = defines(path, ElasticDLOptions.custom_data_reader)
-        return Evidence(*found, keras="2", reads_any_origin=own_reader) if found else None
+        return Evidence(*found, keras="2", reads_any_origin=own_reader)
 
     def require_inputs(self, files: Sequence[str], fn_args: FnArgs) -> None:
         """Checks the flags, and that there are data, unless the model file reads them itself."""
         from ...inputs.readers.reader_params import ReaderParams, parse_reader_params
         from ...inputs.readers.record_files import find_records
+        from .options import ElasticDLOptions
 
         options = ElasticDLOptions.of(fn_args)
         params = ReaderParams.of(parse_reader_params(options.data_reader_params))
@@ -73,6 +77,7 @@ class ElasticDLDialect(Dialect):
         Raises:
           ModuleError: When one is missing or cannot be called; names the required signature.
         """
+        from .options import ElasticDLOptions
         from .parts import Parts
 
         options = ElasticDLOptions.of(fn_args)
