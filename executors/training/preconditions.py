@@ -76,8 +76,7 @@ def find_inputs(run: Run, scratch: str) -> None:
     source = find_source(run.module, scratch)
     if options.dialect != "auto":
         dialects[options.dialect].require_inputs(source.files, args)
-    distributed = max(place.fit_workers, options.worker_range[1]) > 1
-    run.keras = choose_keras(options.keras, source.files, distributed=distributed)
+    run.keras = choose_keras(options.keras, source.files, distributed=place.fit_workers > 1)
     run.engine.prepare(run.keras.environment())  # meanwhile the data are read
     require_inputs(args, reads_any_origin(source.files))
     folder = args.model_run_dir or ""

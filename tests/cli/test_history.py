@@ -204,6 +204,13 @@ def test_json_contains_no_nan_or_infinity(capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(capsys.readouterr().out) == {"loss": None, "all": [None, 1.5], "pair": [1, None]}
 
 
+def test_an_option_of_a_package_that_is_gone_is_shown(command: Command, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "model_run").mkdir()
+    (tmp_path / "model_run" / "run.json").write_text('{"arguments": {"options": {"gone": 3, "profile": false}}}')
+    done = command("show", tmp_path)
+    assert (done.returncode, "gone = 3" in done.stdout, "profile" in done.stdout) == (0, True, False), done.stderr
+
+
 def test_an_invalid_record_is_rejected(command: Command, tmp_path: pathlib.Path) -> None:
     (tmp_path / "model_run").mkdir()
     (tmp_path / "model_run" / "run.json").write_text("{")

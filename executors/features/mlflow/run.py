@@ -7,11 +7,11 @@ import os
 from typing import TYPE_CHECKING
 
 from ...training.callbacks import Context, RunCallback
+from .options import MLFLOW, NONE
 
 if TYPE_CHECKING:
     from ...training.run_state import Run
 
-_MLFLOW, _NONE = "mlflow", "none"  # values of the option `track`; with "auto", the variable decides
 TRACKING_URI = "MLFLOW_TRACKING_URI"
 
 
@@ -23,9 +23,9 @@ class Mlflow(RunCallback):
     def run(self, run: Run) -> Context:
         """Logs the run, in the chief of a cluster only."""
         args, track = run.fn_args, run.options.track
-        is_wanted = track == _MLFLOW or (track != _NONE and bool(os.environ.get(TRACKING_URI)))
+        is_wanted = track == MLFLOW or (track != NONE and bool(os.environ.get(TRACKING_URI)))
         if not is_wanted or not run.place.is_chief:
             return contextlib.nullcontext()
         from .tracked_run import tracked
 
-        return tracked(run.record, args.model_run_dir, args.serving_model_dir, is_required=track == _MLFLOW)
+        return tracked(run.record, args.model_run_dir, args.serving_model_dir, is_required=track == MLFLOW)
