@@ -151,14 +151,15 @@ def options_of(declaration: type) -> list[Option]:
     """Returns the options that a class declares.
 
     Raises:
-      TypeError: If one has a type that flags and execution properties do not support, or a number has no range.
+      InputError: If one has a type that flags and execution properties do not support, or a number has no range.
     """
-    annotations, kinds = inspect.get_annotations(declaration), kinds_of(declaration)
+    where, annotations = f"{declaration.__module__}.{declaration.__qualname__}", inspect.get_annotations(declaration)
+    kinds = kinds_of(declaration)
     declared = {name: value for name, value in vars(declaration).items() if isinstance(value, Option)}
     if unknown := {name: kinds.get(name) for name in declared if kinds.get(name) not in _PARSERS}:
-        raise TypeError(f"{declaration.__name__}: {unknown}: an option is bool, int, float, str or tuple[str, ...].")
+        raise InputError(f"{where}: {unknown}: an option is bool, int, float, str or tuple[str, ...].")
     if endless := [name for name, value in declared.items() if kinds[name] in (int, float) and value.numbers is None]:
-        raise TypeError(f"{declaration.__name__}: {endless}: declare the range of a number with numbers=….")
+        raise InputError(f"{where}: {endless}: declare the range of a number with numbers=….")
     return [
         dataclasses.replace(value, name=name, annotation=_source_text(annotations[name]), kind=kinds[name])
         for name, value in declared.items()

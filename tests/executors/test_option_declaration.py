@@ -126,14 +126,14 @@ def test_type_and_bounds_give_parser_and_checks(
 def test_a_type_that_no_flag_can_have_is_refused() -> None:
     declaration = type("Extra", (), {"__annotations__": {"extra": dict}, "extra": option(None, "For a test.")})
 
-    with pytest.raises(TypeError, match=r"Extra: .*'extra'.*dict.*an option is bool, int, float, str or tuple"):
+    with pytest.raises(InputError, match=r"Extra: .*'extra'.*dict.*an option is bool, int, float, str or tuple"):
         options_class([declaration])
 
 
 def test_a_number_without_a_range_is_refused() -> None:
     declaration = type("Extra", (), {"__annotations__": {"extra": int}, "extra": option(1, "For a test.")})
 
-    with pytest.raises(TypeError, match=r"Extra: \['extra'\]: declare the range"):
+    with pytest.raises(InputError, match=r"Extra: \['extra'\]: declare the range"):
         options_class([declaration])
 
 
