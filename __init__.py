@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .executors.inputs.device_prefetch import prefetch_to_device
     from .executors.keras.callbacks import callbacks
     from .executors.monitoring.progress import report_progress
+    from .executors.option import option
     from .executors.options import TrainingOptions
     from .executors.runtime.process.preemption import Preempted
     from .executors.saved_models.check import check_saved_model
@@ -71,6 +72,7 @@ _HOMES = {
     "__version__": "version",
     "callbacks": "executors.keras.callbacks",
     "check_saved_model": "executors.saved_models.check",
+    "option": "executors.option",
     "prepare_for": "executors.dialects.converted_modules",
     "prefetch_to_device": "executors.inputs.device_prefetch",
     "report_progress": "executors.monitoring.progress",
@@ -105,6 +107,7 @@ __all__ = [
     "__version__",
     "callbacks",
     "check_saved_model",
+    "option",
     "prefetch_to_device",
     "prepare_for",
     "report_progress",

@@ -216,8 +216,8 @@ def _replicas(line: CommandLine) -> tuple[TrainingOptions, int]:
     They are taken from --engine ray with --workers and --ps, or from --cluster.
     """
     options = line.options
-    if options.cluster_address:
-        raise InputError(f"--cluster-address {options.cluster_address}: the job does not use a Ray cluster.")
+    if address := line.values.get("cluster_address"):
+        raise InputError(f"--cluster-address {address}: the job does not use a Ray cluster.")
     if not line.values.get("cluster"):
         return options, 0
     if "workers" in {parameter.name for parameter, _ in line.given}:

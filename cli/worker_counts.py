@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from ..executors.engines.cluster_options import worker_range
 from ..executors.options import LOCAL, TrainingOptions
 
 WORKERS = ("num_workers", "worker_num")
@@ -33,5 +34,5 @@ def with_counts(options: TrainingOptions, values: Mapping[str, Any], needs_serve
     if workers is not None and options.workers == TrainingOptions.workers:
         options = dataclasses.replace(options, workers=str(workers))
     if servers is None:
-        servers = int(needs_server and options.worker_range[1] > 1)
+        servers = int(needs_server and worker_range(options.workers)[1] > 1)
     return options if options.ps else dataclasses.replace(options, ps=servers)

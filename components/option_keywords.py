@@ -1,7 +1,7 @@
 """Training options as keyword arguments and execution parameters of a component.
 
-The constructor takes `**options: Unpack[TrainerKeywords]`, which type checkers and editors expand. `takes_options`
-expands them for `inspect.signature`, `help` and notebooks.
+The constructor takes `**options: Unpack[TrainerKeywords]`, which type checkers and editors expand by
+`executors/option_types.pyi`. `takes_options` expands them for `inspect.signature`, `help` and notebooks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any, TypeVar, cast
 
 from tfx.types.component_spec import ExecutionParameter
 
-from ..executors.options import Option, TrainingOptions, declared_options
+from ..executors.option import Option
+from ..executors.options import TrainingOptions, declared_options
 
 Constructor = TypeVar("Constructor", bound=Callable[..., None])
 

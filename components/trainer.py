@@ -28,13 +28,15 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionP
 from tfx.types.system_executions import Train
 
 from ..executors.generic_executor import GenericExecutor
-from ..executors.options import TrainerKeywords, declared_options
+from ..executors.options import declared_options
 from .module_component import ModuleComponent, fingerprint, serialize_config
 from .option_keywords import execution_parameters, options_from_keywords, takes_options
 from .trainer_driver import TrainerDriver
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from ..executors.option_types import TrainerKeywords
 
 _OPTIONS = declared_options()
 

@@ -28,7 +28,7 @@ from tfx.proto import trainer_pb2, tuner_pb2
 from tfx.types import standard_artifacts
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
-from ..executors.options import TunerKeywords, declared_options
+from ..executors.options import declared_options
 from ..executors.runtime.logs.remembered_error import remember_error
 from ..executors.tuning.step import tune_from_artifacts
 from .module_component import ModuleComponent, fingerprint, serialize_config
@@ -36,6 +36,8 @@ from .option_keywords import execution_parameters, options_from_keywords, takes_
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from ..executors.option_types import TunerKeywords
 
 _OPTIONS = tuple(option for option in declared_options() if option.tuner)
 

@@ -25,7 +25,8 @@ from typing import Any
 import click
 
 from generic_trainer.cli.main import cli
-from generic_trainer.executors.options import GROUPS, declared_options
+from generic_trainer.executors.option import GROUPS
+from generic_trainer.executors.options import declared_options
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 _TRAINING = {option.name: option.group for option in declared_options()}
@@ -131,7 +132,9 @@ def _help(command: click.Command) -> str:
 
 def _grouped(options: list[click.Option], context: click.Context) -> str:
     """Returns a table for each group of training options."""
-    groups = {group: [one for one in options if _TRAINING[str(one.name)] == group] for group in GROUPS}
+    groups = {
+        group: [one for one in options if _TRAINING[str(one.name)] == group] for group in (*GROUPS, *_TRAINING.values())
+    }
     return "".join(f"### {group}\n\n{_table(members, context)}" for group, members in groups.items() if members)
 
 

@@ -11,6 +11,10 @@ import sys
 
 import pytest
 
+from generic_trainer.executors import plugins
+from generic_trainer.executors.option import options_of
+from generic_trainer.executors.options import OPTIONS
+
 from .world.data import Examples
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
@@ -47,6 +51,15 @@ def with_dependents(guest: str) -> set[str]:
     return {guest}.union(*(with_dependents(dependent) for dependent, needed in arrows if needed == guest))
 
 
+def flags() -> dict[str, str]:
+    """Returns the flag of each option that is not the kernel's, with its owner."""
+    return {
+        f"--{option.name.replace('_', '-')} ": owner_of(entry.module)
+        for entry in plugins.entries(OPTIONS)
+        for option in options_of(entry.load())
+    }
+
+
 def install_without(deleted: set[str], folder: pathlib.Path) -> None:
     """Installs the package without some guests and commands into a folder."""
     for name in PACKAGE:
@@ -74,11 +87,12 @@ def install_without(deleted: set[str], folder: pathlib.Path) -> None:
     (information / "entry_points.txt").write_text("\n".join(groups))
 
 
-@pytest.mark.thorough_but("dialects/estimators", "engines/tf_config", "features/display", "features/module_logs")
+@pytest.mark.thorough_but("dialects/estimators", "engines/tf_config", "features/display", "features/early_stopping")
 @pytest.mark.slow
 @pytest.mark.parametrize("guest", GUESTS)
 def test_a_guest_can_be_deleted(guest: str, iris: Examples, tmp_path: pathlib.Path) -> None:
-    install_without(with_dependents(guest), tmp_path / "packages")
+    deleted = with_dependents(guest)
+    install_without(deleted, tmp_path / "packages")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "packages")}
 
     def run(*arguments: str) -> str:
@@ -90,6 +104,10 @@ def test_a_guest_can_be_deleted(guest: str, iris: Examples, tmp_path: pathlib.Pa
     assert str(tmp_path) in run("-c", "import generic_trainer; print(generic_trainer.__file__)")
     run("-c", IMPORT_REGISTERED)
     assert "train" in run("-m", "generic_trainer.cli.main", "--help")
+    shown = run("-m", "generic_trainer.cli.main", "train", "--help")
+    assert [flag for flag in flags() if flag in shown] == [
+        name for name, owner in flags().items() if owner not in deleted
+    ]
     module = str(REPOSITORY / "module_files" / "iris_keras.py")
     data = ["--train-files", iris.train, "--eval-files", iris.eval, "--train-steps", "20"]
     run("-m", "generic_trainer.cli.main", "train", module, *data, "--output", "out")

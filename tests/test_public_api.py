@@ -11,7 +11,6 @@ import importlib
 import pathlib
 import re
 from collections.abc import Iterator
-from typing import Any, get_type_hints
 
 import click
 import yaml
@@ -20,8 +19,10 @@ import generic_trainer
 from generic_trainer.cli.command_names import COMMANDS
 from generic_trainer.cli.configuration import with_config
 from generic_trainer.cli.main import cli
-from generic_trainer.executors import errors, options
+from generic_trainer.executors import errors
 from generic_trainer.executors.errors import TrainerError
+from generic_trainer.executors.option import Option
+from generic_trainer.executors.options import declared_options
 
 from .world.snapshots import assert_unchanged
 
@@ -87,6 +88,11 @@ def others() -> Iterator[str]:
 
 def described(module: str, name: str) -> Iterator[str]:
     module = home(module, name)
+    if name == "TrainingOptions":
+        yield f"class {name}"
+        yield from map(option_line, declared_options())
+        yield from (line for line in described(module, "KernelOptions") if "def " in line)
+        return
     node = next(node for node in tree(module).body if getattr(node, "name", "") == name or name in targets(node))
     if isinstance(node, ast.FunctionDef):
         yield f"def {signature(node)}"
@@ -116,16 +122,18 @@ def arguments(node: ast.arguments) -> str:
     text = ast.unparse(node)
     if node.kwarg is None or node.kwarg.annotation is None or "Unpack" not in ast.unparse(node.kwarg.annotation):
         return text
-    kinds = get_type_hints(getattr(options, ast.unparse(node.kwarg.annotation)[len("Unpack[") : -1]))
-    taken = [option for option in options.declared_options() if option.name in kinds]
-    keywords = [f"{one.name}: {type_text(kinds[one.name])}={one.default!r}" for one in taken]
+    is_tuner = "TunerKeywords" in ast.unparse(node.kwarg.annotation)
+    taken = [option for option in declared_options() if option.tuner or not is_tuner]
+    kinds = {one.name: one.annotation.replace("tuple[str, ...]", "Sequence[str]") for one in taken}
+    keywords = [f"{one.name}: {kinds[one.name]}={one.default!r}" for one in taken]
     return text.replace(
         f"**{ast.unparse(ast.arguments([], [], None, [], [], node.kwarg, []))[2:]}", ", ".join(keywords)
     )
 
 
-def type_text(hint: Any) -> str:
-    return hint.__name__ if isinstance(hint, type) else str(hint).replace("collections.abc.", "")
+def option_line(option: Option) -> str:
+    choices = f", of {', '.join(option.choices)}" if option.choices else ""
+    return f"    {option.name}: {option.annotation} = {option.default!r}{choices}"
 
 
 def class_lines(node: ast.ClassDef) -> Iterator[str]:
@@ -133,19 +141,10 @@ def class_lines(node: ast.ClassDef) -> Iterator[str]:
     yield f"class {node.name}({bases})" if bases else f"class {node.name}"
     for part in node.body:
         if isinstance(part, ast.AnnAssign) and not ast.unparse(part.target).startswith("_"):
-            yield f"    {field(part)}"
+            yield f"    {ast.unparse(part)}"
         elif isinstance(part, ast.FunctionDef) and (not part.name.startswith("_") or part.name == "__init__"):
             kinds = [ast.unparse(one) for one in part.decorator_list if not isinstance(one, ast.Call)]
             yield f"    {' '.join([*(f'@{kind}' for kind in kinds), f'def {signature(part)}'])}"
-
-
-def field(part: ast.AnnAssign) -> str:
-    """Returns a field with its default; for an option also its choices, but not its help."""
-    if isinstance(part.value, ast.Call) and ast.unparse(part.value.func) == "_option":
-        default, _, *choices = map(ast.unparse, part.value.args)
-        shown = f", of {choices[0]}" if choices else ""
-        return f"{ast.unparse(part.target)}: {ast.unparse(part.annotation)} = {default}{shown}"
-    return ast.unparse(part)
 
 
 def fields_of(module: str, name: str) -> list[str]:

@@ -27,7 +27,6 @@ from typing import cast
 from ..errors import InputError
 from ..number_range import PORTS, TASKS
 from ..runtime.files.json_text import parsed_json
-from .address import Address
 
 VARIABLE = "TF_CONFIG"
 CHIEF, MASTER, WORKER, PS, EVALUATOR = "chief", "master", "worker", "ps", "evaluator"
@@ -176,6 +175,8 @@ def _addresses(text: str, job: str, addresses: object) -> tuple[str, ...]:
         addresses = [by_index[index] for index in range(len(addresses))]
     if not isinstance(addresses, list):
         raise _malformed(text, f"needs a list of addresses for {job!r}, not {addresses!r}")
+    from .address import Address
+
     for address in addresses:
         if not isinstance(address, str) or Address.parse(address) is None:
             raise _malformed(
@@ -198,6 +199,8 @@ def _require_one_chief(text: str, jobs: Mapping[str, tuple[str, ...]]) -> None:
 
 
 def _require_different(text: str, jobs: Mapping[str, tuple[str, ...]]) -> None:
+    from .address import Address
+
     owners: dict[Address | None, str] = {}
     for job, addresses in jobs.items():
         for index, address in enumerate(addresses):

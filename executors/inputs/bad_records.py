@@ -10,9 +10,9 @@ In a run with several processes, each process writes its own list to a file in t
 
 Usage:
 
-    with skipping(options.bad_records_limit, fn_args.model_run_dir):     # limit None: every bad record is an error
+    with skipping(limit_of("skip:10"), fn_args.model_run_dir):     # limit None: every bad record is an error
         ...
-    merged_records(fn_args.model_run_dir, options.bad_records_limit).to_json()
+    merged_records(fn_args.model_run_dir, limit_of("skip:10")).to_json()
 
 In a reader:
 
@@ -36,9 +36,11 @@ from absl import logging
 
 from .. import run_context
 from ..errors import InputError
+from ..number_range import POSITIVE
 from ..runtime.files import file_io
 from ..runtime.files.content_digests import Stamp
 
+ERROR = "error"  # default of on_bad_records
 MAX_LISTED = 100
 _MAX_IN_MESSAGE = 20
 _FOLDER = "bad_records"
@@ -150,6 +152,21 @@ class BadRecords:
             f"{self.count} records cannot be read, but on_bad_records=skip:{self.limit} skips at most {self.limit}: "
             f"{listing}{more}."
         )
+
+
+def limit_of(on_bad_records: str) -> int | None:
+    """Returns the maximum number of bad records to skip; None if every bad record is an error.
+
+    Raises:
+      InputError: If the option is neither "error" nor "skip:N".
+    """
+    if on_bad_records == ERROR:
+        return None
+    word, _, number = str(on_bad_records).partition(":")
+    limit = POSITIVE.parse(number) if word == "skip" else None
+    if limit is None:
+        raise InputError(f"on_bad_records={on_bad_records!r}: give 'error', or a number as in skip:10.")
+    return int(limit)
 
 
 def policy(reader: str) -> BadRecords | None:

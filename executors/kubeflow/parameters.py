@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 from ..errors import InputError, did_you_mean
 from ..examples_format import PAYLOAD_FORMATS
 from ..number_range import STEPS
-from ..options import TrainingOptions, declared_options, kinds_of
+from ..option import kinds_of
+from ..options import TrainingOptions, declared_options
 
-EXCLUDED_OPTIONS = tuple(option.name for option in declared_options() if not option.kubeflow)
 T = TypeVar("T")
 MISSING = (None, "")
 _JSON_KINDS: dict[type, type] = {tuple: list, Mapping: dict}

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from ..dialects.needs import choose_keras
 from ..distributed.tf_config import VARIABLE
 from ..engines import fork_server
+from ..engines.cluster_options import worker_range
 from ..engines.forwarding import LastText
 from ..errors import ModelCheckError, TrainerError
 from ..evaluation.model_check import planning_arguments
@@ -150,7 +151,7 @@ class _Check:
                 text = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
                 self._add(Verdict("module", FAILED, text, place, exit_code=1, error=describe(error)))
                 return None, None
-        distributed = self._request.options.worker_range[1] > 1
+        distributed = worker_range(self._request.options.workers)[1] > 1
         try:
             keras = choose_keras(request.options.keras, source.files, beside=modules.files, distributed=distributed)
         except TrainerError as error:
@@ -191,7 +192,7 @@ class _Check:
         adjustable = {"train_examples"} if request.data and transforms and request.train_examples == AUTO else set()
         if request.data and not request.fn_args.schema_path and request.schema_shapes == AUTO:
             adjustable.add("schema_shapes")
-        if request.options.keras == AUTO and request.options.worker_range[1] == 1 and has_keras_3():
+        if request.options.keras == AUTO and worker_range(request.options.workers)[1] == 1 and has_keras_3():
             adjustable.add("keras")
         first = Settings.of(request.train_examples, request.schema_shapes)
         try:

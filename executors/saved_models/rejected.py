@@ -25,7 +25,6 @@ from ..monitoring.run_record import SUCCEEDED, RunRecord, is_interrupt, is_train
 from ..runtime.files import durable, file_io
 from ..runtime.files.artifact_layout import FAILED_DIR, REJECTED_DIR
 from ..runtime.logs.exceptions import add_note
-from ..runtime.process.own_command import own_command
 from ..runtime.process.preemption import deferred_signals
 from .finished import FinishedTraining, delete_marker
 from .links import replace_links
@@ -106,8 +105,11 @@ class Unpublished:
             state = "complete model, which passes the check" if self.record.check else "model, which was not checked"
             add_note(error, f"nothing was published; the module had saved a {state}. It is kept in {path}.{advice}")
             logging.warning("Nothing was published; the module had saved a %s. It is kept in %s.", state, path)
-        if advice and (command := own_command()):
-            logging.warning("To check and publish the model in %s, run: %s", path, command)
+        if advice:
+            from ..runtime.process.own_command import own_command
+
+            if command := own_command():
+                logging.warning("To check and publish the model in %s, run: %s", path, command)
 
 
 @contextlib.contextmanager

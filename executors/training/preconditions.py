@@ -75,8 +75,7 @@ def find_inputs(
     source = find_source(module, scratch)
     if options.dialect != "auto":
         dialects[options.dialect].require_inputs(source.files, fn_args)
-    distributed = max(place.fit_workers, options.worker_range[1]) > 1
-    keras = choose_keras(options.keras, source.files, distributed=distributed)
+    keras = choose_keras(options.keras, source.files, distributed=place.fit_workers > 1)
     engine.prepare(keras.environment())  # meanwhile the data are read
     require_inputs(fn_args, reads_any_origin(source.files))
     folder = fn_args.model_run_dir or ""

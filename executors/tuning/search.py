@@ -117,11 +117,12 @@ def defaults_of_search(module: ModuleType, name: str | None, fn_args: FnArgs) ->
 
 
 def _search(module: ModuleType, request: TrainingRequest) -> SearchResult:
-    fn_args, options = request.fn_args, request.options
+    fn_args = request.fn_args
+    policy = getattr(request.options, "on_bad_records", bad_records.ERROR)  # an option of a feature
     if fn_args.seed is not None:
         seed_all(fn_args.seed)
     with (
-        bad_records.skipping(options.bad_records_limit) as bad,
+        bad_records.skipping(bad_records.limit_of(policy)) as bad,
         observed_by(_QuietTrials()),
         fit_progress_reported(request.source.files, EpochLog()),
     ):

@@ -48,7 +48,7 @@ from typing import Any, Optional
 
 from kfp import compiler, dsl
 
-from ...executors.kubeflow.parameters import EXCLUDED_OPTIONS, StepParameters, json_kinds
+from ...executors.kubeflow.parameters import StepParameters, json_kinds
 from ...executors.options import TrainingOptions, declared_options
 from ...version import __version__
 from .step_command import step_command
@@ -119,18 +119,16 @@ def trainer_component(image: str = DEFAULT_IMAGE) -> Any:
 def _described_inputs() -> Iterator[tuple[inspect.Parameter, str]]:
     for name, (artifact, text) in _INPUTS.items():
         yield inspect.Parameter(name, _KIND, default=None, annotation=Optional[dsl.Input[artifact]]), text  # noqa: UP045
-    choices_of = {option.name: option.choices for option in declared_options()}
-    for fields in (StepParameters, TrainingOptions):
-        kinds = json_kinds(fields)
-        for field in dataclasses.fields(fields):
-            if field.name in EXCLUDED_OPTIONS:
-                continue
-            default = list(field.default) if isinstance(field.default, tuple) else field.default
-            plain = kinds[field.name]
-            annotation = Optional[plain] if default is None else plain  # noqa: UP045
-            choices = choices_of.get(field.name)
-            text = field.metadata["help"] + (f" One of: {', '.join(choices)}." if choices else "")
-            yield inspect.Parameter(field.name, _KIND, default=default, annotation=annotation), text
+    described = [(field.name, field.default, field.metadata["help"]) for field in dataclasses.fields(StepParameters)]
+    for option in declared_options():
+        if option.kubeflow:
+            choices = f" One of: {', '.join(option.choices)}." if option.choices else ""
+            described.append((option.name, option.default, option.help + choices))
+    kinds = json_kinds(StepParameters) | json_kinds(TrainingOptions)
+    for name, default, text in described:
+        annotation = Optional[kinds[name]] if default is None else kinds[name]  # noqa: UP045
+        plain = list(default) if isinstance(default, tuple) else default
+        yield inspect.Parameter(name, _KIND, default=plain, annotation=annotation), text
 
 
 def _described_outputs() -> Iterator[tuple[inspect.Parameter, str]]:

@@ -16,6 +16,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from ...executors.engines.cluster_options import worker_range
 from ...executors.errors import InputError
 from .names import RAY_VERSION, SUBDOMAIN
 from .pods import METRICS_PORT, PodSettings, gigabytes, training_pods, training_resources
@@ -80,7 +81,7 @@ def ray_job(job: SubmittedJob, settings: KubeRay) -> RayJob:
     """
     options = job.options
     _require_ray(job)
-    least, most = (number + options.ps for number in options.worker_range)
+    least, most = (number + options.ps for number in worker_range(options.workers))
     elastic = least < most
     cluster = {
         "rayVersion": RAY_VERSION.require(settings.ray_version, "--ray-version") or _installed_ray(),
@@ -129,7 +130,7 @@ def ray_job(job: SubmittedJob, settings: KubeRay) -> RayJob:
 
 def remarks(job: SubmittedJob, queue: str = "") -> list[str]:
     """Returns notes on the job to show to the user: unset memory, permissions for autoscaling, and queues."""
-    least, most = job.options.worker_range
+    least, most = worker_range(job.options.workers)
     found = []
     if job.options.memory_gb_per_worker is None:
         found.append("The worker pods have no memory request; set one with --memory-gb-per-worker N.")

@@ -17,6 +17,7 @@ from typing import Any
 
 from ...executors.distributed import jobset
 from ...executors.distributed.tf_config import CHIEF, EVALUATOR, PS, WORKER
+from ...executors.engines.cluster_options import worker_range
 from ...executors.errors import InputError
 from .expansion import environment, literal
 from .names import IMAGE, SUBDOMAIN
@@ -113,7 +114,7 @@ def cluster_runtime(name: str, image: str, settings: KubeflowTrainer) -> dict[st
 def remarks(job: SubmittedJob) -> list[str]:
     """Returns notes on options of the command line that Kubeflow Trainer does not support."""
     options, found = job.options, []
-    least, most = options.worker_range
+    least, most = worker_range(options.workers)
     if least < most:
         found.append(f"--workers {options.workers}: the number of pods of a TrainJob is fixed; the job has {most}.")
     if options.memory_gb_per_worker is None:
@@ -123,7 +124,7 @@ def remarks(job: SubmittedJob) -> list[str]:
 
 def _counts(job: SubmittedJob) -> dict[str, int]:
     """Returns the number of pods by role. Parameter servers need a chief; else worker 0 is the chief."""
-    workers, ps = job.options.worker_range[1], job.options.ps
+    workers, ps = worker_range(job.options.workers)[1], job.options.ps
     chiefs = 1 if ps else 0
     counts = {CHIEF: chiefs, WORKER: workers - chiefs, PS: ps, EVALUATOR: job.evaluators}
     return {role: count for role, count in counts.items() if count}

@@ -16,6 +16,7 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from ...executors.engines.cluster_options import worker_range
 from ...executors.errors import InputError, did_you_mean
 from .expansion import environment, literal
 from .names import ACCOUNT, DISPLAY_NAME, GOOGLE_LABEL_KEY, GOOGLE_LABEL_VALUE, MACHINE_TYPE
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from google.cloud import aiplatform_v1
 
 BUCKETS = "/gcs"  # Vertex AI mounts every bucket below it in each replica
-_RESTARTS = 3  # the default of TrainingOptions.max_failures
+_RESTARTS = 3  # the default of the option max_failures
 # Vertex AI's accelerator types: https://cloud.google.com/vertex-ai/docs/training/configure-compute
 ACCELERATORS = (
     "NVIDIA_TESLA_T4",
@@ -117,7 +118,7 @@ def custom_job(job: SubmittedJob, settings: Vertex) -> CustomJob:
         not available.
     """
     DISPLAY_NAME.require(job.name, "--name")
-    workers, ps = job.options.worker_range[1], job.options.ps
+    workers, ps = worker_range(job.options.workers)[1], job.options.ps
     if not settings.machine_type:
         raise InputError(
             "--to vertex: set the machine type of the replicas with --machine-type, such as n1-standard-8."
@@ -168,7 +169,7 @@ def gcloud_command(manifest: Mapping[str, Any], spec_file: str, project: str = "
 def remarks(job: SubmittedJob) -> list[str]:
     """Returns notes on options of the command line that Vertex AI does not support."""
     options, found = job.options, []
-    least, most = options.worker_range
+    least, most = worker_range(options.workers)
     if least < most:
         found.append(f"--workers {options.workers}: the number of replicas on Vertex AI is fixed; the job has {most}.")
     if options.max_failures not in (0, _RESTARTS):

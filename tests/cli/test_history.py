@@ -204,6 +204,19 @@ def test_json_contains_no_nan_or_infinity(capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(capsys.readouterr().out) == {"loss": None, "all": [None, 1.5], "pair": [1, None]}
 
 
+def test_a_record_with_an_option_of_a_package_that_is_gone_is_read(
+    command: Command, lab: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    record = json.loads((lab / "first" / "model_run" / "run.json").read_text())
+    record["arguments"]["options"]["gone"] = 3
+    (tmp_path / "model_run").mkdir()
+    (tmp_path / "model_run" / "run.json").write_text(json.dumps(record))
+    assert "gone = 3" in command("show", tmp_path).stdout
+    assert command("report", tmp_path).returncode == 0
+    assert "gone" in (tmp_path / "model_run" / "report.html").read_text()
+    assert "options.gone" in command("diff", lab / "first", tmp_path, "--no-predictions").stdout
+
+
 def test_an_invalid_record_is_rejected(command: Command, tmp_path: pathlib.Path) -> None:
     (tmp_path / "model_run").mkdir()
     (tmp_path / "model_run" / "run.json").write_text("{")

@@ -36,6 +36,10 @@ def execute(order: dict[str, str]) -> int:
     while _ASSIGNMENT.match(words[0]):
         name, _, value = words.pop(0).partition("=")
         os.environ[name] = value
+    if words[0] in ("generic-trainer", "python") and any(pathlib.Path().glob("*.dist-info")):
+        # The options of an installed package are declared when a process imports them.
+        program = ["-m", "generic_trainer.cli.main"] if words[0] == "generic-trainer" else []
+        return subprocess.run([sys.executable, *program, *words[1:]], check=False).returncode
     if words[0] == "generic-trainer":
         sys.argv = words
         return command_line._exit_code()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from generic_trainer import InputError, TrainingOptions
+from generic_trainer.executors.engines.cluster_options import worker_range
 from generic_trainer.executors.options import declared_options
 
 # Every field differs from its default, but `timeout`, which needs `isolate`.
@@ -71,6 +72,11 @@ def test_none_and_empty_strings_mean_the_default(nothing: str | None) -> None:
     names = [field.name for field in dataclasses.fields(TrainingOptions)]
 
     assert TrainingOptions.from_exec_properties(dict.fromkeys(names, nothing)) == TrainingOptions()
+
+
+def test_a_property_of_a_package_that_is_gone_is_an_error() -> None:
+    with pytest.raises(InputError, match=r"property early_stp='val_loss': no installed .* Did you mean 'early_stop'\?"):
+        TrainingOptions.from_exec_properties({"early_stp": "val_loss"})
 
 
 def test_the_other_properties_of_a_trainer_are_unchanged() -> None:
@@ -148,7 +154,7 @@ def test_a_timeout_is_above_zero(number: float) -> None:
 
 @pytest.mark.parametrize(("workers", "least_and_most"), [("1", (1, 1)), ("3", (3, 3)), ("2:5", (2, 5)), (4, (4, 4))])
 def test_workers_are_a_number_or_a_range(workers: Any, least_and_most: tuple[int, int]) -> None:
-    assert TrainingOptions(engine="ray", workers=workers).worker_range == least_and_most
+    assert worker_range(TrainingOptions(engine="ray", workers=workers).workers) == least_and_most
 
 
 @pytest.mark.parametrize("workers", ["0", "-1", "4:2", "two", "", "1:", "1:2:3", 1.5])

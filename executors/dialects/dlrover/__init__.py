@@ -19,8 +19,7 @@
     estimator.py  construction of the Estimator
     run.py        entry point: trains, evaluates and exports
 
-    dialect.py    the `Dialect` subclass
-    detection.py  detects confs before they are imported
+    dialect.py    the `Dialect` subclass; detects confs before they are imported
 
 The DLRover names that confs import are provided by `shim/`.
 """

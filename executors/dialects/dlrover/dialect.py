@@ -1,4 +1,8 @@
-"""The dialect of DLRover conf classes."""
+"""The dialect of DLRover conf classes.
+
+Detection cannot wait for the import: before the module's first line runs, the shims for DLRover's packages must be
+installed, TensorFlow 2 behavior disabled as in DLRover's trainer, and `tf.estimator` restored.
+"""
 
 from __future__ import annotations
 

@@ -35,6 +35,7 @@ from ...runtime.logs.exceptions import RemoteTraceback, describe, rebuild
 from ...runtime.process.preemption import Preempted, deferred_sigterm, is_preempted
 from ...runtime.rate_limiter import RateLimiter
 from .. import child_process
+from ..cluster_options import worker_range
 from .bundle import pack
 from .losses import Loss, losses, lost_nodes
 from .servers import Server, ServerWatch, recorded_servers
@@ -216,7 +217,7 @@ def _train(order: DriverRequest, options: TrainingOptions, start: float) -> dict
     from .group import HostGroup
     from .tries import Tries
 
-    least, most = (number + options.ps for number in options.worker_range)
+    least, most = (number + options.ps for number in worker_range(options.workers))
     resources = resources_per_worker(options)
     require_resources(resources, least, _RESOURCES_TIMEOUT if _address(options) != LOCAL_CLUSTER else 0)
     # Pin the collector to the driver's node: other machines may leave the cluster before the run ends.

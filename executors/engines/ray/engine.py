@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..base import Engine, Place, WorkerStart
+from ..cluster_options import worker_range
 from ..local import LocalEngine
 from ..tf_config.engine import evaluate_estimator
 from . import driver
@@ -21,7 +22,7 @@ class RayEngine(LocalEngine):
 
     def __init__(self, options: TrainingOptions) -> None:
         super().__init__(options)
-        workers = options.worker_range[1]
+        workers = worker_range(options.workers)[1]
         self.place = Place(
             fit_workers=workers,
             in_cluster=True,

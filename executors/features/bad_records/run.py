@@ -31,7 +31,7 @@ class SkippedRecords(RunCallback):
         Raises:
           InputError: If they are more than allowed; each process only checks the limit for its own records.
         """
-        limit = run.options.bad_records_limit
+        limit = bad_records.limit_of(run.options.on_bad_records)
         if limit is None:
             yield
             return

@@ -19,4 +19,5 @@ class BadRecords(WorkerCallback):
 
     def around(self) -> Context:
         """Skips records."""
-        return bad_records.skipping(self.request.options.bad_records_limit, self.request.fn_args.model_run_dir)
+        limit = bad_records.limit_of(self.request.options.on_bad_records)
+        return bad_records.skipping(limit, self.request.fn_args.model_run_dir)

@@ -13,6 +13,7 @@ from ...monitoring import progress
 from ...runtime.observers import observed_by
 from ...training.worker_callbacks import WorkerCallback
 from .goal_callback import GoalObserver
+from .options import best_goal, stop_goal
 
 
 class EarlyStopping(WorkerCallback):
@@ -24,7 +25,7 @@ class EarlyStopping(WorkerCallback):
     def around(self) -> Iterator[None]:
         """Applies them to all trainings of a block; logs a warning if a goal was set but nothing was trained."""
         options, args = self.request.options, self.request.fn_args
-        goals = RunGoals(options.stop_goal, options.best_goal)
+        goals = RunGoals(stop_goal(options.early_stop), best_goal(options.best_model))
         if goals.stop is None and goals.best is None and not options.stop_on_nan:
             yield
             return

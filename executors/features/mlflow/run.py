@@ -7,11 +7,11 @@ import os
 from typing import TYPE_CHECKING
 
 from ...training.callbacks import Context, RunCallback
+from .options import MLFLOW, NONE
 
 if TYPE_CHECKING:
     from ...training.run_state import Run
 
-_MLFLOW, _NONE = "mlflow", "none"  # values of the option `track`; with "auto", the variable decides
 _TRACKING_URI = "MLFLOW_TRACKING_URI"
 
 
@@ -24,9 +24,9 @@ class Mlflow(RunCallback):
         """Logs the run, in the chief of a cluster only."""
         args, track = run.fn_args, run.options.track
         server = os.environ.get(_TRACKING_URI, "")
-        is_wanted = track == _MLFLOW or (track != _NONE and bool(server))
+        is_wanted = track == MLFLOW or (track != NONE and bool(server))
         if not is_wanted or not run.place.is_chief:
             return contextlib.nullcontext()
         from .tracked_run import tracked
 
-        return tracked(run.record, args.model_run_dir, args.serving_model_dir, server, is_required=track == _MLFLOW)
+        return tracked(run.record, args.model_run_dir, args.serving_model_dir, server, is_required=track == MLFLOW)

@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from generic_trainer.executors.dialects.dlrover.detection import find_dlrover_use
+from generic_trainer.executors.dialects.dlrover.dialect import find_dlrover_use
 from generic_trainer.executors.dialects.needs import choose_keras, uses_estimators
 
 CONF = "class TrainConf(object):\n    classifier_class = 'my.Estimator'\n    train_set = {}\n"
