@@ -46,8 +46,7 @@ from .number_range import (
 LOCAL = "local"
 ENGINES = "generic_trainer.engines"  # group of entry points
 KERAS_CHOICES = ("auto", "2", "3")
-BATCHES = "batches"
-CHECKS = ("parses", "signatures", "loads", "answers", "finite", BATCHES)
+MODEL_CHECKS = "generic_trainer.model_checks"  # group of entry points
 _PATIENCE = 3  # default of early_stop, in evaluations without improvement
 # Headings of the documentation's tables, in this order.
 MODULE, CLUSTER, PROCESS, MODEL, TRAINING, DATA = GROUPS = (
@@ -173,6 +172,11 @@ def engine_names() -> Sequence[str]:
     return [entry.name for entry in plugins.entries(ENGINES)]
 
 
+def check_names() -> Sequence[str]:
+    """Returns the values of the option `skip_checks`: the model checks that packages have registered."""
+    return [entry.name for entry in plugins.entries(MODEL_CHECKS)]
+
+
 @dataclasses.dataclass(frozen=True)
 class TrainingOptions:
     """Options of one training run. Every field has a default.
@@ -245,7 +249,7 @@ class TrainingOptions:
     required_signatures: tuple[str, ...] = _option(
         (), "Signature that the model must have; may be repeated.", group=MODEL
     )
-    skip_checks: tuple[str, ...] = _option((), "Model check to skip; may be repeated.", CHECKS, group=MODEL)
+    skip_checks: tuple[str, ...] = _option((), "Model check to skip; may be repeated.", check_names, group=MODEL)
     analysis_seconds: float = _option(
         2.0,
         "Time limit in seconds for comparing predictions with the labels of the eval split, and for the importance of "

@@ -80,7 +80,7 @@ class RunCallback:
         return contextlib.nullcontext()
 
     def check(self, run: Run) -> Context:
-        """Surrounds the check of the model; may add to `run.check_arguments`."""
+        """Surrounds the check of the model; may add to `run.check_parts`."""
         return contextlib.nullcontext()
 
     def publish(self, run: Run) -> Context:
@@ -108,6 +108,13 @@ class OnStart(RunCallback):
         """Calls it, in the chief of a cluster as in other tasks."""
         self._function()
         yield
+
+
+class ForModelCheck(RunCallback):
+    """Leaves a result of the worker to the check of the model, instead of recording it."""
+
+    def merge(self, part: Any, run: Run) -> None:
+        """Records nothing."""
 
 
 class Callbacks:

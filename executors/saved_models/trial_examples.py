@@ -1,11 +1,12 @@
-"""Examples to run a freshly loaded model on: the first evaluation records, or a synthetic one from a schema."""
+"""Examples to run a model on that is being checked: eval examples, a sample input, or a synthetic one from a schema."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
@@ -13,12 +14,16 @@ from google.protobuf.message import DecodeError
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from ..examples_format import PARQUET, TF_EXAMPLE
+from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..inputs.parquet.arrow_file import ArrowFile
 from ..runtime.files.schema import read_schema
-from .sample_input import SAMPLED_EXAMPLES
+from .fitting_examples import kind_for
+from .sample_input import SAMPLED_EXAMPLES, features_of
 
 if TYPE_CHECKING:
+    from .model_check import CheckRequest
     from .sample_input import Value
+    from .signatures import ServedSignature
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -37,8 +42,8 @@ class Example:
     """
 
     source: str
-    serialized: bytes
-    features: dict[str, list[Value]]
+    serialized: bytes = b""
+    features: Mapping[str, list[Value]] = dataclasses.field(default_factory=dict)
     is_certain: bool = True
     is_real: bool = True
     others: tuple[Example, ...] = ()
@@ -52,26 +57,53 @@ class Example:
         }
 
 
-def first_examples(patterns: Sequence[str], payload_format: str) -> list[Example]:
-    """Returns the first readable records of the files that match, each with the rest as its `others`."""
-    examples = list(itertools.islice(_examples(patterns, payload_format), SAMPLED_EXAMPLES))
+def examples_for(request: CheckRequest, signature: ServedSignature) -> Iterator[Example]:
+    """Yields examples to try: real ones first, then the sample input, a synthetic example, and zeros."""
+    yield from _real_examples(request, signature)
+    arbitrary = functools.partial(Example, is_certain=False, is_real=False)
+    if sample := request.example:
+        source = sample["source"]
+        yield from _with_others(
+            arbitrary(f"example {number} from {source} on" if number > 1 else source, features=features)
+            for number, features in enumerate(features_of(sample), 1)
+        )[:1]
+    if synthetic := _from_schema(request.schema_path, request.transform_graph_path):
+        yield synthetic
+    yield arbitrary("an input of zeros")
+
+
+def _real_examples(request: CheckRequest, signature: ServedSignature) -> Sequence[Example]:
+    """Returns the first eval examples, if there is a Transform graph in the form that the signature takes."""
+    examples = _first_examples(request.eval_files, request.payload)
+    if not request.transform_graph_path:
+        return examples
+    raw = _first_examples(request.raw_eval_files, request.payload)
+    by_kind = {kind: rows for kind, rows in ((RAW, raw), (TRANSFORMED, examples)) if rows}
+    kind, _ = kind_for(signature, {kind: rows[0].dtypes for kind, rows in by_kind.items()})
+    # Examples of the other kind may fit too, if all features that the signature parses are optional.
     return [
-        dataclasses.replace(example, others=(*examples[index + 1 :], *examples[:index]))
-        for index, example in enumerate(examples)
+        dataclasses.replace(row, source=row.source.replace("eval example", f"{kind} eval example"), is_certain=False)
+        for row in by_kind.get(kind, ())
     ]
 
 
-def _examples(patterns: Sequence[str], payload_format: str) -> Iterator[Example]:
+def _first_examples(patterns: Sequence[str], payload: str) -> list[Example]:
+    """Returns the first readable records of the files that match, each with the rest as its `others`."""
+    return _with_others(itertools.islice(_examples(patterns, payload), SAMPLED_EXAMPLES))
+
+
+def _with_others(examples: Iterable[Example]) -> list[Example]:
+    rows = list(examples)
+    return [dataclasses.replace(row, others=(*rows[i + 1 :], *rows[:i])) for i, row in enumerate(rows)]
+
+
+def _examples(patterns: Sequence[str], payload: str) -> Iterator[Example]:
     number = itertools.count(1)
     for path in sorted(path for pattern in patterns for path in tf.io.gfile.glob(pattern)):
         if tf.io.gfile.isdir(path):
             continue
-        if payload_format == PARQUET:
-            for example in _parquet_rows(path):
-                yield Example(_source(next(number), path), example.SerializeToString(), _features(example))
-            continue
-        for record in _records(path):
-            features = _features_in(record) if payload_format == TF_EXAMPLE else {}
+        for record in _parquet_rows(path) if payload == PARQUET else _records(path):
+            features = _features(record) if payload in (PARQUET, TF_EXAMPLE) else {}
             yield Example(_source(next(number), path), record, features)
 
 
@@ -79,14 +111,10 @@ def _source(number: int, path: str) -> str:
     return f"{'the first eval example' if number == 1 else f'eval example {number}'} ({path})"
 
 
-def from_schema(schema_path: str | None, transform_graph_path: str | None) -> Example | None:
+def _from_schema(schema_path: str | None, transform_graph_path: str | None) -> Example | None:
     """Generates an example from a schema, with each domain's minimum (else 1) or first string; None without a schema.
 
-    Features without a shape get one value.
-
-    Args:
-      schema_path: The examples' schema file, or None.
-      transform_graph_path: A Transform graph, whose schema of the raw examples takes precedence; or None.
+    The Transform graph's schema of the raw examples takes precedence. Features without a shape get one value.
     """
     paths = [os.path.join(transform_graph_path, "metadata", "schema.pbtxt")] if transform_graph_path else []
     paths += [schema_path] if schema_path else []
@@ -95,9 +123,9 @@ def from_schema(schema_path: str | None, transform_graph_path: str | None) -> Ex
             schema = read_schema(path)
             domains = {domain.name: domain for domain in schema.string_domain}
             features = {feature.name: _synthetic_feature(feature, domains) for feature in schema.feature}
-            example = tf.train.Example(features=tf.train.Features(feature=features))
+            record = _serialized(features)
             source = f"a synthetic example from {path} (no real one is available: the values are arbitrary)"
-            return Example(source, example.SerializeToString(), _features(example), is_certain=False, is_real=False)
+            return Example(source, record, _features(record), is_certain=False, is_real=False)
     return None
 
 
@@ -117,15 +145,16 @@ def _records(path: str) -> Iterator[bytes]:
         pass  # not a TFRecord file: the module has its own reader
 
 
-def _parquet_rows(path: str) -> Iterator[tf.train.Example]:
+def _parquet_rows(path: str) -> Iterator[bytes]:
     from ..inputs.parquet.files import opened_parquet
 
     with ArrowFile(path, "rb") as file:
         batch = next(opened_parquet(path, file).iter_batches(SAMPLED_EXAMPLES), None)
     for row in batch.to_pylist() if batch is not None else ():
         items = {name: value if isinstance(value, list) else [value] for name, value in row.items()}
-        features = {name: _feature([item for item in values if item is not None]) for name, values in items.items()}
-        yield tf.train.Example(features=tf.train.Features(feature=features))
+        yield _serialized(
+            {name: _feature([item for item in values if item is not None]) for name, values in items.items()}
+        )
 
 
 def _synthetic_feature(feature: schema_pb2.Feature, domains: dict[str, schema_pb2.StringDomain]) -> tf.train.Feature:
@@ -149,16 +178,15 @@ def _feature(values: Sequence[Value]) -> tf.train.Feature:
     return tf.train.Feature(int64_list=tf.train.Int64List(value=[int(value) for value in values]))
 
 
-def _features_in(record: bytes) -> dict[str, list[Value]]:
+def _serialized(features: Mapping[str, tf.train.Feature]) -> bytes:
+    record: bytes = tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+    return record
+
+
+def _features(record: bytes) -> dict[str, list[Value]]:
     try:
-        return _features(tf.train.Example.FromString(record))
+        features = tf.train.Example.FromString(record).features.feature
     except DecodeError:  # the signature may parse something else
         return {}
-
-
-def _features(example: tf.train.Example) -> dict[str, list[Value]]:
-    return {
-        name: list(getattr(feature, feature.WhichOneof("kind")).value)
-        for name, feature in example.features.feature.items()
-        if feature.WhichOneof("kind")
-    }
+    kinds = {name: feature.WhichOneof("kind") for name, feature in features.items()}
+    return {name: list(getattr(features[name], kind).value) for name, kind in kinds.items() if kind}
