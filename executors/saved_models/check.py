@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from absl import logging
 
@@ -30,6 +30,7 @@ from .readable_files import first_problem
 
 if TYPE_CHECKING:
     from .custom_ops import OpPackage
+    from .sample_input import SampleInput
 
 BATCHES = "batches"  # the check whether the answer for an example is the same alone and in a batch
 BATCH_DEPENDENCE = "batch_dependence"  # property of a Model artifact, with the outcome of that check
@@ -115,7 +116,7 @@ def check_saved_model(
         list(required_signatures),
         list(skip),
         op_packages or {},
-        example or {},
+        cast("SampleInput | None", example),
         parts or {},
     )
     variables = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **(environment or {})}

@@ -80,7 +80,7 @@ class CheckRequest:
     required_signatures: Sequence[str] = ()
     skip: Sequence[str] = ()
     op_packages: Mapping[str, OpPackage] = dataclasses.field(default_factory=dict)
-    example: SampleInput = dataclasses.field(default_factory=lambda: SampleInput())
+    example: SampleInput | None = None
     parts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .signatures import ServedSignature
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_DTYPES = {bytes: "string", str: "string", float: "float32"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,10 +52,8 @@ class Example:
     @property
     def dtypes(self) -> dict[str, str]:
         """{feature: "int64", "float32" or "string"} of it and of `others`, without features that have no value."""
-        examples = (*self.others, self)
-        return {
-            name: _dtype_of(values[0]) for example in examples for name, values in example.features.items() if values
-        }
+        features = [item for example in (*self.others, self) for item in example.features.items()]
+        return {name: _DTYPES.get(type(values[0]), "int64") for name, values in features if values}
 
 
 def examples_for(request: CheckRequest, signature: ServedSignature) -> Iterator[Example]:
@@ -122,17 +121,10 @@ def _from_schema(schema_path: str | None, transform_graph_path: str | None) -> E
         if tf.io.gfile.exists(path):
             schema = read_schema(path)
             domains = {domain.name: domain for domain in schema.string_domain}
-            features = {feature.name: _synthetic_feature(feature, domains) for feature in schema.feature}
-            record = _serialized(features)
+            record = _serialized({feature.name: _synthetic_values(feature, domains) for feature in schema.feature})
             source = f"a synthetic example from {path} (no real one is available: the values are arbitrary)"
             return Example(source, record, _features(record), is_certain=False, is_real=False)
     return None
-
-
-def _dtype_of(value: Value) -> str:
-    if isinstance(value, (bytes, str)):
-        return "string"
-    return "float32" if isinstance(value, float) else "int64"
 
 
 def _records(path: str) -> Iterator[bytes]:
@@ -152,21 +144,19 @@ def _parquet_rows(path: str) -> Iterator[bytes]:
         batch = next(opened_parquet(path, file).iter_batches(SAMPLED_EXAMPLES), None)
     for row in batch.to_pylist() if batch is not None else ():
         items = {name: value if isinstance(value, list) else [value] for name, value in row.items()}
-        yield _serialized(
-            {name: _feature([item for item in values if item is not None]) for name, values in items.items()}
-        )
+        yield _serialized({name: [item for item in values if item is not None] for name, values in items.items()})
 
 
-def _synthetic_feature(feature: schema_pb2.Feature, domains: dict[str, schema_pb2.StringDomain]) -> tf.train.Feature:
+def _synthetic_values(feature: schema_pb2.Feature, domains: dict[str, schema_pb2.StringDomain]) -> list[Value]:
     count = 1
     for dimension in feature.shape.dim:
         count *= dimension.size
     if feature.type == schema_pb2.BYTES:
         domain = domains.get(feature.domain) or feature.string_domain
-        return _feature([(list(domain.value) or ["a"])[0].encode()] * count)
+        return [(list(domain.value) or ["a"])[0].encode()] * count
     if feature.type == schema_pb2.FLOAT:
-        return _feature([float(feature.float_domain.min or 1.0)] * count)
-    return _feature([int(feature.int_domain.min or 1)] * count)
+        return [float(feature.float_domain.min or 1.0)] * count
+    return [int(feature.int_domain.min or 1)] * count
 
 
 def _feature(values: Sequence[Value]) -> tf.train.Feature:
@@ -178,8 +168,9 @@ def _feature(values: Sequence[Value]) -> tf.train.Feature:
     return tf.train.Feature(int64_list=tf.train.Int64List(value=[int(value) for value in values]))
 
 
-def _serialized(features: Mapping[str, tf.train.Feature]) -> bytes:
-    record: bytes = tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+def _serialized(features: Mapping[str, Sequence[Value]]) -> bytes:
+    feature = {name: _feature(values) for name, values in features.items()}
+    record: bytes = tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
     return record
 
 
