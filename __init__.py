@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .executors.options import TrainingOptions
     from .executors.runtime.process.preemption import Preempted
     from .executors.saved_models.check import check_saved_model
+    from .executors.saved_models.model_check import ModelCheck
     from .executors.training.callbacks import RunCallback
     from .executors.training.run import train
     from .executors.training.worker_callbacks import WorkerCallback
@@ -57,6 +58,7 @@ _HOMES = {
     "InputError": "executors.errors",
     "KerasVersionError": "executors.errors",
     "LateVariableError": "executors.errors",
+    "ModelCheck": "executors.saved_models.model_check",
     "ModelCheckError": "executors.errors",
     "ModuleError": "executors.errors",
     "Preempted": "executors.runtime.process.preemption",
@@ -92,6 +94,7 @@ __all__ = [
     "InputError",
     "KerasVersionError",
     "LateVariableError",
+    "ModelCheck",
     "ModelCheckError",
     "ModuleError",
     "Preempted",

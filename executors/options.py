@@ -23,10 +23,9 @@ from .number_range import INT64, SECONDS
 from .option import CLUSTER, MODEL, MODULE, PROCESS, TRAINING, Option, option, options_of
 
 LOCAL = "local"
-ENGINES, OPTIONS = "generic_trainer.engines", "generic_trainer.options"  # groups of entry points
+# Groups of entry points.
+ENGINES, OPTIONS, MODEL_CHECKS = "generic_trainer.engines", "generic_trainer.options", "generic_trainer.model_checks"
 KERAS_CHOICES = ("auto", "2", "3")
-BATCHES = "batches"
-CHECKS = ("parses", "signatures", "loads", "answers", "finite", BATCHES)
 # Execution properties of the Trainer and the Tuner that are no options; TFX documents the last two, and ignores them.
 _OTHER_PROPERTIES = (
     *("train_args", "eval_args", "tune_args", "train_steps", "eval_steps", "custom_config"),
@@ -38,6 +37,11 @@ _OTHER_PROPERTIES = (
 def engine_names() -> Sequence[str]:
     """Returns the values of the option `engine`: the engines that packages have registered."""
     return [entry.name for entry in plugins.entries(ENGINES)]
+
+
+def check_names() -> Sequence[str]:
+    """Returns the values of the option `skip_checks`: the model checks that packages have registered."""
+    return [entry.name for entry in plugins.entries(MODEL_CHECKS)]
 
 
 class KernelOptions:
@@ -83,7 +87,9 @@ class KernelOptions:
     required_signatures: tuple[str, ...] = option(
         (), "Signature that the model must have; may be repeated.", group=MODEL, order=30
     )
-    skip_checks: tuple[str, ...] = option((), "Model check to skip; may be repeated.", CHECKS, group=MODEL, order=30)
+    skip_checks: tuple[str, ...] = option(
+        (), "Model check to skip; may be repeated.", check_names, group=MODEL, order=30
+    )
     timeout: float | None = option(
         None,
         "Seconds after which training is terminated as failed (default: no timeout).",

@@ -22,7 +22,9 @@ _PREFIX = "generic_trainer."
 
 def entries(group: str) -> tuple[EntryPoint, ...]:
     """Returns the entry points of a group in the order of their names; their objects are not imported."""
-    return tuple(entry for entry in _all_entries(tuple(map(_version_of, sys.path))) if entry.group == group)
+    return tuple(
+        entry for entry in _all_entries(tuple(dict.fromkeys(map(_version_of, sys.path)))) if entry.group == group
+    )
 
 
 def load(group: str) -> dict[str, object]:

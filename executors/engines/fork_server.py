@@ -41,9 +41,8 @@ from . import inherited
 _SWITCH = "GENERIC_TRAINER_FORK_SERVER"
 _MAIN = f"{__package__}.fork_server_main"
 # Groups of entry points whose modules the workers use.
-_PRELOADED = tuple(
-    f"generic_trainer.{name}" for name in ("preloaded", "worker_callbacks", "dialects", "dialect_adapters")
-)
+_GROUPS = ("preloaded", "worker_callbacks", "dialects", "dialect_adapters", "model_checks")
+_PRELOADED = tuple(f"generic_trainer.{name}" for name in _GROUPS)
 # Variables that don't affect imports, so a server can be reused when they change. PYTEST_CURRENT_TEST changes with
 # every test, TMPDIR with every model check; `import tfx` sets the protobuf one, possibly after a server was prepared.
 _NOT_READ_BY_IMPORTS = (

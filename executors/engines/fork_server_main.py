@@ -24,6 +24,7 @@ import tempfile
 import time
 from typing import TypedDict
 
+from .. import plugins
 from ..runtime.logs.setup import LOG_FILE, inherit_log_display, inherit_log_file
 from ..runtime.process import process_tree
 from ..runtime.process.preemption import ENDING
@@ -79,6 +80,7 @@ def _import_all(modules: list[str], libraries: list[str]) -> None:
                 importlib.import_module(name)
     for name in libraries:
         importlib.import_module(name)
+    plugins.entries("")  # workers then need no search, unless the module search path has changed
     _freeze()
 
 

@@ -1,32 +1,45 @@
-"""Adds the evaluation plan to the check of a SavedModel; the plan is made in the check's subprocess.
+"""Plans the evaluation of a model in the process that checks it.
 
-report = check_saved_model(folder, …, **planning_arguments(evidence=result["evaluation_evidence"]))
-EvaluationPlan.from_json(report.evaluation_plan)
+    check_saved_model(folder, …, parts={"evaluation": {"evidence": …}}).parts["evaluation_plan"]
+
+The part is made of `PlanningFacts`; without it, there is no plan.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
+
+from ..saved_models.model_check import ModelCheck
+from .evidence import TrainingEvidence
+from .plan import Overrides
+from .planning import plan_of
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
+    from ..saved_models.checked_model import CheckedModel
     from .planning import PlanningFacts
 
-PROBE = f"{__package__}.probe"  # imports TensorFlow
 
+class Evaluation(ModelCheck):
+    """The evaluation can be planned; the plan names the problem otherwise, as a model need not be evaluated."""
 
-class PlanningArguments(TypedDict):
-    """Additional arguments of `check_saved_model`."""
+    order = 45
+    needs = ("parses",)
 
-    probe: str
-    probe_arguments: dict[str, PlanningFacts]
+    def applies(self, model: CheckedModel) -> bool:
+        """Whether a plan is wanted."""
+        return "evaluation" in model.request.parts
 
-
-def planning_arguments(**known: Unpack[PlanningFacts]) -> PlanningArguments:
-    """Returns the arguments of `check_saved_model` that add the evaluation plan to its report.
-
-    Args:
-      **known: `evidence`, `overrides` and `features`, as JSON values; see `planning.plan_from_json`.
-    """
-    return {"probe": PROBE, "probe_arguments": {"evaluation": known}}
+    def check(self, model: CheckedModel) -> str | None:
+        """Adds the plan to the report."""
+        request = model.request
+        known: PlanningFacts = request.parts["evaluation"]
+        plan = plan_of(
+            request.model,
+            TrainingEvidence.from_json(known["evidence"]) if known.get("evidence") else None,
+            request.schema_path,
+            request.transform_graph_path,
+            Overrides(**known.get("overrides", {})),
+            known.get("features"),
+        )
+        model.parts["evaluation_plan"] = plan.to_json()
+        return f"skipped: {plan.problem}" if plan.problem else None

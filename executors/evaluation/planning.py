@@ -69,22 +69,6 @@ def plan_of(
         return EvaluationPlan(problem=f"the model cannot be evaluated: {type(error).__name__}: {error}")
 
 
-def plan_from_json(
-    model: str, schema_path: str | None, transform_graph_path: str | None, known: PlanningFacts
-) -> EvaluationPlan:
-    """Returns the evaluation plan of a model from JSON values that another process passed on.
-
-    Args:
-      model: As for `plan_of`.
-      schema_path: As for `plan_of`.
-      transform_graph_path: As for `plan_of`.
-      known: See `PlanningFacts`.
-    """
-    evidence = TrainingEvidence.from_json(known["evidence"]) if known.get("evidence") else None
-    overrides = Overrides(**known.get("overrides", {}))
-    return plan_of(model, evidence, schema_path, transform_graph_path, overrides, known.get("features"))
-
-
 def features_of(schema_path: str | None, transform_graph_path: str | None, sample: Sample | None) -> ExampleFeatures:
     """Returns the features of raw and transformed examples.
 

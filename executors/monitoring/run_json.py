@@ -198,16 +198,24 @@ class SignatureTensors(TypedDict, total=False):
 
 
 class BatchDependenceJson(TypedDict, total=False):
-    """An answer that depends on the batch, as `saved_models.batch_dependence.BatchDependence`."""
+    """An answer that differs alone and in a batch.
+
+    Attributes:
+      output: Name of the output.
+      alone: Its values for an example that is the only one, of more than 10 the first that differ; means if the model
+        is random.
+      together: The same values in a batch.
+      batch_size: Number of examples in the batch.
+    """
 
     output: str
-    alone: list[object]
-    together: list[object]
+    alone: list[str | int | float]
+    together: list[str | int | float]
     batch_size: int
 
 
 class CheckJson(TypedDict, total=False):
-    """The report of the SavedModel check, as `saved_models.check.CheckReport`."""
+    """The report of the SavedModel check, as `saved_models.model_check.CheckReport`."""
 
     checks: dict[str, str]
     signatures: dict[str, SignatureTensors]

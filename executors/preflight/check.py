@@ -24,7 +24,6 @@ from ..engines import fork_server
 from ..engines.cluster_options import worker_range
 from ..engines.forwarding import LastText
 from ..errors import ModelCheckError, TrainerError
-from ..evaluation.model_check import planning_arguments
 from ..evaluation.plan import EvaluationPlan
 from ..modules.keras_version import KerasChoice, has_keras_3
 from ..modules.libraries import libraries_of
@@ -234,7 +233,7 @@ class _Check:
                 shown_as="fn_args.serving_model_dir",
                 environment=trial.environment,
                 timeout=self._request.limit,
-                **planning_arguments(**found["evaluation"]),
+                parts={"evaluation": found["evaluation"]},
             )
         except ModelCheckError as error:
             text = shorten_message(_relative_to(str(error), trial.folder, self._folder))
@@ -256,8 +255,8 @@ class _Check:
         text = ". ".join([text, *failed_checks])
         self._add(Verdict("SavedModel", status, text, details={"signatures": report.signatures}))
         is_evaluated = found["evaluation"]["overrides"]["labels"]
-        if is_evaluated and report.evaluation_plan:
-            self._add_plan(EvaluationPlan.from_json(report.evaluation_plan))
+        if is_evaluated and (plan := report.parts.get("evaluation_plan")):
+            self._add_plan(EvaluationPlan.from_json(plan))
         elif is_evaluated and find_saved_model(fn_args.serving_model_dir) is None:
             problem = "fn_args.serving_model_dir contains no SavedModel, which the evaluation needs"
             self._add(Verdict(EVALUATION_PLAN, FAILED, problem, remedy="Leave out --label.", exit_code=3))

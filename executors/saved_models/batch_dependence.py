@@ -19,20 +19,21 @@ import functools
 import itertools
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias, TypedDict
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 
 from ..runtime.logs.exceptions import one_line_message
+from .model_check import ModelCheck
 from .repeated_answers import RepeatedAnswers, is_equal
 from .tensor_values import UnreadableTensorError, excerpt, plain_array
 
 if TYPE_CHECKING:
+    from ..monitoring.run_json import BatchDependenceJson
+    from .checked_model import CheckedModel
     from .tensor_values import Plain, Tensor
-
-    Function: TypeAlias = tf.types.experimental.ConcreteFunction
-    Feed: TypeAlias = Mapping[str, Tensor]
+    from .trial import Feed, Function
 
 _FIRST_CALLS = 3  # of each kind; further ones only if these differ
 # Limits of the repeated calls; the first one reached ends them. The values bound the memory.
@@ -41,21 +42,19 @@ _SHOWN = 10
 _HALF = (tf.bfloat16.as_datatype_enum, tf.float16.as_datatype_enum)
 
 
-class BatchDependence(TypedDict):
-    """An answer that differs alone and in a batch, as JSON values.
+class Batches(ModelCheck):
+    """The answer for an example is the same alone and in a batch."""
 
-    Attributes:
-      output: Name of the output.
-      alone: Its values for an example that is the only one, of more than 10 the first that differ; means if the model
-        is random.
-      together: The same values in a batch.
-      batch_size: Number of examples in the batch.
-    """
+    order = 40
+    needs = ("answers",)
 
-    output: str
-    alone: list[Plain]
-    together: list[Plain]
-    batch_size: int
+    def check(self, model: CheckedModel) -> str:
+        """Compares the answers for a few examples; adds the first that depends on the batch to the report."""
+        answer = model.answer
+        assert answer is not None  # it is needed
+        comparison = compare_in_batch(answer.function, answer.feeds, answer.outputs)
+        model.parts["batch_dependence"] = comparison.dependence
+        return comparison.outcome
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +67,7 @@ class BatchComparison:
     """
 
     outcome: str
-    dependence: BatchDependence | None = None
+    dependence: BatchDependenceJson | None = None
 
 
 def compare_in_batch(function: Function, feeds: Mapping[str, Feed], alone: Mapping[str, Tensor]) -> BatchComparison:

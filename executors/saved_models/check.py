@@ -15,108 +15,27 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from absl import logging
 
 from ..engines.base import WorkerStart, fresh_process
 from ..errors import ModelCheckError, ProcessDiedError
 from ..examples_format import ExamplesFormat
-from ..options import CHECKS
+from ..options import check_names
 from ..runtime.files import file_io
 from .locations import find_saved_model, timestamped_models
+from .model_check import PASSED, SKIPPED, CheckReport, CheckRequest
 from .readable_files import first_problem
 
 if TYPE_CHECKING:
-    from typing_extensions import NotRequired
-
-    from .batch_dependence import BatchDependence
     from .custom_ops import OpPackage
     from .sample_input import SampleInput
 
-BATCH_DEPENDENCE = "batch_dependence"  # property of a Model artifact, with the outcome of the check
-PROBE = f"{__package__}.probe"
+BATCHES = "batches"  # the check whether the answer for an example is the same alone and in a batch
+BATCH_DEPENDENCE = "batch_dependence"  # property of a Model artifact, with the outcome of that check
+_PROCESS = f"{__package__}.probe"
 _TARGET = "fn_args.serving_model_dir"
-
-
-class SignatureTensors(TypedDict):
-    """The tensors of a signature by name, as "float32 (?, 4)"."""
-
-    inputs: dict[str, str]
-    outputs: dict[str, str]
-
-
-class ProbeRequest(TypedDict):
-    """Request to the fresh process, as JSON values; see `check_saved_model`."""
-
-    model: str
-    shown_as: str
-    eval_files: list[str]
-    raw_eval_files: list[str]
-    examples_format: dict[str, str]
-    schema_path: str | None
-    transform_graph_path: str | None
-    required_signatures: list[str]
-    skip: list[str]
-    op_packages: dict[str, OpPackage]
-    example: SampleInput
-
-
-class ProbeReport(TypedDict):
-    """Result of the fresh process, as JSON values: the fields of `CheckReport` except `size_bytes`."""
-
-    checks: dict[str, str]
-    signatures: dict[str, SignatureTensors]
-    example: str
-    answer: dict[str, list[str | float]]
-    asked: NotRequired[str]
-    fed: NotRequired[str]
-    inputs: NotRequired[dict[str, list[str | float]]]
-    latency: NotRequired[dict[str, float]]
-    batch_dependence: NotRequired[BatchDependence | None]
-    op_packages: NotRequired[dict[str, list[str]]]
-    evaluation_plan: NotRequired[dict[str, object]]
-
-
-@dataclasses.dataclass(frozen=True)
-class CheckReport:
-    """The result of a check.
-
-    Attributes:
-      checks: {check: outcome}: "passed", "skipped", "skipped: REASON", why the check could not be run or is
-        inconclusive, or what it found.
-      signatures: {signature: {"inputs": {name: "float32 (?, 4)"}, "outputs": {…}}}.
-      size_bytes: Size of all files of the model.
-      example: Source of the example that the model was run on; "none" if it was not run.
-      answer: {output: flat list of its first 10 values}; {} if no signature was run.
-      asked: The signature that was run; "" if none was.
-      fed: The source of each input, with the reason, in words; see `feeding.Feeding.line`.
-      inputs: {feature: its first 10 values} of the example; {} if it is not a tf.Example.
-      latency: `median` and `p90` in seconds of repeated calls with that example on the CPU, and their number `calls`;
-        {} if no signature was run.
-      batch_dependence: The answer that depends on the other examples of its batch; None if no dependence was found.
-      op_packages: Packages to import before the model is loaded, because they register ops of it, with the paths of
-        their libraries as far as they are known.
-      evaluation_plan: The model's `evaluation.plan.EvaluationPlan`; {} if the probe makes none.
-    """
-
-    checks: dict[str, str]
-    signatures: dict[str, SignatureTensors]
-    size_bytes: int
-    example: str
-    answer: dict[str, list[str | float]]
-    asked: str = ""
-    fed: str = ""
-    inputs: dict[str, list[str | float]] = dataclasses.field(default_factory=dict)
-    latency: dict[str, float] = dataclasses.field(default_factory=dict)
-    batch_dependence: BatchDependence | None = None
-    op_packages: dict[str, list[str]] = dataclasses.field(default_factory=dict)
-    evaluation_plan: dict[str, object] = dataclasses.field(default_factory=dict)
-
-    @property
-    def warnings(self) -> dict[str, str]:
-        """The checks that neither passed nor were skipped, with their outcome."""
-        return {name: outcome for name, outcome in self.checks.items() if not outcome.startswith(("passed", "skipped"))}
 
 
 def check_saved_model(
@@ -131,8 +50,7 @@ def check_saved_model(
     skip: Sequence[str] = (),
     op_packages: Mapping[str, OpPackage] | None = None,
     example: Mapping[str, Any] | None = None,
-    probe: str = PROBE,
-    probe_arguments: Mapping[str, Any] | None = None,
+    parts: Mapping[str, Any] | None = None,
     shown_as: str = "",
     environment: Mapping[str, str] | None = None,
     timeout: float | None = None,
@@ -148,12 +66,12 @@ def check_saved_model(
       schema_path: The examples' schema, for a synthetic example if no real one fits.
       transform_graph_path: A Transform graph; its raw schema is preferred for the synthetic example.
       required_signatures: Signatures that the model must have; if empty, any one is enough.
-      skip: Names of checks to skip, from `options.CHECKS`.
+      skip: Names of checks to skip, from `options.check_names`.
       op_packages: The packages with custom ops that the training has imported, by name.
       example: Sample input for the case that the eval files have no readable records: `source`, a description, and
         `features`, {name of the model's input: flat list of values; bytes as {"b64": …}}.
-      probe: The module whose `execute` runs in the fresh process. `evaluation.probe` also plans the evaluation.
-      probe_arguments: Additional JSON values of the request to this module.
+      parts: {check: JSON values for it}. With the part "evaluation", the evaluation is planned as well; see
+        `evaluation.model_check`.
       shown_as: The folder's name in messages, if `folder` is a copy.
       environment: Environment variables of the fresh process, such as the one that selects Keras 2 or 3 for `tf.keras`.
       timeout: Timeout of the fresh process in seconds; None for no limit.
@@ -185,39 +103,40 @@ def check_saved_model(
         logging.warning("The check %r of the model in %s is skipped.", name, shown)
     size = sum(file_io.size_of(os.path.join(folder, name)) for name in files)
     if "parses" in skip:
-        return CheckReport(dict.fromkeys(CHECKS, "skipped"), {}, size, "none", {})
-    request = {
-        "model": model,
-        "shown_as": shown,
-        "eval_files": list(eval_files),
-        "raw_eval_files": list(raw_eval_files),
-        "examples_format": dataclasses.asdict(examples_format or ExamplesFormat()),
-        "schema_path": schema_path,
-        "transform_graph_path": transform_graph_path,
-        "required_signatures": list(required_signatures),
-        "skip": list(skip),
-        "op_packages": dict(op_packages or {}),
-        "example": dict(example or {}),
-        **(probe_arguments or {}),
-    }
+        return CheckReport(dict.fromkeys(check_names(), SKIPPED), size_bytes=size)
+    assert model is not None
+    request = CheckRequest(
+        model,
+        shown,
+        list(eval_files),
+        list(raw_eval_files),
+        (examples_format or ExamplesFormat()).payload,
+        schema_path,
+        transform_graph_path,
+        list(required_signatures),
+        list(skip),
+        op_packages or {},
+        cast("SampleInput | None", example),
+        parts or {},
+    )
     variables = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **(environment or {})}
 
-    start = WorkerStart(probe, request, variables, what="model check", is_quiet=True)
+    start = WorkerStart(_PROCESS, dataclasses.asdict(request), variables, what="model check", is_quiet=True)
 
-    def run_probe() -> ProbeReport:
-        return cast("ProbeReport", fresh_process(timeout).execute(start))
+    def run_checks() -> Mapping[str, Any]:
+        return fresh_process(timeout).execute(start)
 
     try:
-        found = run_probe()
+        found = run_checks()
     except (ProcessDiedError, MemoryError):  # retry: a temporary lack of memory must not discard the training
         logging.warning("The check of the model in %s was interrupted; retrying it once.", shown)
-        found = run_probe()
-    return CheckReport(size_bytes=size, **found)
+        found = run_checks()
+    return CheckReport(**{**found, "size_bytes": size})
 
 
 def log_report(report: CheckReport) -> None:
     """Logs the result of a check; checks that could not run are warnings."""
-    if report.checks["loads"] == "passed":
+    if report.checks["loads"] == PASSED:
         logging.info("The model loads in a fresh process; its signatures: %s", ", ".join(report.signatures))
     if report.answer:
         answer = ", ".join(

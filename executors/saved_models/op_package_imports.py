@@ -14,9 +14,12 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
+from absl import logging
+
 from ..compat.tensorflow import is_registered_op
 from ..errors import InputError
 from ..estimator import restore_estimator
+from ..runtime.logs.exceptions import one_line_message
 from .installed_op_libraries import packages_with
 from .op_package_note import noted_packages
 
@@ -39,6 +42,18 @@ def import_op_package(package: str, files: Sequence[str] = ()) -> None:
         _import_with_estimator(package)
     for file in files:
         tf.load_op_library(file)
+
+
+def import_problems(packages: Mapping[str, Sequence[str]]) -> list[str]:
+    """Imports packages with their libraries; returns the import errors, which are also logged as warnings."""
+    problems = []
+    for package, files in packages.items():
+        try:
+            import_op_package(package, files)
+        except Exception as error:
+            problems.append(f"{package} cannot be imported: {type(error).__name__}: {one_line_message(error)}")
+            logging.warning("The model check continues without a package: %s", problems[-1])
+    return problems
 
 
 def _import_with_estimator(package: str) -> None:

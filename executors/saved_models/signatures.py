@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tensorflow.core.framework import graph_pb2, node_def_pb2
     from tensorflow.core.protobuf import meta_graph_pb2
 
+    from ..monitoring.run_json import SignatureTensors
+
 TRANSFORM_FN = "transform_fn"  # the SavedModel in a Transform graph's folder
 _CLASS_OPS = ("ArgMax", "ArgMin", "TopKV2", "LookupTableFindV2", "AsString", "Greater", "GreaterEqual", "Less", "Round")
 _TRIVIAL = ("Const", "Identity", "NoOp", "Placeholder", "PartitionedCall", "StatefulPartitionedCall")
@@ -150,11 +152,7 @@ def signatures_of(model: str, transform_graph: str | None = None) -> tuple[Serve
     """
     meta_graph = meta_graph_of(model)
     graph, transform = _graph_of(meta_graph), _transform_ops(transform_graph)
-    return tuple(
-        _signature(graph, name, definition, transform)
-        for name, definition in sorted(meta_graph.signature_def.items())
-        if not name.startswith("__saved_model")
-    )
+    return tuple(_signature(graph, name, definition, transform) for name, definition in _definitions(meta_graph))
 
 
 def signature_in(
@@ -163,6 +161,30 @@ def signature_in(
     """Reads one signature of a MetaGraphDef; `transform_graph` and errors as for `signatures_of`."""
     definition = {**meta_graph.signature_def}[name]
     return _signature(_graph_of(meta_graph), name, definition, _transform_ops(transform_graph))
+
+
+def described_signatures(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, SignatureTensors]:
+    """Returns the tensors of each signature as text, such as "float32 (?, 4)"."""
+
+    def described(tensors: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, str]:
+        return {name: _text_of(info) for name, info in sorted(tensors.items())}
+
+    return {
+        name: {"inputs": described(definition.inputs), "outputs": described(definition.outputs)}
+        for name, definition in _definitions(meta_graph)
+    }
+
+
+def _text_of(info: meta_graph_pb2.TensorInfo) -> str:
+    sizes = "?" if info.tensor_shape.unknown_rank else [d.size if d.size >= 0 else "?" for d in info.tensor_shape.dim]
+    shape = sizes if sizes == "?" else f"({', '.join(map(str, sizes))})"
+    return f"{dtype_of(info)} {shape}"
+
+
+def _definitions(meta_graph: meta_graph_pb2.MetaGraphDef) -> list[tuple[str, meta_graph_pb2.SignatureDef]]:
+    """Returns the signatures, without those that initialize a model."""
+    signatures = sorted(meta_graph.signature_def.items())
+    return [(name, definition) for name, definition in signatures if not name.startswith("__saved_model")]
 
 
 def _graph_of(meta_graph: meta_graph_pb2.MetaGraphDef) -> Graph:

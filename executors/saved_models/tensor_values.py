@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -78,6 +78,18 @@ def all_finite(value: Tensor | tf.Variable) -> bool:
         return all(bool(np.isfinite(chunk).all()) for chunk in _chunks(_memory(_flat_values(value))))
     except TypeError as error:  # NumPy has no such function for the dtype
         raise UnreadableTensorError(f"dtype {value.dtype.name} cannot be tested for NaN") from error
+
+
+def first_nonfinite(tensors: Iterable[tuple[str, Tensor | tf.Variable]]) -> tuple[str, str]:
+    """Returns the name of the first tensor with NaN or infinity, or "", and why one cannot be tested, or ""."""
+    problem = ""
+    for name, tensor in tensors:
+        try:
+            if not all_finite(tensor):
+                return name, ""
+        except UnreadableTensorError as error:
+            problem = problem or f"{name}: {error}"
+    return "", problem
 
 
 def number_word(value: float) -> str:

@@ -80,7 +80,7 @@ class RunCallback:
         return contextlib.nullcontext()
 
     def check(self, run: Run) -> Context:
-        """Surrounds the check of the model; may add to `run.check_arguments` and `run.on_checked`."""
+        """Surrounds the check of the model; may add to `run.check_parts` and `run.on_checked`."""
         return contextlib.nullcontext()
 
     def publish(self, run: Run) -> Context:
@@ -93,6 +93,13 @@ class RunCallback:
 
     def merge(self, part: Any, run: Run) -> None:
         """Takes over the result of the `WorkerCallback` that is registered under the same name."""
+
+
+class ForModelCheck(RunCallback):
+    """Leaves a result of the worker to the check of the model, instead of recording it."""
+
+    def merge(self, part: Any, run: Run) -> None:
+        """Records nothing."""
 
 
 class Callbacks:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 from typing import TYPE_CHECKING
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 def collect_and_check(run: Run, around: Callbacks) -> tuple[str, list[str]]:
     """Moves and checks the module's outputs; returns their folder and the names in it before the check."""
-    run.check_arguments, run.on_checked = {}, []
+    run.check_parts, run.on_checked = {}, []
     with around(CHECK, run):
         replace_links(run.staging.written)
         outputs = run.staging.take_outputs()
@@ -39,10 +38,11 @@ def collect_and_check(run: Run, around: Callbacks) -> tuple[str, list[str]]:
 
 
 def _check(run: Run, args: FnArgs) -> None:
+    of_training = run.result.get("parts", {})
     check = functools.partial(
         check_saved_model,
         skip=run.options.skip_checks,
-        op_packages=run.result.get("parts", {}).get("op_packages", {}),
+        op_packages=of_training.get("op_packages"),
         environment=run.keras.environment(),
         timeout=run.options.timeout,
     )
@@ -54,16 +54,16 @@ def _check(run: Run, args: FnArgs) -> None:
         schema_path=args.schema_path,
         transform_graph_path=args.transform_graph_path,
         required_signatures=run.options.required_signatures,
+        example=of_training.get("sample_input"),
+        parts=run.check_parts,
         shown_as=run.fn_args.serving_model_dir,
-        **run.check_arguments,
     )
     others = os.path.join(file_io.parent(args.serving_model_dir), OTHER_MODELS)
     for name in file_io.listdir(others) if file_io.isdir(others) else ():
         folder = os.path.join(others, name)
         _announce(run, folder, check(folder))
     _announce(run, args.serving_model_dir, report)
-    run.record.check = dataclasses.asdict(report)
-    run.record.evaluation_plan = run.record.check.pop("evaluation_plan")
+    run.record.check = report.to_json()
     log_report(report)
 
 

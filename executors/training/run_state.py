@@ -58,7 +58,7 @@ class Run:
       result: The worker's result; {} before, and for a module that raised.
       variables: Environment variables for the next start of the worker, which callbacks add in ATTEMPT.
       on_start: Functions that callbacks add in ATTEMPT; they are called with the id of the worker's process.
-      check_arguments: Arguments of `check_saved_model`, which callbacks add in CHECK.
+      check_parts: {model check: JSON values for it}, which callbacks add in CHECK.
       on_checked: Functions that callbacks add in CHECK; they are called with the folder of each checked model.
       shown_phase: Returns the context that displays a phase to the user.
     """
@@ -80,7 +80,7 @@ class Run:
     result: TrainingResult = dataclasses.field(default_factory=_no_result)
     variables: dict[str, str] = dataclasses.field(default_factory=dict)
     on_start: list[Callable[[int], object]] = dataclasses.field(default_factory=list)
-    check_arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
+    check_parts: dict[str, Any] = dataclasses.field(default_factory=dict)
     on_checked: list[Callable[[str, CheckReport], object]] = dataclasses.field(default_factory=list)
     shown_phase: Callable[[str], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
 

@@ -16,10 +16,10 @@ from ..errors import ModuleError
 from ..monitoring import run_record
 from ..monitoring.report_file import path_in
 from ..monitoring.run_record import RunRecord
-from ..options import BATCHES, TrainingOptions
+from ..options import TrainingOptions
 from ..runtime.logs.sanitize import printable
 from ..runtime.logs.setup import announce
-from ..saved_models.check import BATCH_DEPENDENCE
+from ..saved_models.check import BATCH_DEPENDENCE, BATCHES
 from .after_publishing import warned_after_publishing
 from .artifacts import Artifact, Artifacts, fn_args_from_artifacts, raw_eval_files
 from .failures import record_failure

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...evaluation import evaluated_examples
 from ...evaluation.error_analysis import delete_error_analysis
-from ...evaluation.model_check import planning_arguments
 from ...evaluation.plan import EvaluationPlan
 from ...evaluation.run_error_analysis import run_error_analysis
 from ...saved_models.locations import find_saved_model
@@ -36,9 +35,10 @@ class ErrorAnalysis(RunCallback):
 
     @contextlib.contextmanager
     def check(self, run: Run) -> Iterator[None]:
-        """Lets the check of the model make the evaluation plan."""
-        run.check_arguments |= planning_arguments(evidence=dict(run.record.evaluation_evidence))
+        """Lets the check of the model plan the evaluation, and records the plan."""
+        run.check_parts["evaluation"] = {"evidence": dict(run.record.evaluation_evidence)}
         yield
+        run.record.evaluation_plan = run.record.check.pop("evaluation_plan", {})
 
     @contextlib.contextmanager
     def published(self, run: Run) -> Iterator[None]:

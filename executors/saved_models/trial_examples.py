@@ -1,0 +1,183 @@
+"""Examples to run a model on that is being checked: eval examples, a sample input, or a synthetic one from a schema."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from ..examples_format import PARQUET, TF_EXAMPLE
+from ..inputs.example_kinds import RAW, TRANSFORMED
+from ..inputs.parquet.arrow_file import ArrowFile
+from ..runtime.files.schema import read_schema
+from .fitting_examples import kind_for
+from .sample_input import SAMPLED_EXAMPLES, features_of
+
+if TYPE_CHECKING:
+    from .model_check import CheckRequest
+    from .sample_input import Value
+    from .signatures import ServedSignature
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_DTYPES = {bytes: "string", str: "string", float: "float32"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """One example, as serialized record and as features, for both kinds of signatures.
+
+    Attributes:
+      source: Description of its origin, for messages.
+      serialized: The record's bytes; empty without a record.
+      features: {name: values}; empty if the record is not a tf.Example.
+      is_certain: Whether an error of the model on this example fails the check.
+      is_real: Whether the values are those of an example, and not arbitrary.
+      others: The next examples of the same source, for a batch.
+    """
+
+    source: str
+    serialized: bytes = b""
+    features: Mapping[str, list[Value]] = dataclasses.field(default_factory=dict)
+    is_certain: bool = True
+    is_real: bool = True
+    others: tuple[Example, ...] = ()
+
+    @property
+    def dtypes(self) -> dict[str, str]:
+        """{feature: "int64", "float32" or "string"} of it and of `others`, without features that have no value."""
+        features = [item for example in (*self.others, self) for item in example.features.items()]
+        return {name: _DTYPES.get(type(values[0]), "int64") for name, values in features if values}
+
+
+def examples_for(request: CheckRequest, signature: ServedSignature) -> Iterator[Example]:
+    """Yields examples to try: real ones first, then the sample input, a synthetic example, and zeros."""
+    yield from _real_examples(request, signature)
+    arbitrary = functools.partial(Example, is_certain=False, is_real=False)
+    if sample := request.example:
+        source = sample["source"]
+        yield from _with_others(
+            arbitrary(f"example {number} from {source} on" if number > 1 else source, features=features)
+            for number, features in enumerate(features_of(sample), 1)
+        )[:1]
+    if synthetic := _from_schema(request.schema_path, request.transform_graph_path):
+        yield synthetic
+    yield arbitrary("an input of zeros")
+
+
+def _real_examples(request: CheckRequest, signature: ServedSignature) -> Sequence[Example]:
+    """Returns the first eval examples, if there is a Transform graph in the form that the signature takes."""
+    examples = _first_examples(request.eval_files, request.payload)
+    if not request.transform_graph_path:
+        return examples
+    raw = _first_examples(request.raw_eval_files, request.payload)
+    by_kind = {kind: rows for kind, rows in ((RAW, raw), (TRANSFORMED, examples)) if rows}
+    kind, _ = kind_for(signature, {kind: rows[0].dtypes for kind, rows in by_kind.items()})
+    # Examples of the other kind may fit too, if all features that the signature parses are optional.
+    return [
+        dataclasses.replace(row, source=row.source.replace("eval example", f"{kind} eval example"), is_certain=False)
+        for row in by_kind.get(kind, ())
+    ]
+
+
+def _first_examples(patterns: Sequence[str], payload: str) -> list[Example]:
+    """Returns the first readable records of the files that match, each with the rest as its `others`."""
+    return _with_others(itertools.islice(_examples(patterns, payload), SAMPLED_EXAMPLES))
+
+
+def _with_others(examples: Iterable[Example]) -> list[Example]:
+    rows = list(examples)
+    return [dataclasses.replace(row, others=(*rows[i + 1 :], *rows[:i])) for i, row in enumerate(rows)]
+
+
+def _examples(patterns: Sequence[str], payload: str) -> Iterator[Example]:
+    number = itertools.count(1)
+    for path in sorted(path for pattern in patterns for path in tf.io.gfile.glob(pattern)):
+        if tf.io.gfile.isdir(path):
+            continue
+        for record in _parquet_rows(path) if payload == PARQUET else _records(path):
+            features = _features(record) if payload in (PARQUET, TF_EXAMPLE) else {}
+            yield Example(_source(next(number), path), record, features)
+
+
+def _source(number: int, path: str) -> str:
+    return f"{'the first eval example' if number == 1 else f'eval example {number}'} ({path})"
+
+
+def _from_schema(schema_path: str | None, transform_graph_path: str | None) -> Example | None:
+    """Generates an example from a schema, with each domain's minimum (else 1) or first string; None without a schema.
+
+    The Transform graph's schema of the raw examples takes precedence. Features without a shape get one value.
+    """
+    paths = [os.path.join(transform_graph_path, "metadata", "schema.pbtxt")] if transform_graph_path else []
+    paths += [schema_path] if schema_path else []
+    for path in paths:
+        if tf.io.gfile.exists(path):
+            schema = read_schema(path)
+            domains = {domain.name: domain for domain in schema.string_domain}
+            record = _serialized({feature.name: _synthetic_values(feature, domains) for feature in schema.feature})
+            source = f"a synthetic example from {path} (no real one is available: the values are arbitrary)"
+            return Example(source, record, _features(record), is_certain=False, is_real=False)
+    return None
+
+
+def _records(path: str) -> Iterator[bytes]:
+    with tf.io.gfile.GFile(path, "rb") as file:
+        compression = "GZIP" if file.read(2) == _GZIP_MAGIC else ""
+    try:
+        for record in tf.data.TFRecordDataset(path, compression).take(SAMPLED_EXAMPLES):
+            yield bytes(record.numpy())
+    except tf.errors.DataLossError:
+        pass  # not a TFRecord file: the module has its own reader
+
+
+def _parquet_rows(path: str) -> Iterator[bytes]:
+    from ..inputs.parquet.files import opened_parquet
+
+    with ArrowFile(path, "rb") as file:
+        batch = next(opened_parquet(path, file).iter_batches(SAMPLED_EXAMPLES), None)
+    for row in batch.to_pylist() if batch is not None else ():
+        items = {name: value if isinstance(value, list) else [value] for name, value in row.items()}
+        yield _serialized({name: [item for item in values if item is not None] for name, values in items.items()})
+
+
+def _synthetic_values(feature: schema_pb2.Feature, domains: dict[str, schema_pb2.StringDomain]) -> list[Value]:
+    count = 1
+    for dimension in feature.shape.dim:
+        count *= dimension.size
+    if feature.type == schema_pb2.BYTES:
+        domain = domains.get(feature.domain) or feature.string_domain
+        return [(list(domain.value) or ["a"])[0].encode()] * count
+    if feature.type == schema_pb2.FLOAT:
+        return [float(feature.float_domain.min or 1.0)] * count
+    return [int(feature.int_domain.min or 1)] * count
+
+
+def _feature(values: Sequence[Value]) -> tf.train.Feature:
+    if values and isinstance(values[0], (str, bytes)):
+        encoded = [value.encode() if isinstance(value, str) else value for value in values]
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=encoded))
+    if values and isinstance(values[0], float):
+        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=[int(value) for value in values]))
+
+
+def _serialized(features: Mapping[str, Sequence[Value]]) -> bytes:
+    feature = {name: _feature(values) for name, values in features.items()}
+    record: bytes = tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+    return record
+
+
+def _features(record: bytes) -> dict[str, list[Value]]:
+    try:
+        features = tf.train.Example.FromString(record).features.feature
+    except DecodeError:  # the signature may parse something else
+        return {}
+    kinds = {name: feature.WhichOneof("kind") for name, feature in features.items()}
+    return {name: list(getattr(features[name], kind).value) for name, kind in kinds.items() if kind}
