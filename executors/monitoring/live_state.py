@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import TypedDict
 
 from ..runtime.files import file_io
-from ..runtime.files.typed_json import read_checked_json
+from ..runtime.files.json_data import read_json
 from . import progress_reports
 from .display import RecentProgress, line, share_of
 from .metrics import finite
@@ -89,7 +89,7 @@ def read_state(folder: str) -> LiveState | None:
       OSError: When it cannot be read.
     """
     path = os.path.join(folder, FILE_NAME)
-    return read_checked_json(path, LiveState, "The state") if file_io.exists(path) else None
+    return read_json(path, LiveState, "The state") if file_io.exists(path) else None
 
 
 def _write(path: str, state: LiveState) -> None:

@@ -24,7 +24,7 @@ from absl import logging
 
 from ..errors import InputError
 from ..runtime.files import file_io
-from ..runtime.files.typed_json import read_checked_json
+from ..runtime.files.json_data import read_json
 from ..runtime.logs.exceptions import describe, is_from_module, message_of
 from ..runtime.logs.redaction import masked, masked_text
 from ..runtime.process.identity import ProcessIdentity
@@ -260,7 +260,7 @@ def read_checked(folder: str, name: str = FILE_NAME) -> RunJson:
     path = os.path.join(folder, name)
     if not file_io.exists(path):
         raise InputError(f"The run record {path} does not exist.")
-    return read_checked_json(path, RunJson, "The run record")
+    return read_json(path, RunJson, "The run record")
 
 
 def status_of(folder: str, name: str = FILE_NAME) -> str | None:
