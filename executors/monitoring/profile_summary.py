@@ -21,15 +21,13 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ..runtime.files import file_io
 
 if TYPE_CHECKING:
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
-
-    from .run_json import ProfileJson
 
 PAUSE, WRITE = "checkpoint", "checkpoint/write"  # trace names in `background_writer.py`
 CHECKPOINT, DEVICE, INPUT, HOST, IDLE = "checkpoint", "device", "input", "host", "idle"
@@ -51,6 +49,25 @@ Span = tuple[float, float]
 
 
 @dataclasses.dataclass(frozen=True)
+class ProfileRecord:
+    """A profile in the run record.
+
+    Attributes:
+      seconds: Duration of the profile.
+      steps: Number of batches in that time.
+      shares: Fraction of the time by category; they sum up to 1.
+      step_ms: Milliseconds per step by category; only if there are steps.
+      folder: Folder of the profile.
+    """
+
+    seconds: float = 0.0
+    steps: int = 0
+    shares: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    step_ms: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    folder: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
 class Shares:
     """Time by category.
 
@@ -64,9 +81,9 @@ class Shares:
     seconds: dict[str, float]
     steps: int
 
-    def to_json(self) -> ProfileJson:
-        """Returns fractions of the time, and milliseconds per step if there are steps, for the run record."""
-        record: ProfileJson = {
+    def to_json(self) -> dict[str, object]:
+        """Returns fractions of the time, and milliseconds per step if any: a `ProfileRecord` without folder."""
+        record: dict[str, object] = {
             "seconds": round(self.wall, 3),
             "steps": self.steps,
             "shares": {name: round(self.seconds[name] / self.wall, 4) for name in SHOWN},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ..runtime.files import durable, file_io
 from ..runtime.process.preemption import deferred_signals
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..fn_args import FnArgs
+    from ..monitoring.run_json import CheckJson
     from .callbacks import Callbacks
     from .run_state import Run
 
@@ -63,8 +64,8 @@ def _check(run: Run, args: FnArgs) -> None:
         folder = os.path.join(others, name)
         note_packages(folder, check(folder).op_packages)
     note_packages(args.serving_model_dir, report.op_packages)
-    run.record.check = dataclasses.asdict(report)
-    run.record.evaluation_plan = run.record.check.pop("evaluation_plan")
+    run.record.check = cast("CheckJson", dataclasses.asdict(report))
+    run.record.parts["evaluation_plan"] = run.record.check.pop("evaluation_plan")  # type: ignore[typeddict-item]
     log_report(report)
 
 

@@ -79,7 +79,7 @@ def train(
     options = options or TrainingOptions()
     remember_secrets([fn_args.custom_config, fn_args.hyperparameters])
     run = Run(module, options, fn_args, fn_args, function, checkpoint_root, raw_eval_files, engine_for(options))
-    around = Callbacks(callbacks)
+    around = Callbacks(run.record, callbacks)
     # After publishing, a folder that cannot be deleted must not fail the run.
     scratch = tempfile.TemporaryDirectory(prefix="generic-trainer-", ignore_cleanup_errors=True)
     with around(SETUP, run), scratch as modules:

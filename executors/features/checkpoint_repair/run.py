@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from ...checkpoints.damage import forget_damage, read_damage
 from ...training.callbacks import RunCallback
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 class DamagedCheckpoints(RunCallback):
-    """Adds them to the record, also if the training raises."""
+    """Adds them to the record, each as a `damage.Damage`, also if the training raises."""
+
+    parts: ClassVar[Mapping[str, object]] = {"damaged_checkpoints": []}
 
     @contextlib.contextmanager
     def attempt(self, run: Run) -> Iterator[None]:
@@ -24,5 +26,5 @@ class DamagedCheckpoints(RunCallback):
         finally:
             if run.place.is_chief:
                 folder = run.folders.model_run_dir
-                run.record.damaged_checkpoints = [*run.record.damaged_checkpoints, *read_damage(folder)]
+                run.record.parts["damaged_checkpoints"] += [damage.to_json() for damage in read_damage(folder)]
                 forget_damage(folder)

@@ -5,13 +5,14 @@
         path: str
         sizes: tuple[int, ...] = ()
 
-    Damage("ckpt-7", (1, 2)).to_json()    # {"path": "ckpt-7", "sizes": (1, 2)}; JSON has lists for tuples
+    Damage("ckpt-7", (1, 2)).to_json()    # {"path": "ckpt-7", "sizes": [1, 2]}
     Damage.from_json({"path": "ckpt-7", "newer": []}, "run.json")    # fields may be missing or new
     Damage.from_json({"path": 12}, "run.json")    # InputError: run.json: path: expected a text, not 12
 
 A field is a dataclass, a TypedDict or a class with `to_json` and `from_json`, or consists of `dict[str, …]`, `list[…]`,
 `tuple[…]`, `… | None`, `str`, `bool`, `int`, `float` and `object`. A mapping of tuples has rows in JSON:
-`{(0, 1): 5.0}` is `[[0, 1, 5.0]]`.
+`{(0, 1): 5.0}` is `[[0, 1, 5.0]]`. The known items of an `Annotated[dict[str, Any], Part]` have the types of `Part`'s
+fields.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import math
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 from absl import logging
 
@@ -72,7 +73,9 @@ def _to_json(value: object) -> object:
         if any(isinstance(key, tuple) for key in value):
             return [[*key, _to_json(item)] for key, item in value.items()]
         return {key: _to_json(item) for key, item in value.items()}
-    return type(value)(map(_to_json, value)) if type(value) in (list, tuple) else value  # type: ignore[call-arg]
+    if isinstance(value, (list, tuple)):
+        return [_to_json(item) for item in value]
+    return value
 
 
 def read_json(path: str, kind: type[T], what: str, *, finite: bool = True) -> T:
@@ -135,6 +138,10 @@ class _Reader:
         origin, parts = typing.get_origin(kind), typing.get_args(kind)
         if kind in (object, Any) or (value is None and type(None) in parts):
             return value
+        if origin is Annotated:
+            if isinstance(value, dict):
+                self._read_known(value, parts[1], field)
+            return self.read(value, parts[0], field)
         if origin in (typing.Union, types.UnionType):
             return self._read_first([part for part in parts if part is not type(None)], value, field)
         if hasattr(kind, "from_json") and not issubclass(kind, JsonData) and isinstance(value, dict):
@@ -142,8 +149,8 @@ class _Reader:
         if _is_object(kind) and isinstance(value, dict):
             return self._read_fields(value, kind, field)
         if origin in _OBJECTS and typing.get_origin(parts[0]) is tuple:
-            row = tuple[(*typing.get_args(parts[0]), parts[1])]  # type: ignore[misc]
-            return {tuple(key): item for *key, item in self.read(value or [], list[row], field)}
+            row = tuple.__class_getitem__((*typing.get_args(parts[0]), parts[1]))
+            return {tuple(key): item for *key, item in self.read(value or [], list.__class_getitem__(row), field)}
         if origin in _OBJECTS and isinstance(value, dict):
             return {name: self.read(item, parts[1], _joined(field, name)) for name, item in value.items()}
         if origin in _LISTS and isinstance(value, (list, tuple)):
@@ -171,12 +178,15 @@ class _Reader:
     def _read_fields(self, value: dict[str, object], kind: Any, field: str) -> object:
         for name in sorted(_required(kind) - value.keys()):
             raise _Mismatch(f"{_joined(field, name)} is missing")
-        declared = {name: one for name, one in _fields_of(kind).items() if name in value}
-        known = {name: self.read(value[name], one, _joined(field, name)) for name, one in declared.items()}
+        known = self._read_known(value, kind, field)
         try:
             return {**value, **known} if typing.is_typeddict(kind) else kind(**known)
         except InputError as error:
             raise _Mismatch(f"{field or 'its value'}: {str(error).rstrip('.')}") from error
+
+    def _read_known(self, value: dict[str, object], kind: Any, field: str) -> dict[str, Any]:
+        declared = {name: one for name, one in _fields_of(kind).items() if name in value}
+        return {name: self.read(value[name], one, _joined(field, name)) for name, one in declared.items()}
 
     def _is_plain(self, value: object, kind: type) -> bool:
         """Whether a value is of a plain type; an integer must fit in 64 bits."""
@@ -205,7 +215,7 @@ def _required(kind: Any) -> frozenset[str]:
 
 @functools.cache
 def _fields_of(kind: Any) -> dict[str, Any]:
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind, include_extras=True)
     return hints if typing.is_typeddict(kind) else {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 

@@ -126,7 +126,7 @@ def test_the_later_of_two_runs_owns_the_folder(tmp_path: pathlib.Path) -> None:
         with second.written_to(str(tmp_path)):
             first.require_folder()
     assert first.status == FAILED
-    assert run_record.read(str(tmp_path))["id"] == second.id
+    assert run_record.read(str(tmp_path)).id == second.id
     with RunRecord().written_to(str(tmp_path)) as _:
         assert status_of(str(tmp_path)) == RUNNING
 
