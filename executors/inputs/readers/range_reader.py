@@ -18,6 +18,7 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import contextlib
+import contextvars
 import itertools
 import operator
 import queue
@@ -229,7 +230,9 @@ class _Reading(Generic[Rows]):
 
     def _start(self, threads: int) -> None:
         for _ in range(threads - self._threads):
-            threading.Thread(target=self._run, name="range reader", daemon=True).start()
+            threading.Thread(
+                target=contextvars.copy_context().run, args=(self._run,), name="range reader", daemon=True
+            ).start()
         self._threads = max(threads, self._threads)
 
     def _take(self, most: int, read_already: Mapping[Shard, concurrent.futures.Future[Rows]] | None = None) -> None:
