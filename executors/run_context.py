@@ -1,7 +1,7 @@
 """Context-local state of the run that this process executes, for code that gets no arguments from the trainer.
 
 A training module calls `report_progress`, reads `fn_args.data_accessor` or calls `fit`; the behavior of these calls
-depends on the run. Each service that they reach defines a class for its part of the state, and looks it up by that class:
+depends on the run. Each service that they reach has a class for its part of the state, and looks it up by that class:
 
     with run_context.extended(BadRecords(limit=10)):
         run_fn(fn_args)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ..runtime.files import file_io
@@ -49,25 +49,6 @@ Span = tuple[float, float]
 
 
 @dataclasses.dataclass(frozen=True)
-class ProfileRecord:
-    """A profile in the run record.
-
-    Attributes:
-      seconds: Duration of the profile.
-      steps: Number of batches in that time.
-      shares: Fraction of the time by category; they sum up to 1.
-      step_ms: Milliseconds per step by category; only if there are steps.
-      folder: Folder of the profile.
-    """
-
-    seconds: float = 0.0
-    steps: int = 0
-    shares: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    step_ms: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    folder: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
 class Shares:
     """Time by category.
 
@@ -82,7 +63,7 @@ class Shares:
     steps: int
 
     def to_json(self) -> dict[str, object]:
-        """Returns fractions of the time, and milliseconds per step if any: a `ProfileRecord` without folder."""
+        """Returns fractions of the time, and milliseconds per step if there are steps, for the run record."""
         record: dict[str, object] = {
             "seconds": round(self.wall, 3),
             "steps": self.steps,

@@ -5,12 +5,12 @@ Parts that a record lacks, because the run failed early or was made by an older 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..monitoring.metrics import Metrics
 from ..monitoring.metrics_origin import mark_of
-from ..monitoring.profile_summary import ProfileRecord
 from ..monitoring.resources import UsageRecord
 from ..monitoring.series import Metric, step_rates
 from .document import WARN, Block, Chart, Facts, Note, Section, Table, Value
@@ -19,6 +19,24 @@ from .values import plain, without_empty
 
 if TYPE_CHECKING:
     from ..monitoring.run_record import RunRecord
+
+
+@dataclasses.dataclass(frozen=True)
+class _Profile:
+    """The part `profile` of a record.
+
+    Attributes:
+      steps: Number of profiled batches.
+      shares: Fraction of the time by category; they sum up to 1.
+      step_ms: Milliseconds per step by category; only if there are steps.
+      folder: Folder of the profile.
+    """
+
+    steps: int = 0
+    shares: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    step_ms: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    folder: str = ""
+
 
 _PHASES = {
     "inputs": "Module and inputs",
@@ -113,7 +131,7 @@ def _throughput(metrics: Sequence[Metric]) -> Iterator[Chart]:
 
 
 def _profile(record: RunRecord) -> Iterator[Block]:
-    profile = record.part("profile", ProfileRecord)
+    profile = record.part("profile", _Profile)
     each = profile.step_ms
     columns = ("category", "share", *(["ms per step"] if each else []))
     rows = [(name, share(part), *([each.get(name)] if each else [])) for name, part in profile.shares.items()]

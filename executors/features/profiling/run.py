@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Profile(RunCallback):
-    """Records the summary of the profile, a `profile_summary.ProfileRecord`, and its folder."""
+    """Records the summary of the profile, see `profile_summary.Shares.to_json`, and its folder."""
 
     parts: ClassVar[Mapping[str, object]] = {"profile": {}}
 
