@@ -1,8 +1,10 @@
-"""The training request that is sent to a worker process, as JSON values."""
+"""The request that is sent to a worker process, and its result."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from ..fn_args import FnArgs
 from ..modules.keras_version import KerasChoice
@@ -40,3 +42,22 @@ class TrainingRequest(JsonData):
     def __post_init__(self) -> None:
         """Redacts the secrets in its configuration, from now on and in each process that gets it."""
         remember_secrets([self.fn_args.custom_config, self.fn_args.hyperparameters])
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingResult(JsonData):
+    """The result of a training.
+
+    Attributes:
+      dialect: Name of the dialect.
+      evidence: Why the dialect was chosen.
+      phases: Durations in seconds by phase name.
+      keras: The settings if the module's use of `tf.estimator` changed them; else None.
+      parts: Results of the callbacks, by their names.
+    """
+
+    dialect: str = ""
+    evidence: str = ""
+    phases: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    keras: KerasChoice | None = None
+    parts: Mapping[str, Any] = dataclasses.field(default_factory=dict)

@@ -44,7 +44,7 @@ def _check(run: Run, args: FnArgs) -> None:
     check = functools.partial(
         check_saved_model,
         skip=run.options.skip_checks,
-        op_packages=run.result.get("parts", {}).get("op_packages", {}),
+        op_packages=run.result.parts.get("op_packages", {}),
         environment=run.keras.environment(),
         timeout=run.options.timeout,
     )

@@ -19,7 +19,7 @@ import dataclasses
 import os
 import tempfile
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from absl import logging
 
@@ -39,7 +39,6 @@ from .run_state import Run
 if TYPE_CHECKING:
     from ..fn_args import FnArgs
     from ..monitoring.run_record import RunRecord
-    from .worker import TrainingResult
 
 
 def train(
@@ -130,7 +129,7 @@ def _produce_model(run: Run, around: Callbacks) -> None:
                 with around(EVALUATOR, run):
                     run.engine.finish(run, lambda engine: run_module_with(engine, run, around))
                 # The evaluator may have exported the model.
-                mark_finished(run.staged_args.serving_model_dir, run.ready.identity.result_key, run.result)
+                mark_finished(run.staged_args.serving_model_dir, run.ready.identity.result_key, run.result.to_json())
             outputs, names = collect_and_check(run, around)
             with around(PUBLISH, run):
                 publish_outputs(run, outputs, names)
@@ -149,7 +148,7 @@ def _train(run: Run, around: Callbacks) -> None:
         )  # fmt: skip
     with around(TRAINING, run):
         if unchecked:
-            merge_result(cast("TrainingResult", unchecked[1].result), run, around)
+            merge_result(unchecked[1].result, run, around)
         else:
             run_module(run, around)
 

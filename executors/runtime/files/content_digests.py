@@ -19,8 +19,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterable, Sequence
-from typing import TypedDict, cast
+from collections.abc import Iterable
 
 from absl import logging
 
@@ -75,11 +74,6 @@ def digests_in(folder: str) -> ContentDigests:
 @dataclasses.dataclass(frozen=True)
 class _Entry:
     stamp: Stamp
-    digest: str
-
-
-class _EntryJson(TypedDict):
-    stamp: Sequence[object]
     digest: str
 
 
@@ -190,6 +184,5 @@ def _announce(stamps: Iterable[Stamp | None]) -> None:
 
 def _read(path: str) -> dict[str, _Entry]:
     with contextlib.suppress(OSError, InputError):  # missing, garbled, or of another release
-        entries = read_json(path, dict[str, _EntryJson], "The digests")
-        return {name: _Entry(cast("Stamp", tuple(entry["stamp"])), entry["digest"]) for name, entry in entries.items()}
+        return read_json(path, dict[str, _Entry], "The digests")
     return {}
