@@ -49,7 +49,7 @@ def delete_finished_tasks(model_run_dir: str) -> None:
 
 def has_evaluator(task: ClusterTask, model_run_dir: str) -> bool:
     """Whether the cluster has an evaluator: TF_CONFIG lists one, or one has written a record."""
-    return EVALUATOR in task.jobs or bool(run_record.read(model_run_dir, _task_record(EVALUATOR, 0)).id)
+    return EVALUATOR in task.jobs or bool(run_record.read(model_run_dir, _task_record(EVALUATOR, 0)).status)
 
 
 class StopCondition:
@@ -73,7 +73,7 @@ class StopCondition:
     def __call__(self) -> bool:
         """Returns whether the task may end now."""
         chief = _finished_chief_record(self._folder)
-        if not chief.id or chief == self._earlier:
+        if not chief.status or chief == self._earlier:
             return False
         self._chief = chief
         if chief.status in run_record.UNSUCCESSFUL or self._task.type == EVALUATOR:
