@@ -15,7 +15,7 @@ from ..executors.errors import InputError, did_you_mean
 from ..executors.number_range import TASKS
 
 if TYPE_CHECKING:
-    from ..executors.monitoring.run_json import RunJson
+    from ..executors.monitoring.run_record import RunRecord
 
 _LOCAL_CLUSTERS = "generic_trainer.local_clusters"  # group of entry points
 
@@ -44,14 +44,14 @@ def parse_counts(text: str) -> dict[str, int]:
     return {role: count for role, count in counts.items() if count}
 
 
-def local_cluster() -> Callable[..., RunJson]:
+def local_cluster() -> Callable[..., RunRecord]:
     """Returns the registered function that trains on a cluster of local processes.
 
     Raises:
       InputError: If there is none.
     """
     for function in plugins.load(_LOCAL_CLUSTERS).values():
-        return cast("Callable[..., RunJson]", function)
+        return cast("Callable[..., RunRecord]", function)
     raise InputError(f"--cluster: no installed package registers an entry point in {_LOCAL_CLUSTERS}.")
 
 

@@ -117,7 +117,7 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
     if task is None or task.is_chief:
         places = {"Model": fn_args.serving_model_dir, "Record": model_run}
         with warned_after_publishing():
-            print_summary({**places, **summary_lines(run_record.to_run_json(record))}, record.metrics)
+            print_summary({**places, **summary_lines(record)}, record.metrics)
     else:
         click.echo(f"The {task} has finished.")
 

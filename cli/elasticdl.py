@@ -11,7 +11,6 @@ import click
 
 from ..executors.dialects.elasticdl import worker
 from ..executors.fn_args import FnArgs
-from ..executors.monitoring import run_record
 from ..executors.options import LOCAL
 from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.setup import LOG_NAME, keep_logs
@@ -73,7 +72,7 @@ def train(**flags: object) -> None:
         record = run_training(module, fn_args, options, function=model_name, callbacks=[OnStart(start)])
     with warned_after_publishing():
         places = {"Model": fn_args.serving_model_dir, "Checkpoints": _checkpoints(fn_args)}
-        places |= {"TensorBoard": fn_args.model_run_dir, **summary_lines(run_record.to_run_json(record))}
+        places |= {"TensorBoard": fn_args.model_run_dir, **summary_lines(record)}
         print_summary(places, record.metrics)
 
 

@@ -64,7 +64,7 @@ def _others(run: Run, places: tuple[str, ...], metadata: str) -> list[Run]:
 def _model_facts(run: Run) -> dict[str, str | None]:
     inside = f", {run.pipeline} {run.pipeline_run}" if run.pipeline else ""
     code = f"{run.module}, fingerprint {run.fingerprint[:12]}" if run.fingerprint else run.module
-    checks = run.record.get("check", {}).get("checks", {})
+    checks = run.record.check.get("checks", {})
     return {
         "Model": run.model or f"none: the run is {run.status}",
         "Run": f"{run.id[:8]}, {format_time(run.started)} UTC{inside}",

@@ -67,7 +67,7 @@ def report(run: str, others: Sequence[str], output: str | None, opened: bool, **
 
 def _folder_of(run: Run, name: str) -> str:
     """Returns the folder of the run's ModelRun; raises InputError if it has no `run.json`."""
-    if not run.model_run or not run.record:
+    if not run.model_run or not run.record.id:
         raise InputError(
             f"{name}: the run {run.id[:12]} ({run.status}) has no run.json to report on. TFX deletes the outputs of a "
             "failed step; the records of the last ten failed runs are kept in `model_run/.failed` in the pipeline root."

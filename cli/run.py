@@ -35,7 +35,7 @@ from .tables import print_json
 from .terminal import live_display, logs_of_pipeline, module_output, quiet_flag
 
 if TYPE_CHECKING:
-    from ..executors.monitoring.run_json import RunJson
+    from ..executors.monitoring.run_record import RunRecord
     from ..pipelines.local.outcome import Outcome
 
 _UNCHECKED = (
@@ -122,7 +122,7 @@ def _run_pipeline(options: PipelineKeywords, check: bool, started: threading.Eve
 
 
 def _print_outcome(outcome: Outcome, as_json: bool) -> None:
-    record = run_record.read(outcome.model_run) if outcome.model_run else {}
+    record = run_record.read(outcome.model_run or "")
     summary = _summary(outcome, record)
     if as_json:
         print_json(fields_of(summary))
@@ -145,7 +145,7 @@ def _print_outcome(outcome: Outcome, as_json: bool) -> None:
         click.echo(printable(outcome.reason))
 
 
-def _summary(outcome: Outcome, record: RunJson) -> PipelineSummary:
+def _summary(outcome: Outcome, record: RunRecord) -> PipelineSummary:
     report = path_in(outcome.model_run)
     of_training = fields_of(run_summary(record, outcome.model, outcome.model_run, report))
     return PipelineSummary(

@@ -17,7 +17,6 @@ from ..executors.distributed.tf_config import task_from_environment
 from ..executors.fn_args import FnArgs
 from ..executors.modules.archive import archive_in
 from ..executors.modules.source import find_source
-from ..executors.monitoring import run_record
 from ..executors.monitoring.report_file import path_in
 from ..executors.runtime.files import file_io
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
@@ -77,7 +76,7 @@ def script(file: str, arguments: tuple[str, ...], output: str, needs_model: bool
         "Record": model_run,
     }
     with warned_after_publishing():
-        print_summary({**places, **summary_lines(run_record.to_run_json(record))}, record.metrics)
+        print_summary({**places, **summary_lines(record)}, record.metrics)
 
 
 def _module_to_run(name: str) -> str:

@@ -29,7 +29,7 @@ from .tables import (
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ..executors.monitoring.run_json import RunJson
+    from ..executors.monitoring.run_record import RunRecord
 
 
 @click.command()
@@ -51,12 +51,12 @@ def show(run: str, as_json: bool, **flags: Unpack[LocationFlags]) -> None:
     """  # noqa: D301 (click's mark of lines to keep)
     found = find_run(run, **pop_locations(flags))
     if as_json:
-        print_json({**found.to_json(), "record": found.record})
+        print_json({**found.to_json(), "record": found.record.to_json() if found.record.id else {}})
         return
     print_pairs(_run_facts(found))
     _print_metrics(found)
-    _print_phases(found.record.get("phases", {}))
-    if traceback := found.record.get("traceback"):
+    _print_phases(found.record.phases)
+    if traceback := found.record.traceback:
         click.echo()
         for line in traceback_lines(traceback):
             click.echo(line)
@@ -64,7 +64,7 @@ def show(run: str, as_json: bool, **flags: Unpack[LocationFlags]) -> None:
 
 def _run_facts(run: Run) -> dict[str, str | None]:
     record = run.record
-    code, check, error = record.get("code", {}), record.get("check", {}), run.error or record.get("error")
+    code, check, error = record.code, record.check, run.error or record.error
     took = f", {duration_text(run.seconds)}" if run.seconds is not None else ""
     blessed = {True: "yes", False: "no", None: None}[run.blessed]
     return {
@@ -74,14 +74,14 @@ def _run_facts(run: Run) -> dict[str, str | None]:
         "Pipeline": f"{run.pipeline}, run {run.pipeline_run}" if run.pipeline else None,
         "Module": code.get("reference") or run.module,
         "Fingerprint": run.fingerprint,
-        "Dialect": _with_reason(record.get("dialect", {}), "name") or run.dialect,
-        "Keras": _with_reason(record.get("keras", {}), "version"),
-        "Arguments": _arguments(record.get("arguments", {})),
+        "Dialect": _with_reason(record.dialect, "name") or run.dialect,
+        "Keras": _with_reason(record.keras, "version"),
+        "Arguments": _arguments(record.arguments),
         "Data": _data(record),
-        "Versions": ", ".join(f"{name} {version}" for name, version in record.get("stack", {}).items()),
+        "Versions": ", ".join(f"{name} {version}" for name, version in record.stack.items()),
         **summary_lines(record),
         "Model": run.model,
-        _rejected_label(record): record.get("rejected"),
+        _rejected_label(record): record.rejected,
         "Signatures": ", ".join(check.get("signatures", {})),
         "Checks": ", ".join(f"{name} {outcome}" for name, outcome in check.get("checks", {}).items()),
         "Blessed": blessed,
@@ -92,10 +92,10 @@ def _run_facts(run: Run) -> dict[str, str | None]:
     }
 
 
-def _rejected_label(record: Mapping[str, Any]) -> str:
-    if record.get("check"):
+def _rejected_label(record: RunRecord) -> str:
+    if record.check:
         return "Complete model, not published"
-    return "Not checked, not published" if record.get("unchecked") else "Rejected"
+    return "Not checked, not published" if record.unchecked else "Rejected"
 
 
 def _with_reason(chosen: Mapping[str, object], key: str) -> str:
@@ -112,16 +112,22 @@ def _arguments(arguments: Mapping[str, Any]) -> str:
     return "\n".join(f"{name} = {value}" for name, value in requested.items() if value is not None)
 
 
-def _data(record: RunJson) -> str:
+@dataclasses.dataclass(frozen=True)
+class _Files:
+    files: int | None = None
+    bytes: int | None = None
+
+
+def _data(record: RunRecord) -> str:
     lines = []
-    arguments = record.get("arguments", {})
+    arguments, files = record.arguments, record.part("data", dict[str, _Files])
     requested = {"train_files": arguments.get("train_files"), "eval_files": arguments.get("eval_files")}
     for name, patterns in requested.items():
-        known = record.get("data", {}).get(name, {})
+        known = files.get(name, _Files())
         for pattern in patterns or ():
-            size = f", {known['bytes']:,} bytes" if "bytes" in known else ""
-            files = f" ({known['files']} file{'s' * (known['files'] != 1)}{size})" if "files" in known else ""
-            lines.append(f"{name.partition('_')[0]} {pattern}{files}")
+            size = f", {known.bytes:,} bytes" if known.bytes is not None else ""
+            count = f" ({known.files} file{'s' * (known.files != 1)}{size})" if known.files is not None else ""
+            lines.append(f"{name.partition('_')[0]} {pattern}{count}")
     return "\n".join(lines)
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..executors.checkpoints.damage import Damage
+from ..executors.inputs.bad_records import SkippedRecords
 from ..executors.monitoring import run_record
 from ..executors.monitoring.metrics_origin import origin_line, weights_line
 from ..executors.monitoring.unchecked_model import unchecked_line
@@ -20,7 +22,8 @@ from ..executors.tuning.tuner_fn import KERAS_TUNER_PREFIX
 from .tables import print_pairs
 
 if TYPE_CHECKING:
-    from ..executors.monitoring.run_json import ClusterJson, RunJson, SkippedRecords
+    from ..executors.monitoring.run_json import ClusterJson
+    from ..executors.monitoring.run_record import RunRecord
 
 Metrics = Mapping[str, Mapping[str, float]]
 
@@ -50,7 +53,7 @@ class RunSummary:
     metrics_of: str | None
     hyperparameters: Mapping[str, object]
     cluster: ClusterJson | None
-    bad_records: SkippedRecords | None
+    bad_records: Mapping[str, object] | None
     not_checked: str | None
 
 
@@ -81,7 +84,7 @@ class PipelineSummary(RunSummary):
     cached: Sequence[str]
 
 
-def run_summary(record: RunJson, model: str | None, model_run: str | None, report: str | None) -> RunSummary:
+def run_summary(record: RunRecord, model: str | None, model_run: str | None, report: str | None) -> RunSummary:
     """Returns the summary of a run.
 
     Args:
@@ -94,11 +97,11 @@ def run_summary(record: RunJson, model: str | None, model_run: str | None, repor
         model=model,
         model_run=model_run,
         report=report,
-        metrics=record.get("metrics") or {},
+        metrics=record.metrics,
         metrics_of=origin_line(record) or None,
         hyperparameters=hyperparameters_of(record),
-        cluster=record.get("cluster") or None,
-        bad_records=record.get("bad_records") or None,
+        cluster=record.cluster or None,
+        bad_records=record.parts.get("bad_records") or None,
         not_checked=unchecked_line(record) or None,
     )
 
@@ -108,7 +111,7 @@ def fields_of(summary: RunSummary) -> dict[str, object]:
     return {field.name: getattr(summary, field.name) for field in dataclasses.fields(summary)}
 
 
-def summary_lines(record: RunJson) -> dict[str, str]:
+def summary_lines(record: RunRecord) -> dict[str, str]:
     """Returns a run's summary lines other than locations: {label: text, or "" if it does not apply}.
 
     These are the workers, the skipped records, the damaged checkpoints, what the model needs, why the check did not
@@ -118,12 +121,13 @@ def summary_lines(record: RunJson) -> dict[str, str]:
     Args:
       record: The content of `run.json`.
     """
-    check = record.get("check") or {}
+    check = record.check
     return {
-        "Workers": workers_line(record.get("cluster") or {}),
-        "Skipped": left_out_line(record.get("bad_records") or {}),
+        "Workers": workers_line(record.cluster),
+        "Skipped": left_out_line(record.part("bad_records", SkippedRecords)),
         "Damaged": "\n".join(
-            "{path}: {problem}; {result}".format_map(damage) for damage in record.get("damaged_checkpoints") or ()
+            f"{damage.path}: {damage.problem}; {damage.result}"
+            for damage in record.part("damaged_checkpoints", list[Damage])
         ),
         "Model needs": ", ".join(check.get("op_packages") or ()),
         "Not checked": unchecked_line(record),
@@ -140,14 +144,14 @@ def left_out_line(bad_records: SkippedRecords) -> str:
         train/part-1, byte 40, record 2: it is cut off
 
     Args:
-      bad_records: `RunRecord.bad_records`.
+      bad_records: The part `bad_records` of the record.
     """
-    count = bad_records.get("count", 0)
+    count = bad_records.count
     if not count:
         return ""
-    lines = [f"{count:,} unreadable record{'s' * (count != 1)} (limit: {bad_records.get('limit', 0):,})"]
-    listed = bad_records.get("records", [])
-    lines += ["{file}, {place}: {problem}".format_map(record) for record in listed[:_MAX_BAD_RECORDS]]
+    lines = [f"{count:,} unreadable record{'s' * (count != 1)} (limit: {bad_records.limit:,})"]
+    listed = bad_records.records
+    lines += [str(record) for record in listed[:_MAX_BAD_RECORDS]]
     lines += [f"and more; all are in {run_record.FILE_NAME}"] if len(listed) > _MAX_BAD_RECORDS else []
     return "\n".join(lines)
 
@@ -183,9 +187,9 @@ def _speed(speed: Mapping[str, float]) -> str:
     return f"{speed.get('steps_per_second', 0.0):,.3g} steps/s"
 
 
-def hyperparameters_of(record: RunJson) -> dict[str, object]:
+def hyperparameters_of(record: RunRecord) -> dict[str, object]:
     """Returns a run's input hyper-parameters by name; {} if there were none."""
-    values = (record.get("arguments", {}).get("hyperparameters") or {}).get("values") or {}
+    values = (record.arguments.get("hyperparameters") or {}).get("values") or {}
     return {name: value for name, value in values.items() if not name.startswith(KERAS_TUNER_PREFIX)}
 
 

@@ -37,7 +37,7 @@ from .training_flags import (
 )
 
 if TYPE_CHECKING:
-    from ..executors.monitoring.run_json import RunJson
+    from ..executors.monitoring.run_record import RunRecord
 
 
 @click.command()
@@ -124,8 +124,7 @@ def train(
         if counts:
             record = local_cluster()(counts, module, fn_args, options, function=function, on_start=start)
         else:
-            trained = run_training(module, fn_args, options, function=function, callbacks=[OnStart(start)])
-            record = run_record.to_run_json(trained)
+            record = run_training(module, fn_args, options, function=function, callbacks=[OnStart(start)])
     if task is not None and not task.is_chief:
         click.echo(f"The {task} has finished.", err=as_json)
         return
@@ -133,7 +132,7 @@ def train(
         _print_outcome(record, fn_args, as_json)
 
 
-def _print_outcome(record: RunJson, fn_args: FnArgs, as_json: bool) -> None:
+def _print_outcome(record: RunRecord, fn_args: FnArgs, as_json: bool) -> None:
     report = path_in(fn_args.model_run_dir)
     summary = run_summary(record, fn_args.serving_model_dir, fn_args.model_run_dir, report)
     if as_json:

@@ -42,7 +42,7 @@ def watch(run: str, port: int, opened: bool, **flags: Unpack[LocationFlags]) -> 
       generic-trainer watch out
     """  # noqa: D301 (click's mark of lines to keep)
     found = find_run(run, **pop_locations(flags))
-    if not found.model_run or not found.record:
+    if not found.model_run or not found.record.id:
         raise InputError(f"{run}: the run {found.id[:12]} ({found.status}) has no run.json to watch.")
     try:
         server = http.server.ThreadingHTTPServer((_HOST, port), _handler(found.model_run))

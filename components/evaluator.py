@@ -41,6 +41,7 @@ from ..executors.evaluation.recorded_plan import record_of
 from ..executors.evaluation.trivial_comparison import comparisons_in, with_comparisons
 from ..executors.evaluation.verdict import Verdict
 from ..executors.monitoring import run_record
+from ..executors.monitoring.run_record import RunRecord
 from ..executors.runtime.files import file_io
 from ..executors.runtime.files.artifact_files import only_file_in
 from ..executors.runtime.logs.exceptions import one_line_message
@@ -292,7 +293,7 @@ class _Inputs:
             and is_compatible(plan, self.model)
         ):
             return plan
-        return self._plan_for(self.model, run_record.read(run) if run else {})
+        return self._plan_for(self.model, run_record.read(run or ""))
 
     def baseline(self, plan: EvaluationPlan) -> tuple[Candidate | None, tuple[str, ...]]:
         """Returns the baseline model with its plan, or None with notes on why it is excluded from the comparison."""
@@ -323,7 +324,7 @@ class _Inputs:
         ]
         return [path for folder in folders for path in sorted(file_io.glob(os.path.join(folder, "*")))]
 
-    def _plan_for(self, model: str, record: Mapping[str, object]) -> EvaluationPlan:
+    def _plan_for(self, model: str, record: RunRecord) -> EvaluationPlan:
         overrides = Overrides(**json.loads(self._properties.get("overrides") or "{}"))
         schema = self._uri("schema")
         schema_path = only_file_in(schema, "schema") if schema else None

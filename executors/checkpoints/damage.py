@@ -13,26 +13,30 @@ Usage, in the process that runs the module:
 
 and in the process that writes the run record:
 
-    read_damage(model_run_dir)     # [{"path": "…/ckpt-7", "problem": …, "moved_to": …, "result": …}]
+    read_damage(model_run_dir)     # [Damage("…/ckpt-7", problem, moved_to, result)]
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import glob
 import io
 import json
 import os
 from collections.abc import Collection, Iterator
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from absl import logging
 
 from .. import run_context
-from ..errors import CheckpointError
+from ..errors import CheckpointError, InputError
 from ..runtime.files import file_io
+from ..runtime.files.json_data import JsonData, read_json
 from .contents import DAMAGED, numbered
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _LIST = "damaged_checkpoints.json"  # in the model run until the run record has its content
 
@@ -41,7 +45,8 @@ class DamagedError(CheckpointError):
     """Files of a checkpoint are damaged; the message is a clause that describes the damage."""
 
 
-class Damage(TypedDict):
+@dataclasses.dataclass(frozen=True)
+class Damage(JsonData):
     """A damaged checkpoint or file.
 
     Attributes:
@@ -82,7 +87,7 @@ class DamageList:
 
     def add(self, damage: Damage) -> None:
         """Adds damage to the list; a restarted worker continues the list of the one before."""
-        content = [*read_damage(self._model_run_dir), damage]
+        content = [known.to_json() for known in (*read_damage(self._model_run_dir), damage)]
         file_io.write_text(os.path.join(self._model_run_dir, _LIST), json.dumps(content))
 
 
@@ -96,10 +101,9 @@ def damage_recorded(checkpoint_dir: str | None, model_run_dir: str) -> Iterator[
 def read_damage(model_run_dir: str) -> list[Damage]:
     """Returns the damage that the run in a folder has repaired; none if the list itself is damaged."""
     path = os.path.join(model_run_dir, _LIST)
-    content: list[Damage] = []
-    with contextlib.suppress(ValueError):
-        content = json.loads(file_io.read_text(path)) if file_io.exists(path) else []
-    return content
+    with contextlib.suppress(InputError):
+        return read_json(path, list[Damage], "The list of damage") if file_io.exists(path) else []
+    return []
 
 
 def forget_damage(model_run_dir: str) -> None:
@@ -126,7 +130,7 @@ def set_aside(path: str, problem: str, result: str) -> None:
     where = f" It was moved to {target}." if moved else ""
     logging.warning("%s is damaged: %s.%s %s.", path, problem, where, result[0].upper() + result[1:])
     if damages:
-        damages.add({"path": path, "problem": problem, "moved_to": target if moved else "", "result": result})
+        damages.add(Damage(path, problem, target if moved else "", result))
 
 
 def read_sidecar(path: str, keys: Collection[str], result: str) -> dict[str, Any] | None:
@@ -156,6 +160,8 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
       DamagedError: If the file is damaged.
       StorageError: If it cannot be read.
     """
+    import numpy as np
+
     content = file_io.read_bytes(path)
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:

@@ -30,7 +30,7 @@ from absl import logging
 
 from ..runtime.files import durable, file_io
 from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
-from ..runtime.files.typed_json import checked_fields
+from ..runtime.files.json_data import JsonData
 from ..runtime.process.identity import start_time_of
 from . import fingerprint
 from .contents import EVALUATED, FINISHED_FITS, FITS, HEARTBEAT, UNPUBLISHED, has_checkpoints, numbered
@@ -276,7 +276,7 @@ def _is_in_use(folder: str) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Heartbeat:
+class _Heartbeat(JsonData):
     """The heartbeat file of the process that uses a directory.
 
     Attributes:
@@ -303,12 +303,12 @@ class _Heartbeat:
     def read(cls, folder: str) -> _Heartbeat | None:
         path = os.path.join(folder, HEARTBEAT)
         try:
-            return cls(**checked_fields(json.loads(file_io.read_text(path)), cls, "The heartbeat"))
+            return cls.from_json(json.loads(file_io.read_text(path)))
         except Exception:  # missing, incomplete, of another release, or any file system's error for a deleted file
             return None
 
     def write(self, folder: str) -> None:
-        file_io.write_text(os.path.join(folder, HEARTBEAT), json.dumps(dataclasses.asdict(self)), synced=False)
+        file_io.write_text(os.path.join(folder, HEARTBEAT), json.dumps(self.to_json()), synced=False)
 
     def is_alive_here(self, folder: str) -> bool:
         """Returns whether the process is running on this machine and has not released the directory."""

@@ -44,7 +44,7 @@ def require_importable(conversion: Conversion) -> None:
 
 def execute(state: dict[str, Any]) -> dict[str, list[str]]:
     """Imports the module in the subprocess; returns the names that it has."""
-    source = ModuleSource.of(state["source"])
+    source = ModuleSource.from_json(state["source"])
     sys.path[:0] = source.roots
     if package := source.name.rpartition(".")[0]:
         importlib.import_module(package)

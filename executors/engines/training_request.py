@@ -1,31 +1,21 @@
-"""The training request that is sent to a worker process, as JSON values."""
+"""The request that is sent to a worker process, and its result."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Any
 
 from ..fn_args import FnArgs
 from ..modules.keras_version import KerasChoice
-from ..modules.source import ModuleSource, with_tuples
+from ..modules.source import ModuleSource
 from ..options import TrainingOptions
+from ..runtime.files.json_data import JsonData
 from ..runtime.logs.redaction import remember_secrets
 
 
-class RequestJson(TypedDict):
-    """A `TrainingRequest` as JSON values."""
-
-    source: dict[str, object]
-    function: str | None
-    fn_args: dict[str, Any]
-    options: dict[str, object]
-    keras: dict[str, Any]
-    key: str
-
-
 @dataclasses.dataclass(frozen=True)
-class TrainingRequest:
+class TrainingRequest(JsonData):
     """A request to train a module.
 
     Attributes:
@@ -49,26 +39,25 @@ class TrainingRequest:
         """Whether the worker can be started again with environment variables that the module sets."""
         return self.options.isolate and "variables" not in self.keras.restarts
 
-    def to_json(self) -> dict[str, object]:
-        """Returns the request as JSON values, for `from_json`."""
-        return {
-            "source": dataclasses.asdict(self.source),
-            "function": self.function,
-            "fn_args": self.fn_args.to_json(),
-            "options": dataclasses.asdict(self.options),
-            "keras": dataclasses.asdict(self.keras),
-            "key": self.key,
-        }
+    def __post_init__(self) -> None:
+        """Redacts the secrets in its configuration, from now on and in each process that gets it."""
+        remember_secrets([self.fn_args.custom_config, self.fn_args.hyperparameters])
 
-    @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> TrainingRequest:
-        """Rebuilds the request; from now on this process redacts the secrets in its configuration."""
-        remember_secrets([state["fn_args"].get(name) for name in ("custom_config", "hyperparameters")])
-        return cls(
-            ModuleSource.of(state["source"]),
-            state["function"],
-            FnArgs.from_json(state["fn_args"]),
-            TrainingOptions(**with_tuples(state["options"])),
-            KerasChoice(**state["keras"]),
-            state["key"],
-        )
+
+@dataclasses.dataclass(frozen=True)
+class TrainingResult(JsonData):
+    """The result of a training.
+
+    Attributes:
+      dialect: Name of the dialect.
+      evidence: Why the dialect was chosen.
+      phases: Durations in seconds by phase name.
+      keras: The settings if the module's use of `tf.estimator` changed them; else None.
+      parts: Results of the callbacks, by their names.
+    """
+
+    dialect: str = ""
+    evidence: str = ""
+    phases: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    keras: KerasChoice | None = None
+    parts: Mapping[str, Any] = dataclasses.field(default_factory=dict)

@@ -13,16 +13,16 @@ import dataclasses
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..inputs.message_text import join_names
 from ..runtime.files import file_io
-from ..runtime.files.typed_json import known_fields, read_or_skip
+from ..runtime.files.json_data import JsonData, read_or_skip
 from .feature_text import feature_texts, text_of
 from .permutation_importance import Importance, permutation_importance
 from .plan import BINARY, MULTICLASS, REGRESSION, EvaluationPlan, OutputPlan
-from .plots import OutputPlots, PlotsJson, plots_of
+from .plots import OutputPlots, plots_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,15 +38,8 @@ _COLUMNS = 12  # features of them
 _COMPUTED = "computed by the module"  # in place of a label's name, after the word "label"
 
 
-class ErrorsJson(TypedDict, total=False):
-    """A `LargestErrors` as JSON."""
-
-    columns: list[str]
-    rows: list[list[object]]
-
-
 @dataclasses.dataclass(frozen=True)
-class LargestErrors:
+class LargestErrors(JsonData):
     """The examples with the largest errors of one output, the largest first.
 
     Attributes:
@@ -57,15 +50,18 @@ class LargestErrors:
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[Any]] = ()
 
-    @classmethod
-    def from_json(cls, state: ErrorsJson) -> LargestErrors:
-        """Rebuilds the errors from JSON; leaves out rows of another length."""
-        columns, rows = state.get("columns", []), state.get("rows", [])
-        return cls(columns, [row for row in rows if len(row) == len(columns)])
+    def __post_init__(self) -> None:
+        """Checks that each row has a value for each column: in a file, it may not.
+
+        Raises:
+          InputError: If it has not.
+        """
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise InputError(f"a row has not {len(self.columns)} values")
 
 
 @dataclasses.dataclass(frozen=True)
-class OutputAnalysis:
+class OutputAnalysis(JsonData):
     """The analysis of one output: its task, plots, largest errors, and {class index: name} as far as known."""
 
     task: str
@@ -74,31 +70,8 @@ class OutputAnalysis:
     class_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-class OutputJson(TypedDict):
-    """An `OutputAnalysis` as JSON."""
-
-    task: str
-    plots: PlotsJson
-    errors: ErrorsJson
-    class_names: dict[str, str]
-
-
-class AnalysisJson(TypedDict, total=False):
-    """An `ErrorAnalysis` as JSON."""
-
-    examples: int
-    sampled: int
-    total: int
-    is_complete: bool
-    split: str
-    plan_line: str
-    outputs: list[OutputJson]
-    importance: Importance | None
-    problem: str
-
-
 @dataclasses.dataclass(frozen=True)
-class ErrorAnalysis:
+class ErrorAnalysis(JsonData):
     """The result of `analyze_errors`.
 
     Attributes:
@@ -119,30 +92,9 @@ class ErrorAnalysis:
     is_complete: bool = True
     split: str = "eval"
     plan_line: str = ""
-    outputs: Sequence[OutputAnalysis] = ()
+    outputs: tuple[OutputAnalysis, ...] = ()
     importance: Importance | None = None
     problem: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the analysis as JSON values, for `from_json`."""
-        outputs = [{**dataclasses.asdict(one), "plots": one.plots.to_json()} for one in self.outputs]
-        return {**vars(self), "outputs": outputs, "importance": self.importance and self.importance.to_json()}
-
-    @classmethod
-    def from_json(cls, state: AnalysisJson) -> ErrorAnalysis:
-        """Rebuilds an analysis from the output of `to_json`, also of another release: fields may be missing or new."""
-        outputs = tuple(
-            OutputAnalysis(
-                output["task"],
-                OutputPlots.from_json(output["plots"]),
-                LargestErrors.from_json(output["errors"]),
-                output["class_names"],
-            )
-            for output in state.get("outputs", ())
-        )
-        measured = state.get("importance")
-        importance = Importance.from_json(measured) if measured else None
-        return cls(**{**known_fields(cls, state), "outputs": outputs, "importance": importance})
 
     def write(self, folder: str) -> None:
         """Writes the analysis into a folder."""
@@ -152,8 +104,7 @@ class ErrorAnalysis:
 def read_error_analysis(folder: str) -> ErrorAnalysis | None:
     """Reads an analysis written by `ErrorAnalysis.write`; None if there is none, or, with a warning, if it is odd."""
     # A metric that is undefined on the sample is NaN.
-    state = read_or_skip(os.path.join(folder, FILE_NAME), AnalysisJson, "The error analysis", finite=False)
-    return ErrorAnalysis.from_json(state) if state else None
+    return read_or_skip(os.path.join(folder, FILE_NAME), ErrorAnalysis, "The error analysis", finite=False)
 
 
 def delete_error_analysis(folder: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import evaluated_examples
 from .class_names import class_names
@@ -11,23 +11,21 @@ from .error_analysis import analyze_errors, analyze_evaluated
 from .eval_sample import sample_of
 from .feature_origins import label_sources
 from .inference import ExampleReader, PlannedModel
-from .plan import EvaluationPlan
+from .run_error_analysis import ErrorAnalysisRequest
 from .unread_label import with_unread_label
-
-if TYPE_CHECKING:
-    from .run_error_analysis import ErrorAnalysisRequest
 
 _NAMED_EXAMPLES = 512  # for the names of classes
 
 
-def execute(request: ErrorAnalysisRequest) -> Mapping[str, Any]:
+def execute(state: Mapping[str, Any]) -> Mapping[str, Any]:
     """Entry point of the subprocess: returns an `ErrorAnalysis` as JSON values."""
-    plan, graph = EvaluationPlan.from_json(request["plan"]), request["transform_graph"]
-    if request["evaluated"]:
-        return analyze_evaluated(plan, evaluated_examples.read(request["evaluated"])).to_json()
+    request = ErrorAnalysisRequest.from_json(state)
+    plan, graph = request.plan, request.transform_graph
+    if request.evaluated:
+        return analyze_evaluated(plan, evaluated_examples.read(request.evaluated)).to_json()
     reader = ExampleReader(graph)
-    model = PlannedModel(plan, request["model"], request["op_packages"])
-    sample = sample_of(request["files"], request["seconds"])
+    model = PlannedModel(plan, request.model, request.op_packages)
+    sample = sample_of(request.files, request.seconds)
     if not graph:
         model.plan = plan = with_unread_label(plan, sample.records, model.parsed_features)
     names = class_names(reader.features(sample.records[:_NAMED_EXAMPLES]), plan, graph)
@@ -35,7 +33,7 @@ def execute(request: ErrorAnalysisRequest) -> Mapping[str, Any]:
         model,
         reader,
         sample,
-        seconds=request["seconds"],
+        seconds=request.seconds,
         label_sources=label_sources(plan, graph),
         names=names,
     )

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..keras.interception import KerasCall, KerasObserver, may_use_keras
-from ..runtime.files.typed_json import checked_fields, known_fields
+from ..runtime.files.json_data import JsonData
 from ..runtime.observers import observed_by
 from .fitted_outputs import LossObserver, ModelCalls, logged_errors
 from .label_mapping import LabelMapping, label_mappings
@@ -83,7 +83,7 @@ class OutputEvidence:
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainingEvidence:
+class TrainingEvidence(JsonData):
     """Observations of a training.
 
     Attributes:
@@ -116,21 +116,6 @@ class TrainingEvidence:
         label = LabelEvidence(labels.dtype.name, labels.shape[1:], **facts_of_labels(labels))
         outputs = (OutputEvidence(label=label),)
         return dataclasses.replace(self, outputs=outputs, inputs=tuple(features), tensors=self.fitted_tensors)
-
-    def to_json(self) -> dict[str, object]:
-        """Returns the evidence as JSON values, for `from_json`."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> TrainingEvidence:
-        """Rebuilds evidence from the output of `to_json`, also of another release: fields may be missing or new.
-
-        Raises:
-          InputError: If a field has another type.
-        """
-        known = checked_fields(state, cls, "The evidence of the task")
-        others: dict[str, Any] = {name: tuple(part) if isinstance(part, list) else part for name, part in known.items()}
-        return cls(**{**others, "outputs": tuple(map(_output, known.get("outputs", ())))})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -303,19 +288,3 @@ def _label(spec: object, values: LabelFacts | None) -> LabelEvidence:
         sizes = tuple(None if size is None else int(size) for size in list(shape)[1:])
     name = getattr(dtype, "name", None) or (str(dtype) if dtype is not None else "")
     return LabelEvidence(name, sizes, **(values or {}))
-
-
-def _output(state: Mapping[str, Any]) -> OutputEvidence:
-    label = state.get("label")
-    if label is not None:
-        lists = {name: tuple(part) for name, part in label.items() if isinstance(part, list)}
-        mappings = tuple(_mapping(part) for part in label.get("mappings", ()))
-        label = LabelEvidence(**known_fields(LabelEvidence, {**label, **lists, "mappings": mappings}))
-    lists = {name: tuple(state.get(name, ())) for name in ("tensors", "alike")}
-    return OutputEvidence(**{**known_fields(OutputEvidence, state), **lists, "label": label})
-
-
-def _mapping(state: Mapping[str, Any]) -> LabelMapping:
-    pairs = tuple((value, target) for value, target in state.get("pairs", ()))
-    scale = tuple((value, target) for value, target in state.get("scale", ()))
-    return LabelMapping(**{**known_fields(LabelMapping, state), "pairs": pairs, "scale": scale})

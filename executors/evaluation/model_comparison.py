@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
+from ..runtime.files.json_data import JsonData
 from .paired_metrics import PairedMetric
 
 
 @dataclasses.dataclass(frozen=True)
-class ComparedModel:
+class ComparedModel(JsonData):
     """A model to compare.
 
     Attributes:
@@ -57,15 +57,15 @@ class OutputComparison:
 
     label: str
     task: str
-    metrics: Sequence[PairedMetric] = ()
+    metrics: tuple[PairedMetric, ...] = ()
     changed: int = 0
     improved: int = 0
     worsened: int = 0
-    changes: Sequence[ChangedExample] = ()
+    changes: tuple[ChangedExample, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
-class ModelComparison:
+class ModelComparison(JsonData):
     """The result of `run_model_comparison`.
 
     Attributes:
@@ -81,27 +81,5 @@ class ModelComparison:
     sampled: int = 0
     total: int = 0
     is_complete: bool = True
-    outputs: Sequence[OutputComparison] = ()
+    outputs: tuple[OutputComparison, ...] = ()
     problem: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the comparison as JSON values, for `from_json`."""
-        outputs = [
-            {**dataclasses.asdict(one), "metrics": [metric.to_json() for metric in one.metrics]} for one in self.outputs
-        ]
-        return {**vars(self), "outputs": outputs}
-
-    @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> ModelComparison:
-        """Rebuilds a comparison from the output of `to_json`."""
-        outputs = tuple(
-            OutputComparison(
-                **{
-                    **one,
-                    "metrics": tuple(map(PairedMetric.from_json, one["metrics"])),
-                    "changes": tuple(ChangedExample(**change) for change in one["changes"]),
-                }
-            )
-            for one in state["outputs"]
-        )
-        return cls(**{**state, "outputs": outputs})

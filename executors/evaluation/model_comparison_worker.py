@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,31 +16,28 @@ from .inference import ExampleReader, PlannedModel, bisected, labels_of, require
 from .model_comparison import ChangedExample, ComparedModel, ModelComparison, OutputComparison
 from .paired_metrics import paired_metrics, predictions_of, probabilities_in
 from .plan import BINARY, MULTICLASS, REGRESSION, EvaluationPlan, OutputPlan
+from .run_model_comparison import ModelComparisonRequest
 from .unread_label import with_unread_label
-
-if TYPE_CHECKING:
-    from .run_model_comparison import ModelComparisonRequest
 
 _BATCH = 512
 _LISTED, _FEATURES = 10, 12
 _TASKS = (BINARY, MULTICLASS, REGRESSION)
 
 
-def execute(request: ModelComparisonRequest) -> Mapping[str, Any]:
+def execute(state: Mapping[str, Any]) -> Mapping[str, Any]:
     """Entry point of the subprocess: returns a `ModelComparison` as JSON values."""
-    sample = sample_of(request["files"], request["seconds"])
+    request = ModelComparisonRequest.from_json(state)
+    sample = sample_of(request.files, request.seconds)
     if not sample.records:
         raise InputError("the eval split has no examples")
     names = ("first", "second")
-    sides = [
-        _Side(name, ComparedModel(**one), sample.records) for name, one in zip(names, request["models"], strict=True)
-    ]
+    sides = [_Side(name, model, sample.records) for name, model in zip(names, request.models, strict=True)]
     pairs = _pairs(*sides)
     records, labels, scores = _compared(sides, sample.records)
-    outputs = [
+    outputs = tuple(
         _output(after, labels[after.output], scores[0][before.output], scores[1][after.output], records, sides[1])
         for before, after in pairs
-    ]
+    )
     return ModelComparison(len(records), len(sample.records), sample.total, sample.is_complete, outputs).to_json()
 
 
@@ -150,7 +147,7 @@ def _output(
     return OutputComparison(
         plan.label,
         task,
-        paired_metrics(task, labels, before, after),
+        tuple(paired_metrics(task, labels, before, after)),
         len(changed),
         int((errors[1] < errors[0]).sum()),
         int((errors[1] > errors[0]).sum()),
@@ -160,20 +157,20 @@ def _output(
 
 def _changes(
     plan: OutputPlan, records: Sequence[bytes], values: Sequence[np.ndarray], side: _Side
-) -> list[ChangedExample]:
+) -> tuple[ChangedExample, ...]:
     """Returns the examples with their labels and both predictions, which are the rows of `values`."""
     if not records:
-        return []
+        return ()
     named = dataclasses.replace(side.model.plan, outputs=(plan,))
     names = class_names(side.reader.features(records), named, side.graph).get(plan.output, {})
 
     def shown(value: float) -> str:
         return f"{value:.5g}" if plan.task == REGRESSION else names.get(str(int(value)), str(int(value)))
 
-    return [
+    return tuple(
         ChangedExample(shown(label), shown(before), shown(after), _features(record, plan.label))
         for label, before, after, record in zip(*values, records, strict=True)
-    ]
+    )
 
 
 def _features(record: bytes, label: str) -> dict[str, str]:

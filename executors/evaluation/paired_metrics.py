@@ -10,9 +10,10 @@ the AUC by a bootstrap of the positive and of the negative examples.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..runtime.files.json_data import JsonData
 from .plan import BINARY, MULTICLASS, REGRESSION
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _FEWEST = 2  # examples, below which there is no interval
 
 
 @dataclasses.dataclass(frozen=True)
-class PairedMetric:
+class PairedMetric(JsonData):
     """A metric of two models on the same examples.
 
     Attributes:
@@ -54,14 +55,8 @@ class PairedMetric:
         return (self.difference > 0) == self.higher_is_better if self.is_significant else None
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the metric as JSON values, for `from_json`."""
-        return {**dataclasses.asdict(self), "difference": self.difference, "is_better": self.is_better}
-
-    @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> PairedMetric:
-        """Rebuilds a metric from the output of `to_json`."""
-        fields = {field.name: state[field.name] for field in dataclasses.fields(cls)}
-        return cls(**{**fields, "interval": tuple(state["interval"]) if state["interval"] else None})
+        """Returns the metric as JSON values, with those that follow from the others."""
+        return {**super().to_json(), "difference": self.difference, "is_better": self.is_better}
 
 
 def paired_metrics(task: str, labels: np.ndarray, before: np.ndarray, after: np.ndarray) -> list[PairedMetric]:

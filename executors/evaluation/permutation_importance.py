@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..runtime.files.typed_json import known_fields
+from ..runtime.files.json_data import JsonData
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -38,7 +38,7 @@ class FeatureImportance:
 
 
 @dataclasses.dataclass(frozen=True)
-class Importance:
+class Importance(JsonData):
     """The importance of all features.
 
     Attributes:
@@ -54,17 +54,6 @@ class Importance:
     examples: int
     features: Sequence[FeatureImportance]
     unmeasured: Sequence[str] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the importance as JSON values, for `from_json`."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_json(cls, state: object) -> Importance:
-        """Rebuilds an importance from the output of `to_json`, also of another release: fields may be new."""
-        known = known_fields(cls, state)
-        features = [FeatureImportance(**known_fields(FeatureImportance, feature)) for feature in known.pop("features")]
-        return cls(**known, features=features)
 
 
 def permutation_importance(

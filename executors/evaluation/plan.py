@@ -12,10 +12,10 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ..inputs.example_kinds import RAW
-from ..runtime.files.typed_json import known_fields
+from ..runtime.files.json_data import JsonData
 
 BINARY, MULTICLASS, MULTILABEL, REGRESSION, RANKING, UNKNOWN = TASKS = (
     "binary",
@@ -26,7 +26,7 @@ BINARY, MULTICLASS, MULTILABEL, REGRESSION, RANKING, UNKNOWN = TASKS = (
     "unknown",
 )
 PROBABILITIES, LOGITS, MARGINS, VALUES = SCORES = ("probabilities", "logits", "margins", "values")
-Scale: TypeAlias = "tuple[tuple[float, float], ...]"  # see `label_scale`
+Scale: TypeAlias = tuple[tuple[float, float], ...]  # see `label_scale`
 SET_BY_OPTION = "asked for"  # the reason for parts that an option sets
 
 
@@ -67,16 +67,9 @@ class OutputPlan:
         counts = Counter(target for _, target in targets)
         return {str(target): value for value, target in targets if counts[target] == 1}
 
-    @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> OutputPlan:
-        """Rebuilds an output's plan from JSON values, also of another release."""
-        values = tuple((value, target) for value, target in state.get("label_values", ()))
-        scale = tuple((value, target) for value, target in state.get("label_scale", ()))
-        return cls(**{**known_fields(cls, state), "label_values": values, "label_scale": scale})
-
 
 @dataclasses.dataclass(frozen=True)
-class EvaluationPlan:
+class EvaluationPlan(JsonData):
     """How a model is evaluated.
 
     Attributes:
@@ -114,16 +107,6 @@ class EvaluationPlan:
     def label_values(self) -> list[tuple[tuple[str | int, float], ...]]:
         """The `label_values` of the outputs that have them."""
         return [one.label_values for one in self.outputs if one.label_values]
-
-    def to_json(self) -> dict[str, object]:
-        """Returns the plan as JSON values, for `from_json`."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> EvaluationPlan:
-        """Rebuilds a plan from the output of `to_json`, also of another release: fields may be missing or new."""
-        outputs = tuple(map(OutputPlan.from_json, state.get("outputs", ())))
-        return cls(**{**known_fields(cls, state), "outputs": outputs})
 
     def line(self) -> str:
         """Returns the plan as one line of text."""

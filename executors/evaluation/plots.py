@@ -12,20 +12,19 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, TypeAlias
 
-from ..runtime.files.typed_json import known_fields
+from ..runtime.files.json_data import JsonData
 from .plan import BINARY, MULTICLASS, REGRESSION, OutputPlan
 
 if TYPE_CHECKING:
     import numpy as np
 
-Confusion: TypeAlias = "Mapping[tuple[int, int], float]"  # {(class of the label, predicted class): examples}
+Confusion: TypeAlias = Mapping[tuple[int, int], float]  # {(class of the label, predicted class): examples}
 
 MAX_RANGES, SMALLEST_RANGE = 10, 20  # ranges of the prediction, and examples in each
 _SMALLEST_MOVE = 0.003  # distance between the kept points of a curve
 _RESIDUAL_BINS = 30
-_BINARY = {(label, prediction): 0.0 for label in (0, 1) for prediction in (0, 1)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,29 +54,8 @@ class Range:
     error: float | None = None
 
 
-class ThresholdJson(TypedDict):
-    """A `Threshold` as JSON; `confusion` has [class of the label, predicted class, examples]."""
-
-    threshold: float
-    precision: float
-    recall: float
-    false_positive_rate: float
-    f1: float
-    confusion: list[tuple[int, int, float]]
-
-
-class PlotsJson(TypedDict):
-    """An `OutputPlots` as JSON."""
-
-    output: str
-    thresholds: list[ThresholdJson]
-    ranges: list[Range]
-    confusion: list[tuple[int, int, float]]
-    residuals: list[tuple[float, float]]
-
-
 @dataclasses.dataclass(frozen=True)
-class OutputPlots:
+class OutputPlots(JsonData):
     """Predictions of one output compared with labels.
 
     Attributes:
@@ -93,27 +71,6 @@ class OutputPlots:
     ranges: Sequence[Range] = ()
     confusion: Confusion = dataclasses.field(default_factory=dict)
     residuals: Sequence[tuple[float, float]] = ()
-
-    def to_json(self) -> dict[str, object]:
-        """Returns the plots as JSON values, a `PlotsJson`."""
-        return {
-            "output": self.output,
-            "thresholds": [{**vars(one), "confusion": _counts_to_json(one.confusion)} for one in self.thresholds],
-            "ranges": [vars(one) for one in self.ranges],
-            "confusion": _counts_to_json(self.confusion),
-            "residuals": list(map(list, self.residuals)),
-        }
-
-    @classmethod
-    def from_json(cls, state: PlotsJson) -> OutputPlots:
-        """Rebuilds plots from the output of `to_json`."""
-        thresholds = [
-            Threshold(**{**known_fields(Threshold, item), "confusion": _BINARY | _counts(item["confusion"])})
-            for item in state["thresholds"]
-        ]
-        ranges = [Range(**known_fields(Range, item)) for item in state["ranges"]]
-        residuals = [(middle, examples) for middle, examples in state["residuals"]]
-        return cls(state["output"], thresholds, ranges, _counts(state["confusion"]), residuals)
 
 
 def plots_of(labels: np.ndarray, scores: np.ndarray, plan: OutputPlan, name: str = "") -> OutputPlots:
@@ -201,11 +158,3 @@ def _ranges(labels: np.ndarray, scores: np.ndarray, *, has_errors: bool = False)
         yield Range(
             float(found[0]), float(found[-1]), float(len(group)), float(found.mean()), float(expected.mean()), error
         )
-
-
-def _counts_to_json(confusion: Confusion) -> list[list[float]]:
-    return [[label, prediction, examples] for (label, prediction), examples in confusion.items()]
-
-
-def _counts(state: Sequence[Sequence[float]]) -> dict[tuple[int, int], float]:
-    return {(int(label), int(prediction)): float(examples) for label, prediction, examples in state}

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 from ..monitoring import run_record
-from ..monitoring.run_json import RunJson
+from ..monitoring.run_record import RunRecord
 from ..runtime.files import file_io
 from .plan import EvaluationPlan
 
@@ -17,12 +17,12 @@ _FINGERPRINT = "fingerprint.pb"  # unique to each export
 
 def recorded_plan_of(model: str) -> EvaluationPlan | None:
     """Returns the plan in the record of the run that trained a model; None if there is no record or plan."""
-    state = record_of(model).get("evaluation_plan")
-    return EvaluationPlan.from_json(state) if state else None
+    record = record_of(model)
+    return record.part("evaluation_plan", EvaluationPlan) if record.parts.get("evaluation_plan") else None
 
 
-def record_of(model: str) -> RunJson:
-    """Returns the record of the run that trained a model; {} if there is none.
+def record_of(model: str) -> RunRecord:
+    """Returns the record of the run that trained a model; without an `id` if there is none.
 
     Finds the record by the directory layouts of `train` and the Trainer component: `OUT/model/Format-Serving` has its
     record in `OUT/model_run`, `Trainer/model/7/Format-Serving` in `Trainer/model_run/7`. A model in `ROOT/serving/9` is
@@ -34,7 +34,7 @@ def record_of(model: str) -> RunJson:
     for trained in (model, *_originals(model)):
         if place := _run_folder(trained):
             return run_record.read(place)
-    return {}
+    return RunRecord.missing()
 
 
 def _run_folder(model: str) -> str | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING
 
 from absl import logging
 
@@ -16,9 +16,10 @@ from ..errors import InputError
 from ..examples_format import TF_EXAMPLE
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..runtime.files import file_io
+from ..runtime.files.json_data import JsonData, from_json
 from ..runtime.logs.exceptions import one_line_message
 from . import evaluated_examples
-from .error_analysis import AnalysisJson, ErrorAnalysis
+from .error_analysis import ErrorAnalysis
 from .plan import UNKNOWN, EvaluationPlan
 
 if TYPE_CHECKING:
@@ -28,19 +29,20 @@ _WORKER = f"{__package__}.error_analysis_worker"  # imports TensorFlow
 _LONGEST_FACTOR, _LONGEST_LOAD = 10, 60.0  # of the time limit, and seconds more, after which the process is ended
 
 
-class ErrorAnalysisRequest(TypedDict):
-    """Request to the process, as JSON values; see `run_error_analysis`.
+@dataclasses.dataclass(frozen=True)
+class ErrorAnalysisRequest(JsonData):
+    """Request to the process; see `run_error_analysis`.
 
     `evaluated` is the folder with the examples that the training process has evaluated; None to read `files`.
     """
 
     model: str
-    plan: dict[str, Any]
-    files: list[str]
-    transform_graph: str | None
-    op_packages: dict[str, list[str]]
+    plan: EvaluationPlan
     seconds: float
-    evaluated: str | None
+    files: Sequence[str] = ()
+    transform_graph: str | None = None
+    op_packages: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    evaluated: str | None = None
 
 
 def run_error_analysis(
@@ -67,7 +69,7 @@ def run_error_analysis(
     if plan.problem or all(one.task == UNKNOWN for one in plan.outputs):
         return ErrorAnalysis(problem=plan.problem or "no output of the model has a known task")
     if fn_args.model_run_dir and evaluated_examples.are_in(fn_args.model_run_dir):
-        return _analysis(plan, model, evaluated=fn_args.model_run_dir, environment=environment, seconds=seconds)
+        return _analysis(ErrorAnalysisRequest(model, plan, seconds, evaluated=fn_args.model_run_dir), environment)
     if not plan.compares and fn_args.transform_graph_path and plan.examples != TRANSFORMED:
         return ErrorAnalysis(problem="the label is unknown")
     if fn_args.examples_format.payload != TF_EXAMPLE:
@@ -83,43 +85,16 @@ def run_error_analysis(
     files = sorted(path for pattern in patterns for path in file_io.glob(pattern) if not file_io.isdir(path))
     if not files:
         return ErrorAnalysis(problem="there is no eval split")
-    return _analysis(
-        plan,
-        model,
-        files=files,
-        transform_graph=graph,
-        op_packages=op_packages,
-        environment=environment,
-        seconds=seconds,
-    )
+    return _analysis(ErrorAnalysisRequest(model, plan, seconds, files, graph, op_packages or {}), environment)
 
 
-def _analysis(
-    plan: EvaluationPlan,
-    model: str,
-    *,
-    files: Sequence[str] = (),
-    transform_graph: str | None = None,
-    op_packages: Mapping[str, Sequence[str]] | None = None,
-    evaluated: str | None = None,
-    environment: Mapping[str, str] | None,
-    seconds: float,
-) -> ErrorAnalysis:
-    request: ErrorAnalysisRequest = {
-        "model": model,
-        "plan": plan.to_json(),
-        "files": list(files),
-        "transform_graph": transform_graph,
-        "op_packages": {name: list(files) for name, files in (op_packages or {}).items()},
-        "seconds": seconds,
-        "evaluated": evaluated,
-    }
+def _analysis(request: ErrorAnalysisRequest, environment: Mapping[str, str] | None) -> ErrorAnalysis:
     try:
         state = child_process.run(
             _WORKER,
-            dict(request),
+            request.to_json(),
             environment={"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **(environment or {})},
-            timeout=_LONGEST_FACTOR * seconds + _LONGEST_LOAD,
+            timeout=_LONGEST_FACTOR * request.seconds + _LONGEST_LOAD,
             quiet=True,
             forked=True,
             what="error analysis",
@@ -129,7 +104,7 @@ def _analysis(
     except Exception as error:  # the model is published: nothing here may fail the run
         logging.info("The errors of the model could not be analyzed.", exc_info=True, extra={"kept_only": True})
         return ErrorAnalysis(problem=f"{type(error).__name__}: {one_line_message(error)}")
-    return ErrorAnalysis.from_json(cast("AnalysisJson", state))
+    return from_json(ErrorAnalysis, state, "The error analysis", finite=False)
 
 
 def _plan_of_transformed(plan: EvaluationPlan) -> EvaluationPlan:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, TypedDict
 
 from absl import logging
 
 from ..engines import child_process
 from ..errors import TrainerError
+from ..runtime.files.json_data import JsonData, from_json
 from ..runtime.logs.exceptions import one_line_message
 from .model_comparison import ComparedModel, ModelComparison
 
@@ -21,11 +21,12 @@ _WORKER = f"{__package__}.model_comparison_worker"  # imports TensorFlow
 _LONGEST_FACTOR, _LONGEST_LOAD = 10, 120.0  # of the time limit, and seconds more, after which the process is ended
 
 
-class ModelComparisonRequest(TypedDict):
-    """Request to the process, as JSON values; see `run_model_comparison`."""
+@dataclasses.dataclass(frozen=True)
+class ModelComparisonRequest(JsonData):
+    """Request to the process; see `run_model_comparison`."""
 
-    models: list[dict[str, Any]]
-    files: list[str]
+    models: Sequence[ComparedModel]
+    files: Sequence[str]
     seconds: float
 
 
@@ -37,15 +38,10 @@ def run_model_comparison(models: Sequence[ComparedModel], files: Sequence[str], 
       files: TFRecord files of labeled examples, raw ones if there is a Transform graph.
       seconds: Time limit for reading the examples; see `sample_of`.
     """
-    request: ModelComparisonRequest = {
-        "models": [dataclasses.asdict(one) for one in models],
-        "files": list(files),
-        "seconds": seconds,
-    }
     try:
         state = child_process.run(
             _WORKER,
-            dict(request),
+            ModelComparisonRequest(models, files, seconds).to_json(),
             environment={"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"},
             timeout=_LONGEST_FACTOR * seconds + _LONGEST_LOAD,
             quiet=True,
@@ -56,4 +52,4 @@ def run_model_comparison(models: Sequence[ComparedModel], files: Sequence[str], 
     except Exception as error:  # the models are the user's: any error of theirs must not end the command
         logging.info("The models could not be compared.", exc_info=True, extra={"kept_only": True})
         return ModelComparison(problem=f"{type(error).__name__}: {one_line_message(error)}")
-    return ModelComparison.from_json(state)
+    return from_json(ModelComparison, state, "The comparison", finite=False)

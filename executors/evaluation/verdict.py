@@ -5,33 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from typing import TypedDict
 
-from ..monitoring.run_json import PlanJson
 from ..runtime.files import file_io
-from ..runtime.files.typed_json import known_fields, read_or_skip
+from ..runtime.files.json_data import JsonData, read_or_skip
 from .plan import EvaluationPlan
 
 FILE_NAME = "verdict.json"
 
 
-class _BlessedJson(TypedDict):
-    blessed: bool
-
-
-class VerdictJson(_BlessedJson, total=False):
-    """The content of the file, as `Verdict`."""
-
-    plan: PlanJson
-    reason: str
-    has_threshold: bool
-    failed: bool
-    notes: list[str]
-    class_names: dict[str, dict[str, str]]
-
-
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class Verdict(JsonData):
     """The verdict of an evaluation.
 
     Attributes:
@@ -52,6 +35,14 @@ class Verdict:
     notes: tuple[str, ...] = ()
     class_names: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Checks the plan: in a file, it may be odd.
+
+        Raises:
+          InputError: If it is.
+        """
+        EvaluationPlan.from_json(self.plan, "plan")
+
     @property
     def plan_line(self) -> str:
         """The plan as one line of text; "" without a plan."""
@@ -59,7 +50,7 @@ class Verdict:
 
     def write(self, folder: str) -> None:
         """Writes the verdict into an artifact's folder."""
-        file_io.write_text(os.path.join(folder, FILE_NAME), json.dumps(dataclasses.asdict(self), indent=2) + "\n")
+        file_io.write_text(os.path.join(folder, FILE_NAME), json.dumps(self.to_json(), indent=2) + "\n")
 
 
 def read_verdict(folder: str) -> Verdict | None:
@@ -67,5 +58,4 @@ def read_verdict(folder: str) -> Verdict | None:
 
     Returns None if there is none, as for TFX's own Evaluator, or, with a warning, if the file is odd.
     """
-    state = read_or_skip(os.path.join(folder, FILE_NAME), VerdictJson, "The verdict")
-    return Verdict(**{**known_fields(Verdict, state), "notes": tuple(state.get("notes", ()))}) if state else None
+    return read_or_skip(os.path.join(folder, FILE_NAME), Verdict, "The verdict")

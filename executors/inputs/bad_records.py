@@ -29,8 +29,7 @@ import json
 import os
 import threading
 import uuid
-from collections.abc import Iterator
-from typing import TypedDict
+from collections.abc import Iterator, Sequence
 
 from absl import logging
 
@@ -39,6 +38,7 @@ from ..errors import InputError
 from ..number_range import POSITIVE
 from ..runtime.files import file_io
 from ..runtime.files.content_digests import Stamp
+from ..runtime.files.json_data import JsonData, read_json
 
 ERROR = "error"  # default of on_bad_records
 MAX_LISTED = 100
@@ -66,22 +66,21 @@ class BadRecord:
         return f"{self.file}, {self.place}: {self.problem}"
 
 
-class BadRecordJson(TypedDict):
-    """A `BadRecord` as JSON."""
+@dataclasses.dataclass(frozen=True)
+class SkippedRecords(JsonData):
+    """The skipped records of a process or a run, for the record.
 
-    file: str
-    place: str
-    problem: str
-    count: int
+    Attributes:
+      limit: Maximum number of records to skip.
+      count: Number of skipped records.
+      readers: Names of the readers that can skip records.
+      records: The first hundred of them.
+    """
 
-
-class BadRecordsJson(TypedDict):
-    """The skipped records of a process, as `BadRecords.to_json` returns them."""
-
-    limit: int
-    count: int
-    readers: list[str]
-    records: list[BadRecordJson]
+    limit: int = 0
+    count: int = 0
+    readers: Sequence[str] = ()
+    records: Sequence[BadRecord] = ()
 
 
 class TooManyBadRecordsError(InputError):
@@ -124,11 +123,11 @@ class BadRecords:
                 logging.warning("Skipped a bad record: %s", record)
             self.require_within_limit()
 
-    def add(self, others: BadRecordsJson) -> None:
-        """Adds the records that another process skipped, as returned by its `to_json`."""
-        self.readers |= set(others["readers"])
-        for record in others["records"]:
-            self._found.setdefault((file_io.absolute_path(record["file"]), record["place"]), BadRecord(**record))
+    def add(self, others: SkippedRecords) -> None:
+        """Adds the records that another process skipped."""
+        self.readers |= set(others.readers)
+        for record in others.records:
+            self._found.setdefault((file_io.absolute_path(record.file), record.place), record)
 
     def require_within_limit(self) -> None:
         """Checks that the count does not exceed the limit.
@@ -140,9 +139,9 @@ class BadRecords:
             raise TooManyBadRecordsError(self._too_many_message())
 
     def to_json(self, listed: int | None = MAX_LISTED) -> dict[str, object]:
-        """Returns limit, count, readers and records as JSON values; at most `listed` records, or all for None."""
-        records = [dataclasses.asdict(record) for record in list(self._found.values())[:listed]]
-        return {"limit": self.limit, "count": self.count, "readers": sorted(self.readers), "records": records}
+        """Returns the `SkippedRecords` as JSON values; at most `listed` records, or all for None."""
+        records = list(self._found.values())[:listed]
+        return SkippedRecords(self.limit, self.count, sorted(self.readers), records).to_json()
 
     def _too_many_message(self) -> str:
         found = list(self._found.values())
@@ -224,7 +223,7 @@ def merged_records(model_run_dir: str, limit: int) -> BadRecords:
     bad, folder = BadRecords(limit), os.path.join(model_run_dir, _FOLDER)
     with _log_storage_errors():
         for name in file_io.listdir(folder) if file_io.isdir(folder) else ():
-            bad.add(json.loads(file_io.read_text(os.path.join(folder, name))))
+            bad.add(read_json(os.path.join(folder, name), SkippedRecords, "The list of skipped records"))
     return bad
 
 

@@ -15,6 +15,7 @@ Usage:
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -39,18 +40,23 @@ _PARSE_ERRORS = (
 _INPUT_ERRORS = ("Iterator", "user-defined function")  # parts of messages of errors inside of a dataset
 
 
-class _Parsers(dict[tuple[str, ...], "Callable[[tf.Tensor], object]"]):
-    """{paths of the files of a dataset: the parse function of its records}."""
+@dataclasses.dataclass(frozen=True)
+class _Tracked:
+    """What is known of the datasets.
 
+    Attributes:
+      parsers: {paths of the files of a dataset: the parse function of its records}.
+      feeds: {name of a dataset: a function that describes the first record on which it fails, or returns ""}.
+    """
 
-class _Feeds(dict[str, "Callable[[], str]"]):
-    """{name of a dataset: a function that describes the first record on which it fails, or returns ""}."""
+    parsers: dict[tuple[str, ...], Callable[[tf.Tensor], object]] = dataclasses.field(default_factory=dict)
+    feeds: dict[str, Callable[[], str]] = dataclasses.field(default_factory=dict)
 
 
 @contextlib.contextmanager
 def tracking_parsers() -> Iterator[None]:
     """Enables `track_parser` and `locate_bad_records` for the duration of the block."""
-    with run_context.extended(_Parsers(), _Feeds()):
+    with run_context.extended(_Tracked()):
         yield
 
 
@@ -61,9 +67,7 @@ def track_parser(paths: Sequence[str], parse: Callable[[tf.Tensor], object]) -> 
       paths: TFRecord files.
       parse: Parses a string vector of serialized records.
     """
-    uses = run_context.part(_Parsers)
-    if uses is not None:
-        uses[tuple(paths)] = parse
+    _tracked().parsers[tuple(paths)] = parse
 
 
 def track_feed(name: str, describe: Callable[[], str]) -> None:
@@ -73,9 +77,7 @@ def track_feed(name: str, describe: Callable[[], str]) -> None:
       name: Name of the dataset; a later call with the same name replaces the earlier one.
       describe: Returns a message about the first record on which the dataset fails, or "".
     """
-    feeds = run_context.part(_Feeds)
-    if feeds is not None:
-        feeds[name] = describe
+    _tracked().feeds[name] = describe
 
 
 def locate_bad_records(error: BaseException) -> Iterator[str]:
@@ -89,7 +91,7 @@ def locate_bad_records(error: BaseException) -> Iterator[str]:
     """
     text = tensorflow_message(error) or (str(error) if type(error).__name__ == "InvalidArgumentError" else "")
     if any(word in text for word in _INPUT_ERRORS):
-        for describe in list((run_context.part(_Feeds) or {}).values()):
+        for describe in list(_tracked().feeds.values()):
             if found := describe():
                 yield found
                 return
@@ -98,7 +100,7 @@ def locate_bad_records(error: BaseException) -> Iterator[str]:
     from .tfrecord.refused_records import first_refused  # imports TensorFlow, which is loaded since it raised the error
     from .tfrecord.scan import ParseTrial
 
-    for paths, parse in list((run_context.part(_Parsers) or {}).items()):
+    for paths, parse in list(_tracked().parsers.items()):
         there = [path for path in paths if file_io.exists(path)]
         try:
             refused = first_refused(there, ParseTrial(parse))
@@ -106,3 +108,7 @@ def locate_bad_records(error: BaseException) -> Iterator[str]:
             refused = damaged
         if refused is not None:
             yield str(refused)
+
+
+def _tracked() -> _Tracked:
+    return run_context.part(_Tracked) or _Tracked()

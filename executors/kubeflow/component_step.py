@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import os
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from absl import logging
 
@@ -53,7 +54,6 @@ from .storage import (
 )
 
 if TYPE_CHECKING:
-    from ..monitoring.run_json import ErrorJson, RunJson
     from .executor_json import ExecutorInput
 
 MODEL, METRICS, REPORT, TENSORBOARD = "model", "metrics", "report", "tensorboard"
@@ -169,18 +169,18 @@ def _describe(
 @contextlib.contextmanager
 def _report_written(paths: Mapping[str, str]) -> Iterator[None]:
     """Writes the run's report when the block ends, even if it raises; in a cluster only the chief does."""
-    failure: RunJson = {}
+    failure: dict[str, Any] = {}
     try:
         yield
     except BaseException as error:
-        what: ErrorJson = {"type": type(error).__qualname__, "message": masked_text(message_of(error))}
+        what = {"type": type(error).__qualname__, "message": masked_text(message_of(error))}
         failure = {"status": run_record.status_after(error), "error": what}
         raise
     finally:
         with contextlib.suppress(Exception):  # must not hide the original exception
             task = task_from_environment()
             if task is None or task.is_chief:
-                record: RunJson = {**run_record.read(paths[TENSORBOARD]), **failure}
+                record = dataclasses.replace(run_record.read(paths[TENSORBOARD]), **failure)
                 write_report(paths[TENSORBOARD], record, path=paths[REPORT])
 
 

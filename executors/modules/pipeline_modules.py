@@ -14,13 +14,12 @@ from __future__ import annotations
 import ast
 import dataclasses
 import os
-from collections.abc import Mapping
-from typing import Any
 
 from ..errors import ModuleError, did_you_mean
+from ..runtime.files.json_data import JsonData
 from .defined_names import functions_of, has
 from .related_modules import reference_to, with_function
-from .source import ModuleSource, find_source, parsed, with_tuples
+from .source import ModuleSource, find_source, parsed
 
 PREPROCESSING_FN, STATISTICS_OPTIONS_FN = "preprocessing_fn", "stats_options_updater_fn"
 TUNER_FN = "tuner_fn"
@@ -73,7 +72,7 @@ _TUNER = _Step(
 
 
 @dataclasses.dataclass(frozen=True)
-class PipelineModules:
+class PipelineModules(JsonData):
     """The modules of a pipeline, found but not yet run.
 
     Attributes:
@@ -91,12 +90,6 @@ class PipelineModules:
     notice: str = ""
     tuner_notice: str = ""
     hints: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> PipelineModules:
-        """Rebuilds the modules from the result of `dataclasses.asdict`, also after a JSON round trip."""
-        named = {name: ModuleSource.of(fields[name]) if fields[name] else None for name in ("transform", "tuner")}
-        return cls(**{**with_tuples(fields), **named, "trainer": ModuleSource.of(fields["trainer"])})
 
     @property
     def sources(self) -> list[ModuleSource]:

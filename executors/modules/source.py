@@ -24,11 +24,11 @@ import os
 import posixpath
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from ..errors import InputError, ModuleError, did_you_mean
 from ..runtime.files import file_io
+from ..runtime.files.json_data import JsonData
 from .archive import archive_in
 from .project_root import project_folder
 from .source_text import require_text
@@ -38,7 +38,7 @@ _NOT_THE_USERS = sys.stdlib_module_names | {__name__.partition(".")[0]}
 
 
 @dataclasses.dataclass(frozen=True)
-class ModuleSource:
+class ModuleSource(JsonData):
     """A training module on this machine, found but not yet run.
 
     Attributes:
@@ -61,16 +61,6 @@ class ModuleSource:
     files: tuple[str, ...]
     relative_imports: bool
     fingerprint: str
-
-    @classmethod
-    def of(cls, fields: Mapping[str, object]) -> ModuleSource:
-        """Rebuilds a `ModuleSource` from the result of `dataclasses.asdict`, also after a JSON round trip."""
-        return cls(**with_tuples(fields))
-
-
-def with_tuples(fields: Mapping[str, object]) -> dict[str, Any]:
-    """Returns a dataclass's fields with lists converted to tuples, which JSON doesn't have."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
 
 
 def find_source(reference: str, scratch: str) -> ModuleSource:

@@ -14,17 +14,16 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TypedDict
 
 from ..runtime.files import file_io
-from ..runtime.files.typed_json import read_checked_json
+from ..runtime.files.json_data import read_json
 from . import progress_reports
 from .display import RecentProgress, line, share_of
 from .metrics import finite
 from .progress_reports import Progress
-from .resources import Usage
-from .run_json import UsageJson
+from .resources import Usage, UsageRecord
 
 FILE_NAME = "live.json"
 _SECONDS = 2.0
@@ -48,7 +47,7 @@ class LiveState(TypedDict):
     share: float | None
     steps: list[float]
     curves: dict[str, list[float | None]]
-    resources: UsageJson
+    resources: UsageRecord
 
 
 @contextlib.contextmanager
@@ -89,10 +88,10 @@ def read_state(folder: str) -> LiveState | None:
       OSError: When it cannot be read.
     """
     path = os.path.join(folder, FILE_NAME)
-    return read_checked_json(path, LiveState, "The state") if file_io.exists(path) else None
+    return read_json(path, LiveState, "The state") if file_io.exists(path) else None
 
 
-def _write(path: str, state: LiveState) -> None:
+def _write(path: str, state: Mapping[str, object]) -> None:
     part = f"{path}.part"
     with open(part, "w", encoding="utf-8") as file:
         json.dump(state, file)
@@ -107,7 +106,7 @@ class _History:
         self._points: list[tuple[float, dict[str, float]]] = []
         self._every, self._count = 1, 0
 
-    def state(self, report: Progress | None, resources: UsageJson) -> LiveState:
+    def state(self, report: Progress | None, resources: object) -> dict[str, object]:
         if report is not None and report.seconds >= 0:
             self._recent.add(report)
             self._add(report.step, report.details.get("metrics", {}))

@@ -29,8 +29,6 @@ from ..runtime.files import file_io
 if TYPE_CHECKING:
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-    from .run_json import ProfileJson
-
 PAUSE, WRITE = "checkpoint", "checkpoint/write"  # trace names in `background_writer.py`
 CHECKPOINT, DEVICE, INPUT, HOST, IDLE = "checkpoint", "device", "input", "host", "idle"
 SHOWN = (INPUT, HOST, DEVICE, IDLE, CHECKPOINT)
@@ -64,9 +62,9 @@ class Shares:
     seconds: dict[str, float]
     steps: int
 
-    def to_json(self) -> ProfileJson:
+    def to_json(self) -> dict[str, object]:
         """Returns fractions of the time, and milliseconds per step if there are steps, for the run record."""
-        record: ProfileJson = {
+        record: dict[str, object] = {
             "seconds": round(self.wall, 3),
             "steps": self.steps,
             "shares": {name: round(self.seconds[name] / self.wall, 4) for name in SHOWN},

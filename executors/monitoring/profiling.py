@@ -18,15 +18,11 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from absl import logging
 
 from ..runtime.files import file_io
 from .profile_summary import Shares, read_shares
-
-if TYPE_CHECKING:
-    from .run_json import ProfileJson
 
 _FOLDER = "plugins/profile"  # TensorBoard's
 _WARM_UP = 1.0  # seconds before the first profile
@@ -62,7 +58,7 @@ class Profile:
     """
 
     def __init__(self, folder: str) -> None:
-        self.record: ProfileJson = {}
+        self.record: dict[str, object] = {}
         self._folder = folder
         self._training = threading.get_ident()
         self._ended = threading.Event()

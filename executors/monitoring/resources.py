@@ -14,18 +14,15 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import dataclasses
 import os
 import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Iterator, Sequence
 
 import psutil
-
-if TYPE_CHECKING:
-    from .run_json import UsageJson
 
 POINTS = 300
 _FIRST_SECONDS = 1.0
@@ -34,6 +31,26 @@ _CHILDREN_EVERY = 5  # samples; finding a process's children scans all processes
 _GPU_TIMEOUT_SECONDS = 5.0
 _GPU_QUERY = ("--query-gpu=utilization.gpu,memory.used", "--format=csv,noheader,nounits")
 _MIB = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """The size of a machine."""
+
+    cpus: int | None = None
+    memory_bytes: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class UsageRecord:
+    """The columns of `Usage` in the run record, and the machine."""
+
+    seconds: Sequence[float] = ()
+    cpu: Sequence[float] = ()
+    memory_bytes: Sequence[float] = ()
+    gpu_percent: Sequence[float] = ()
+    gpu_memory_bytes: Sequence[float] = ()
+    machine: Machine = dataclasses.field(default_factory=Machine)
 
 
 class Usage:
@@ -68,12 +85,11 @@ class Usage:
             for thread in threads:
                 thread.join(_GPU_TIMEOUT_SECONDS)
 
-    def to_json(self) -> UsageJson:
-        """Returns the columns and the machine's size, for the run record; {} without samples."""
+    def to_json(self) -> dict[str, object]:
+        """Returns the columns and the machine's size, a `UsageRecord`; {} without samples."""
         if not self.columns.get("seconds"):
             return {}
-        machine = {"cpus": os.cpu_count(), "memory_bytes": psutil.virtual_memory().total}
-        return cast("UsageJson", {**self.columns, "machine": machine})
+        return {**self.columns, "machine": {"cpus": os.cpu_count(), "memory_bytes": psutil.virtual_memory().total}}
 
     def _sample(self, pid: int, ended: threading.Event) -> None:
         tree, begin, wait = _ProcessTree(pid), time.monotonic(), 0.0

@@ -8,8 +8,10 @@ has ended is of a killed run.
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import datetime
+import functools
 import importlib.metadata
 import json
 import os
@@ -17,21 +19,24 @@ import platform
 import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, TypeVar, cast, get_origin
 
 from absl import logging
 
 from ..errors import InputError
+from ..modules.keras_version import KerasChoice
+from ..modules.source import ModuleSource
 from ..runtime.files import file_io
-from ..runtime.files.typed_json import read_checked_json
+from ..runtime.files.json_data import JsonData, from_json, read_json
 from ..runtime.logs.exceptions import describe, is_from_module, message_of
 from ..runtime.logs.redaction import masked, masked_text
 from ..runtime.process.identity import ProcessIdentity
 from ..runtime.process.preemption import Preempted
 from ..runtime.process.termination import Terminated
-from .run_json import RunJson
+from .run_json import Arguments, CheckJson, ClusterJson
 
+T = TypeVar("T")
 FILE_NAME = "run.json"
 TASKS_DIR = "tasks"  # records of the cluster tasks other than the chief
 RUNNING, SUCCEEDED, FAILED, INTERRUPTED = "running", "succeeded", "failed", "interrupted"
@@ -41,6 +46,7 @@ RUN_SPECIFIC_ARGUMENTS = (
     *("serving_model_dir", "eval_model_dir", "model_run_dir", "checkpoint_dir", "working_dir"),
     *("schema_file", "transform_output", "is_chief", "worker_index", "num_workers"),
 )
+_UNWRITTEN = ("path", "_declared")
 _TRACEBACK_CHARACTERS = 20_000  # from the end, which has the exception
 _NUMBERS = re.compile(r"\[\n[-+.\deE,\s]+\]")  # number lists, to join into one line; JSON strings have no line breaks
 
@@ -51,7 +57,7 @@ _STACK = (
 
 
 @dataclasses.dataclass
-class RunRecord:
+class RunRecord(JsonData):
     """The record of a run. All times are UTC, all durations in seconds.
 
     Attributes:
@@ -61,25 +67,12 @@ class RunRecord:
       arguments: fn_args and options; values that look like secrets are redacted (see `redaction.py`).
       process: The run's process: host, process id, and start time (see `ProcessIdentity`).
       code: The module: reference, path, fingerprint, files; the model run folder keeps a copy of the files in `source`.
-      data: The files of `train_files` and of `eval_files` at the beginning, as `DataFiles.describe` returns them.
-      changed_data: The input files that changed while they were trained on, and how: "a.csv (cut from 4 kB to 2 kB)".
-      bad_records: With `on_bad_records=skip:N`: the `limit`, the `count` of skipped records, the `readers` that can
-        skip records, and the first hundred `records` by `file`, `place` and `problem`, of all workers; otherwise empty.
-      damaged_checkpoints: Damaged checkpoints, and damaged files beside them, that the run moved aside: the `path`, the
-        `problem`, the folder that they were `moved_to`, and the `result`, such as "training resumes from ckpt-5".
       stack: Version of Python, and of each distribution that matters to a run.
       dialect: The dialect and the reason for it.
       keras: The Keras version and the reason for it; and the environment variables that the module sets, if any.
       phases: Seconds by phase: inputs, training (with load and run_fn), check, publish.
-      profile: Time per step by activity, with `--profile`; otherwise empty.
       metrics: {"train": {...}, "eval": {...}} of the published weights; for a failed or interrupted run, the metrics
         logged or reported so far.
-      metrics_from: By split, the origin of the metrics: the `source` ("returned" by run_fn, a "fit", an "evaluate",
-        "evaluated again", "logged" or "unknown"; see `metrics_of_record.py`); for a fit also its number `fit` of
-        `fits`, and the `epoch` of `epochs` whose weights were published, from 1; for an Estimator the `step`.
-      evaluation_evidence: What training shows of the task: losses, labels and inputs of the last Keras fit, as
-        `evaluation.evidence.TrainingEvidence`; empty without a Keras fit.
-      evaluation_plan: How the model is evaluated, as `evaluation.plan.EvaluationPlan`; empty before the model's check.
       cluster: For a run on a cluster: number of `workers` in each try, `failures`, and `tries`, `restarts`,
         `redone_steps`, `goodput`, `speeds` and `stragglers` as the engine defines them; otherwise empty.
       check: The SavedModel check's report.
@@ -88,42 +81,48 @@ class RunRecord:
       unchecked: Whether the model in `rejected` was not checked, because a signal or an error ended the run before.
       resumed_model: Folder with the model of an earlier run that had not checked it, which this run has published
         without training; otherwise "".
-      resources: Resource usage of training over time, as `run_json.UsageJson`; empty on a Ray cluster.
-      parts: Results of worker callbacks that no callback of the calling process takes over, by their names.
       error: Type and message of the exception that ended the run, or None.
       traceback: Traceback of an exception of the module, from its first frame in the module's code.
+      parts: What features have recorded, as JSON values by name. In the file, those that a `RunCallback` declares in
+        its `parts` are beside the fields; others, such as results of worker callbacks, are below `parts`.
       path: The record's file.
     """
 
     id: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
     status: str = RUNNING
     started: str = ""
-    arguments: dict[str, object] = dataclasses.field(default_factory=dict)
-    process: dict[str, object] = dataclasses.field(default_factory=dict)
-    code: dict[str, Any] = dataclasses.field(default_factory=dict)
-    data: Mapping[str, Mapping[str, object]] = dataclasses.field(default_factory=dict)
-    changed_data: Sequence[str] = ()
-    bad_records: Mapping[str, object] = dataclasses.field(default_factory=dict)
-    damaged_checkpoints: Sequence[Mapping[str, object]] = ()
+    arguments: Arguments = dataclasses.field(default_factory=Arguments)
+    process: ProcessIdentity = dataclasses.field(default_factory=ProcessIdentity)
+    code: Annotated[dict[str, Any], ModuleSource] = dataclasses.field(default_factory=dict)
     stack: dict[str, str] = dataclasses.field(default_factory=dict)
     dialect: dict[str, str] = dataclasses.field(default_factory=dict)
-    keras: dict[str, Any] = dataclasses.field(default_factory=dict)
+    keras: Annotated[dict[str, Any], KerasChoice] = dataclasses.field(default_factory=dict)
     phases: dict[str, float] = dataclasses.field(default_factory=dict)
-    profile: dict[str, Any] = dataclasses.field(default_factory=dict)
     metrics: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
-    metrics_from: Mapping[str, Mapping[str, object]] = dataclasses.field(default_factory=dict)
-    evaluation_evidence: Mapping[str, object] = dataclasses.field(default_factory=dict)
-    evaluation_plan: Mapping[str, object] = dataclasses.field(default_factory=dict)
-    cluster: Mapping[str, object] = dataclasses.field(default_factory=dict)
-    check: dict[str, Any] = dataclasses.field(default_factory=dict)
+    cluster: ClusterJson = dataclasses.field(default_factory=ClusterJson)
+    check: CheckJson = dataclasses.field(default_factory=CheckJson)
     rejected: str = ""
     unchecked: bool = False
     resumed_model: str = ""
-    resources: Mapping[str, object] = dataclasses.field(default_factory=dict)
-    parts: dict[str, object] = dataclasses.field(default_factory=dict)
     error: dict[str, str] | None = None
     traceback: str = ""
+    parts: dict[str, Any] = dataclasses.field(default_factory=dict)
     path: str = dataclasses.field(default="", repr=False, compare=False)
+    _declared: set[str] = dataclasses.field(default_factory=set, repr=False, compare=False)
+
+    def declare(self, parts: Mapping[str, object]) -> None:
+        """Adds parts that are beside the fields in the file, with their values before the feature sets them."""
+        self._declared |= parts.keys()
+        self.parts = {**copy.deepcopy(dict(parts)), **self.parts}
+
+    def part(self, name: str, kind: type[T]) -> T:
+        """Returns a feature's part as a type; that type's default without the part or, with a warning, if it is odd."""
+        try:
+            if self.parts.get(name):
+                return from_json(kind, self.parts[name], f"{self.path}: {name}")
+        except InputError as error:
+            logging.warning("Skipped a part of a run record. %s", error)
+        return cast("T", (get_origin(kind) or kind)())
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -144,7 +143,7 @@ class RunRecord:
         """
         self.path = os.path.join(folder, name)
         self.started = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
-        self.process = dataclasses.asdict(ProcessIdentity.current())
+        self.process = ProcessIdentity.current()
         self.stack = stack()
         self._write()
         try:
@@ -191,7 +190,7 @@ class RunRecord:
         if path == self.path:
             yield
             return
-        file_io.write_text(path, self.to_json())
+        file_io.write_text(path, self._text())
         try:
             yield
         finally:
@@ -205,32 +204,52 @@ class RunRecord:
         """
         if other := self._other_run():
             raise InputError(
-                f"{self.path}: another run started in this folder at {other.get('started')}, while this run, started "
+                f"{self.path}: another run started in this folder at {other.started}, while this run, started "
                 f"at {self.started}, was in progress. Both would publish to the same path, so this run stops. Use "
                 "separate folders for each run; tasks of one cluster need their own TF_CONFIG."
             )
 
-    def _other_run(self) -> Mapping[str, object]:
-        """Returns the record of another run that has taken over the folder; otherwise {}."""
+    def _other_run(self) -> RunRecord | None:
+        """Returns the record of another run that has taken over the folder; otherwise None."""
         there = read(*os.path.split(self.path))
-        return there if there.get("id", self.id) != self.id else {}
+        return there if there.id not in ("", self.id) else None
 
     def _write(self) -> None:
-        file_io.write_text(self.path, self.to_json())
+        file_io.write_text(self.path, self._text())
 
-    def to_json(self) -> str:
+    def _text(self) -> str:
         """Returns the record as indented JSON text."""
-        state = to_run_json(self)
-        text = json.dumps(state, indent=2, default=str)
-        return _NUMBERS.sub(lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n"
+        text = json.dumps(self.to_json(), indent=2, default=str)
+        return _NUMBERS.sub(lambda numbers: re.sub(r"\s+", " ", numbers[0]), text) + "\n"
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the content of the file."""
+        state = {name: value for name, value in super().to_json().items() if name not in _UNWRITTEN}
+        beside = {name: state["parts"].pop(name) for name in list(state["parts"]) if name in self._declared}
+        return {**state, "keras": masked(state["keras"]), **beside}
+
+    @classmethod
+    def missing(cls) -> RunRecord:
+        """Returns what is read where there is no record: one without `id` and `status`."""
+        return cls(id="", status="")
+
+    @classmethod
+    def from_json(cls, state: object, what: str = "", path: str = "") -> RunRecord:
+        """Returns the record with the content of a file, of this or any earlier release.
+
+        Raises:
+          InputError: When a field has another type.
+        """
+        content = from_json(dict[str, Any], state, what)
+        record = super().from_json({"id": "", "status": "", **content}, what)
+        record.path = path
+        record.declare({name: part for name, part in content.items() if name not in _fields()})
+        return record
 
 
-def to_run_json(record: RunRecord) -> RunJson:
-    """Returns a record's fields in the form that `read` returns."""
-    state = dataclasses.asdict(record)
-    del state["path"]
-    state["keras"] = masked(state["keras"])
-    return cast("RunJson", state)
+@functools.cache
+def _fields() -> frozenset[str]:
+    return frozenset(field.name for field in dataclasses.fields(RunRecord)) - set(_UNWRITTEN)
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -243,34 +262,35 @@ def status_after(error: BaseException) -> str:
     return INTERRUPTED if is_interrupt(error) else FAILED
 
 
-def read(folder: str, name: str = FILE_NAME) -> RunJson:
-    """Returns the record in a folder, or {} when it is missing or is no record of a run; see `read_checked`."""
+def read(folder: str, name: str = FILE_NAME) -> RunRecord:
+    """Returns the record in a folder, without an `id` when there is none or it is odd; see `read_checked`."""
     try:
         return read_checked(folder, name)
     except InputError:
-        return {}
+        return RunRecord.missing()
 
 
-def read_checked(folder: str, name: str = FILE_NAME) -> RunJson:
+def read_checked(folder: str, name: str = FILE_NAME) -> RunRecord:
     """Returns the record in a folder, of this or any earlier release.
 
     Raises:
-      InputError: When it is missing, is not JSON, or a field has another type than in `RunJson`; names file and field.
+      InputError: When it is missing, is not JSON, or a field has another type than in `RunRecord`; names file and
+        field.
     """
     path = os.path.join(folder, name)
     if not file_io.exists(path):
         raise InputError(f"The run record {path} does not exist.")
-    return read_checked_json(path, RunJson, "The run record")
+    return RunRecord.from_json(read_json(path, object, "The run record"), f"The run record {path}", path)
 
 
 def status_of(folder: str, name: str = FILE_NAME) -> str | None:
     """Returns the status of the run recorded in a folder, or None without a record."""
-    return read(folder, name).get("status")
+    return read(folder, name).status or None
 
 
 def has_trained(folder: str) -> bool:
     """Whether `run_fn` returned in the run recorded in a folder, even if the run failed afterwards."""
-    return is_trained(read(folder).get("phases", {}))
+    return is_trained(read(folder).phases)
 
 
 def is_trained(phases: Mapping[str, float]) -> bool:

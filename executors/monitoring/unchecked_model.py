@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .run_json import RunJson
+    from .run_record import RunRecord
 
 
-def unchecked_line(record: RunJson) -> str:
+def unchecked_line(record: RunRecord) -> str:
     """Returns why nothing has loaded the model; "" if the check did, or without a check.
 
         the model was not loaded, because --skip-check was given
@@ -17,7 +17,7 @@ def unchecked_line(record: RunJson) -> str:
     Args:
       record: The content of run.json.
     """
-    outcome = ((record.get("check") or {}).get("checks") or {}).get("loads", "passed")
+    outcome = (record.check.get("checks") or {}).get("loads", "passed")
     if outcome == "passed":
         return ""
     if outcome == "skipped":

@@ -16,7 +16,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..dialects.needs import choose_keras
 from ..distributed.tf_config import VARIABLE
@@ -57,7 +57,6 @@ from .verdicts import (
 
 if TYPE_CHECKING:
     from .raw_data import RawDataRequest
-    from .verdicts import ReportState
 
 CHECKING = "GENERIC_TRAINER_CHECK"  # environment variable, "1" during a check: modules can skip lasting side effects
 Show = Callable[[Verdict], None]
@@ -92,7 +91,7 @@ def check(request: CheckRequest, show: Show = lambda verdict: None) -> Report:
     return report
 
 
-def execute(state: Mapping[str, object]) -> ReportState:
+def execute(state: Mapping[str, object]) -> dict[str, Any]:
     """Entry point of a subprocess that runs a check in the background; see `engines`."""
     return check(CheckRequest.from_json(state)).to_json()
 

@@ -76,7 +76,7 @@ class Prepared(TypedDict, total=False):
 def execute(state: RawDataRequest) -> Prepared:
     """Entry point of the process: prepares a sample of the raw data of a request."""
     request = CheckRequest.from_json(state["check"])
-    source = ModuleSource.of(state["source"]) if state["source"] else None
+    source = ModuleSource.from_json(state["source"]) if state["source"] else None
     with open(state["events"], "a", encoding="utf-8") as events:
 
         def write_verdict(verdict: Verdict) -> None:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
 
 from ..fn_args import FnArgs
 from ..modules.pipeline_modules import PipelineModules, find_modules
-from ..modules.source import with_tuples
 from ..options import TrainingOptions
+from ..runtime.files.json_data import JsonData
 from .adaptation import AUTO
 
 LIMIT = 60.0  # seconds; a first step rarely takes longer, and --limit can raise it
 
 
 @dataclasses.dataclass(frozen=True)
-class CheckRequest:
+class CheckRequest(JsonData):
     """A planned run to check.
 
     Attributes:
@@ -64,17 +62,3 @@ class CheckRequest:
           ModuleError: If a module is not found.
         """
         return self.modules or find_modules(self.module, scratch, self.transform_module, self.tuner_module)
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the request as JSON values, for `from_json`."""
-        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        modules = dataclasses.asdict(self.modules) if self.modules else None
-        options = dataclasses.asdict(self.options)
-        return {**plain, "fn_args": self.fn_args.to_json(), "options": options, "modules": modules}
-
-    @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> CheckRequest:
-        """Rebuilds a request from the output of `to_json`."""
-        fn_args, options = FnArgs.from_json(state["fn_args"]), TrainingOptions(**with_tuples(state["options"]))
-        modules = PipelineModules.of(state["modules"]) if state["modules"] else None
-        return cls(**{**state, "fn_args": fn_args, "options": options, "modules": modules})

@@ -18,7 +18,7 @@ from typing import Any, TypedDict
 from ..errors import InputError, TrainerError
 from ..runtime.files import file_io
 from ..runtime.files.content_digests import digests_in
-from ..runtime.files.typed_json import read_checked_json
+from ..runtime.files.json_data import read_json
 from .request import CheckRequest
 
 FILE = "generic_trainer_check.json"
@@ -62,7 +62,7 @@ def fingerprint(request: CheckRequest, root: str) -> str:
 def findings(root: str, digest: str) -> dict[str, Any] | None:
     """Returns the findings (see `Report.findings`) of the last passed check if it has this digest, else None."""
     with contextlib.suppress(OSError, InputError):  # missing, garbled, or of an older version, which has a list
-        return read_checked_json(os.path.join(root, FILE), _Passed, "The check")["passed"].get(digest)
+        return read_json(os.path.join(root, FILE), _Passed, "The check")["passed"].get(digest)
     return None
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Any
+
+from ..runtime.files.json_data import JsonData
 
 PASSED, WARNING, FAILED, NOT_REACHED, SKIPPED = "passed", "warning", "failed", "not reached", "skipped"
 
@@ -56,7 +58,7 @@ class Place:
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class Verdict(JsonData):
     """The result of checking one item.
 
     Attributes:
@@ -83,29 +85,12 @@ class Verdict:
 
     def to_json(self) -> dict[str, object]:
         """Returns the verdict as JSON values, without empty optional fields."""
-        state = dataclasses.asdict(self)
+        state = super().to_json()
         return {name: value for name, value in state.items() if name in _REQUIRED or value not in (None, "", {}, 0)}
-
-    @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> Verdict:
-        """Rebuilds a verdict from the output of `to_json`."""
-        place = state.get("place")
-        return cls(**{**state, "place": Place(**place) if place else None})
-
-
-class ReportState(TypedDict):
-    """A report as JSON values: its verdicts, and the results derived from them."""
-
-    module: str
-    passed: bool
-    exit_code: int
-    seconds: float
-    findings: dict[str, Any]
-    verdicts: list[dict[str, object]]
 
 
 @dataclasses.dataclass
-class Report:
+class Report(JsonData):
     """All verdicts of a check.
 
     Attributes:
@@ -150,19 +135,7 @@ class Report:
         """0, or the code of the first failure: 1 for the module, 2 for usage or input, 3 for an invalid model."""
         return self.failures[0].exit_code if self.failures else 0
 
-    def to_json(self) -> ReportState:
-        """Returns the report as JSON values."""
-        return {
-            "module": self.module,
-            "passed": self.passed,
-            "exit_code": self.exit_code,
-            "seconds": round(self.seconds, 2),
-            "findings": self.findings,
-            "verdicts": [verdict.to_json() for verdict in self.verdicts],
-        }
-
-    @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> Report:
-        """Rebuilds a report from the output of `to_json`."""
-        verdicts = [Verdict.from_json(one) for one in state["verdicts"]]
-        return cls(state["module"], verdicts, state["seconds"], state["findings"])
+    def to_json(self) -> dict[str, Any]:
+        """Returns the report as JSON values, with the results that follow from the verdicts."""
+        results = {"module": self.module, "passed": self.passed, "exit_code": self.exit_code}
+        return {**results, **super().to_json(), "seconds": round(self.seconds, 2)}

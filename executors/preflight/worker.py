@@ -90,7 +90,7 @@ class Found(TypedDict, total=False):
 def execute(state: ExaminationRequest) -> Found:
     """Entry point of the worker process: runs the checks of a request."""
     request = CheckRequest.from_json(state["check"])
-    source = ModuleSource.of(state["source"]) if state["source"] else None
+    source = ModuleSource.from_json(state["source"]) if state["source"] else None
     with open(state["events"], "a", encoding="utf-8") as events:
         return _Examination(request, source, state, EventWriter(events)).run()
 
@@ -198,7 +198,7 @@ class _Examination:
         # TFX's directory layout: some modules parse the path.
         working = ("Tuner", ".system", "executor_execution", "1", ".temp", "1")
         fn_args.working_dir = os.path.join(self._state["folder"], *working)
-        tuner = ModuleSource.of(self._state["tuner"])
+        tuner = ModuleSource.from_json(self._state["tuner"])
         with contextlib.ExitStack() as stack:
             module = self._module if tuner == self._source else stack.enter_context(loaded(tuner))
             assert module is not None

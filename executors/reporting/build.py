@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..evaluation.error_analysis import ErrorAnalysis, read_error_analysis
 from ..monitoring.metrics import Metrics
+from ..monitoring.resources import UsageRecord
 from ..monitoring.series import read_metrics
 from . import model_sections, outcome_sections, training_sections
 from .document import Report, Section, Value
@@ -16,7 +17,7 @@ from .quantities import seconds
 from .values import module_name
 
 if TYPE_CHECKING:
-    from ..monitoring.run_json import RunJson
+    from ..monitoring.run_record import RunRecord
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +43,7 @@ class PipelineParts:
     errors: ErrorAnalysis | None = None
 
 
-def report_of(folder: str, record: RunJson, pipeline: PipelineParts | None = None) -> Report:
+def report_of(folder: str, record: RunRecord, pipeline: PipelineParts | None = None) -> Report:
     """Returns a run's report.
 
     Args:
@@ -51,7 +52,7 @@ def report_of(folder: str, record: RunJson, pipeline: PipelineParts | None = Non
       pipeline: Content from the pipeline, if the run is part of one.
     """
     pipeline = pipeline or PipelineParts()
-    logged, metrics = read_metrics(folder), record.get("metrics") or {}
+    logged, metrics = read_metrics(folder), record.metrics
     analysis = pipeline.errors or read_error_analysis(folder) or ErrorAnalysis()
     has_plots = any(section.id == PREDICTIONS for section in pipeline.evaluation)
     sections = (
@@ -63,7 +64,7 @@ def report_of(folder: str, record: RunJson, pipeline: PipelineParts | None = Non
         *pipeline.search,
         training_sections.curves(record, logged, metrics),
         training_sections.time_section(record, logged),
-        training_sections.resources_section(record),
+        training_sections.resources_section(record.part("resources", UsageRecord)),
         training_sections.cluster_section(record),
         model_sections.model_section(record),
         *pipeline.data,
@@ -72,15 +73,15 @@ def report_of(folder: str, record: RunJson, pipeline: PipelineParts | None = Non
         *pipeline.lineage,
     )
     title = f"Training of {module_name(record)}"
-    return Report(title, str(record.get("status", "")), _facts(record), [section for section in sections if section])
+    return Report(title, record.status, _facts(record), [section for section in sections if section])
 
 
-def _facts(record: RunJson) -> list[tuple[str, Value]]:
-    started = str(record.get("started") or "")
+def _facts(record: RunRecord) -> list[tuple[str, Value]]:
+    started = record.started
     facts: list[tuple[str, Value]] = [("Started", f"{started[:19].replace('T', ' ')} UTC")] if started else []
-    if took := sum(value for name, value in (record.get("phases") or {}).items() if "/" not in name):
+    if took := sum(value for name, value in record.phases.items() if "/" not in name):
         facts.append(("Duration", seconds(took)))
-    dialect, keras = record.get("dialect") or {}, record.get("keras") or {}
+    dialect, keras = record.dialect, record.keras
     facts += [(label, one) for label, one in (("Dialect", dialect.get("name")), ("Keras", keras.get("version"))) if one]
-    versions = record.get("stack") or {}
+    versions = record.stack
     return [*facts, *((name, versions[name]) for name in ("tensorflow", "generic-trainer") if name in versions)]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
+from ..monitoring.resources import UsageRecord
 from ..monitoring.run_record import RUN_SPECIFIC_ARGUMENTS
 from ..monitoring.series import Curve, Metric, read_metrics
 from ..runtime.logs.error_output import one_line
@@ -29,14 +30,14 @@ from .training_sections import phase_title, sorted_phases
 from .values import code, flattened, module_name
 
 if TYPE_CHECKING:
-    from ..monitoring.run_json import RunJson
+    from ..monitoring.run_record import RunRecord
 
 _SPLITS = {"eval": "Evaluation", "train": "Training"}
 Direction: TypeAlias = "Callable[[str], bool | None]"
 
 
 def comparison(
-    runs: Sequence[tuple[str, Mapping[str, object]]],
+    runs: Sequence[tuple[str, RunRecord]],
     names: Sequence[str] = (),
     higher_is_better: Direction = lambda metric: None,
 ) -> Report:
@@ -48,48 +49,47 @@ def comparison(
       higher_is_better: Returns whether a metric improves by increasing; None if not known.
     """
     names = names or [chr(ord("A") + number) for number in range(len(runs))]
-    compared = cast("Sequence[tuple[str, RunJson]]", runs)
-    records = [record for _, record in compared]
-    versions = [record.get("stack") or {} for record in records]
+    records = [record for _, record in runs]
+    versions = [record.stack for record in records]
     sections = (
-        Section("outcome", "Runs", (_runs(names, compared),)),
+        Section("outcome", "Runs", (_runs(names, runs),)),
         Section("metrics", "Metrics", [_metrics(names, records, split, higher_is_better) for split in _SPLITS]),
         Section("curves", "Curves", list(_curves(names, [read_metrics(folder) for folder, _ in runs]))),
         Section("time", "Time and size", (_costs(names, records),)),
         Section(
             "arguments", "Arguments", (_differing("Arguments", names, [_arguments(record) for record in records]),)
         ),
-        Section("code", "Code and versions", (*_code(names, compared), _differing("Versions", names, versions))),
+        Section("code", "Code and versions", (*_code(names, runs), _differing("Versions", names, versions))),
     )
     modules = list(dict.fromkeys(module_name(record) for record in records))
     title = f"{len(runs)} runs of {', '.join(modules)}"
     return Report(title, "", (), [section for section in sections if section])
 
 
-def _runs(names: Sequence[str], runs: Sequence[tuple[str, RunJson]]) -> Table:
+def _runs(names: Sequence[str], runs: Sequence[tuple[str, RunRecord]]) -> Table:
     rows: list[Sequence[Value]] = [
         ("Status", *(_status(record) for _, record in runs)),
-        ("Started", *(str(record.get("started") or "")[:19].replace("T", " ") for _, record in runs)),
+        ("Started", *(record.started[:19].replace("T", " ") for _, record in runs)),
         ("Module", *(module_name(record) for _, record in runs)),
         ("Model run", *(code(folder) for folder, _ in runs)),
-        ("Run", *(code(str(record.get("id") or "")[:12]) for _, record in runs)),
+        ("Run", *(code(record.id[:12]) for _, record in runs)),
         ("Error", *(_error(record) for _, record in runs)),
     ]
     return Table("Compared runs", ("", *names), [row for row in rows if any(row[1:])])
 
 
-def _status(record: RunJson) -> Cell:
-    status = str(record.get("status", "unknown"))
+def _status(record: RunRecord) -> Cell:
+    status = record.status or "unknown"
     return Cell(status, tone={"succeeded": GOOD, "failed": BAD, "interrupted": WARN}.get(status, ""))
 
 
-def _error(record: RunJson) -> str | None:
-    error = record.get("error")
+def _error(record: RunRecord) -> str | None:
+    error = record.error
     return one_line(str(error.get("message"))) if error else None
 
 
-def _metrics(names: Sequence[str], records: Sequence[RunJson], split: str, direction: Direction) -> Table:
-    first, *others = [(record.get("metrics") or {}).get(split) or {} for record in records]
+def _metrics(names: Sequence[str], records: Sequence[RunRecord], split: str, direction: Direction) -> Table:
+    first, *others = [record.metrics.get(split) or {} for record in records]
     found = dict.fromkeys(name for values in (first, *others) for name in values)
     rows: list[Sequence[Value]] = []
     for name in found:
@@ -133,10 +133,10 @@ def _overlaid(name: str, axis: str, lines: Mapping[str, tuple[int, Curve]]) -> C
     )
 
 
-def _costs(names: Sequence[str], records: Sequence[RunJson]) -> Table:
-    phases = [record.get("phases") or {} for record in records]
-    checks = [record.get("check") or {} for record in records]
-    peaks = [max((record.get("resources") or {}).get("memory_bytes") or [0]) for record in records]
+def _costs(names: Sequence[str], records: Sequence[RunRecord]) -> Table:
+    phases = [record.phases for record in records]
+    checks = [record.check for record in records]
+    peaks = [max(record.part("resources", UsageRecord).memory_bytes, default=0) for record in records]
     rows: list[Sequence[Value]] = [
         (phase_title(name), *(seconds(one[name]) if name in one else None for one in phases))
         for name in sorted_phases(name for one in phases for name in one)
@@ -149,8 +149,8 @@ def _costs(names: Sequence[str], records: Sequence[RunJson]) -> Table:
     return Table("Durations and sizes", ("", *names), [row for row in rows if any(row[1:])])
 
 
-def _arguments(record: RunJson) -> dict[str, object]:
-    arguments = record.get("arguments") or {}
+def _arguments(record: RunRecord) -> dict[str, object]:
+    arguments = record.arguments
     return dict(flattened({name: value for name, value in arguments.items() if name not in RUN_SPECIFIC_ARGUMENTS}))
 
 
@@ -164,12 +164,12 @@ def _differing(caption: str, names: Sequence[str], values: Sequence[Mapping[str,
     return Table(f"{caption} that differ", ("name", *names), rows)
 
 
-def _code(names: Sequence[str], runs: Sequence[tuple[str, RunJson]]) -> Iterator[Note | Code]:
+def _code(names: Sequence[str], runs: Sequence[tuple[str, RunRecord]]) -> Iterator[Note | Code]:
     """Yields the differences between the first run's module and that of each other run."""
     (folder, record), *others = runs
-    first, fingerprint = sources_of(folder, record), (record.get("code") or {}).get("fingerprint")
+    first, fingerprint = sources_of(folder, record), record.code.get("fingerprint")
     for name, (other_folder, other) in zip(names[1:], others, strict=True):
-        if (other.get("code") or {}).get("fingerprint") == fingerprint:
+        if other.code.get("fingerprint") == fingerprint:
             yield Note(f"{name} ran the same code as {names[0]}.")
             continue
         there = sources_of(other_folder, other)

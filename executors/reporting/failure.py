@@ -12,16 +12,16 @@ from .document import BAD, Block, Code, Facts, Note
 from .values import code
 
 if TYPE_CHECKING:
-    from ..monitoring.run_json import RunJson
+    from ..monitoring.run_record import RunRecord
 
 _FRAME = re.compile(r'^ *File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?\n(?P<code>.*)', re.M)
 
 
-def failure_blocks(record: RunJson, message: str) -> Iterator[Block]:
+def failure_blocks(record: RunRecord, message: str) -> Iterator[Block]:
     """Yields the error's type and message, the location and the traceback of a failed run."""
     yield Note(one_line(message), BAD)
-    traceback = str(record.get("traceback") or "")
-    if place := failure_location(traceback, (record.get("code") or {}).get("files") or ()):
+    traceback = str(record.traceback)
+    if place := failure_location(traceback, record.code.get("files") or ()):
         yield Facts([("Location", code(place))])
     yield Code("Traceback", traceback, folded=False)
 

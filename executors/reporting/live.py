@@ -24,7 +24,7 @@ from .training_sections import resources_section
 from .values import module_name
 
 if TYPE_CHECKING:
-    from ..monitoring.run_json import RunJson
+    from ..monitoring.run_record import RunRecord
 
 RUNNING = "running"
 _LOG_BYTES = 16_000  # of the end of the log
@@ -34,7 +34,7 @@ _SILENT_SECONDS = 15.0  # without a new state: the process that writes it is sto
 def live_report(folder: str) -> Report:
     """Returns the page of a model run: the state of its training while it runs, else its report."""
     record = run_record.read(folder)
-    if record.get("status") != RUNNING:
+    if record.status != RUNNING:
         return report_of(folder, record)
     sections = (*_sections(record, folder), Section("log", "Log", (Code("Last lines", _log_of(folder), folded=False),)))
     return Report(
@@ -45,14 +45,14 @@ def live_report(folder: str) -> Report:
     )
 
 
-def _sections(record: RunJson, folder: str) -> Iterator[Section]:
+def _sections(record: RunRecord, folder: str) -> Iterator[Section]:
     try:
         state = live_state.read_state(folder)
     except (InputError, OSError) as error:
         yield Section("progress", "Progress", (Note(str(error), WARN),))
         return
     if state is None:
-        phases = ", ".join(record.get("phases") or {}) or "none"
+        phases = ", ".join(record.phases) or "none"
         yield Section("progress", "Progress", (Note(f"No training process is running. Finished phases: {phases}."),))
         return
     blocks: list[Block] = [Note(state["line"] or "The training process has not reported any progress yet.")]
@@ -70,7 +70,7 @@ def _sections(record: RunJson, folder: str) -> Iterator[Section]:
     ]
     yield Section("progress", "Progress", blocks)
     yield Section("curves", "Curves", charts)
-    yield resources_section({"resources": state["resources"]})
+    yield resources_section(state["resources"])
 
 
 def _log_of(folder: str) -> str:

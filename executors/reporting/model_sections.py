@@ -25,15 +25,16 @@ from .source import MAX_SOURCE_BYTES, sources_of
 from .values import code, flattened, values_of, without_empty
 
 if TYPE_CHECKING:
-    from ..monitoring.run_json import Arguments, CheckJson, RunJson
+    from ..monitoring.run_json import Arguments, CheckJson
+    from ..monitoring.run_record import RunRecord
 
 _ROWS = 30  # longer tables are initially collapsed
 _PASSED, _SKIPPED = "passed", "skipped"
 
 
-def model_section(record: RunJson) -> Section:
+def model_section(record: RunRecord) -> Section:
     """Returns the section with the model's checks, its signatures, and its prediction for a sample input."""
-    check = record.get("check") or {}
+    check = record.check
     signatures = [
         (code(name), direction, code(tensor), code(kind))
         for name, sides in (check.get("signatures") or {}).items()
@@ -47,8 +48,8 @@ def model_section(record: RunJson) -> Section:
         rows.append(("Prediction latency", f"{timed} ({latency['calls']} calls on the CPU, one example each)"))
     if packages := check.get("op_packages"):
         rows.append(("Needs", f"{', '.join(packages)}, imported before the model is loaded"))
-    if plan := record.get("evaluation_plan"):
-        rows.append(("Evaluation", EvaluationPlan.from_json(plan).line()))
+    if record.parts.get("evaluation_plan"):
+        rows.append(("Evaluation", record.part("evaluation_plan", EvaluationPlan).line()))
     checks = [(name, Cell(outcome, tone=_tone(outcome))) for name, outcome in (check.get("checks") or {}).items()]
     return Section(
         "model",
@@ -77,9 +78,9 @@ def _tone(outcome: str) -> str:
     return GOOD if outcome == _PASSED else "" if outcome.startswith(_SKIPPED) else WARN
 
 
-def arguments_section(record: RunJson) -> Section:
+def arguments_section(record: RunRecord) -> Section:
     """Returns the section with the module's arguments and the run's options."""
-    arguments: Arguments = {**(record.get("arguments") or {})}
+    arguments: Arguments = {**record.arguments}
     options = arguments.pop("options", {})
     defaults = {name: json.loads(json.dumps(value)) for name, value in vars(TrainingOptions()).items()}
     chosen = {name: value for name, value in options.items() if name not in defaults or value != defaults[name]}
@@ -100,19 +101,19 @@ def _values(caption: str, items: Iterable[tuple[str, object]], folded: bool = Fa
     return Table(caption, ("name", "value"), [(code(name), code(value)) for name, value in items], folded)
 
 
-def code_section(record: RunJson, folder: str) -> Section:
+def code_section(record: RunRecord, folder: str) -> Section:
     """Returns the section with the module's properties and versions, and its source code unless it is too long."""
-    module, dialect, keras = record.get("code") or {}, record.get("dialect") or {}, record.get("keras") or {}
+    module, dialect, keras = record.code, record.dialect, record.keras
     rows: list[tuple[str, Value]] = [
         ("Module", code(module.get("reference"))),
         ("Function", code(module.get("function"))),
         ("Fingerprint", code(module.get("fingerprint"))),
         ("Dialect", f"{dialect['name']}: {dialect.get('reason')}" if dialect.get("name") else None),
         ("Keras", f"{keras['version']}: {keras.get('reason')}" if keras.get("version") else None),
-        ("Run", code(record.get("id"))),
+        ("Run", code(record.id)),
     ]
     sources = sources_of(folder, record)
     small = sum(map(len, sources.values())) <= MAX_SOURCE_BYTES
     texts = [Code(name, text) for name, text in sources.items()] if small else []
-    versions = Table("Versions", ("package", "version"), [(k, code(v)) for k, v in (record.get("stack") or {}).items()])
+    versions = Table("Versions", ("package", "version"), [(k, code(v)) for k, v in record.stack.items()])
     return Section("code", "Code and versions", (Facts(without_empty(rows)), *texts, versions))

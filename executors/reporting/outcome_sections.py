@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ..checkpoints.damage import Damage
+from ..inputs.bad_records import SkippedRecords
 from ..monitoring.metrics import Metrics
 from ..monitoring.metrics_origin import origin_line, origin_of, weights_line
 from ..runtime.files.artifact_layout import kept_folder
@@ -22,7 +24,8 @@ from .quantities import seconds, size
 from .values import code, without_empty
 
 if TYPE_CHECKING:
-    from ..monitoring.run_json import CheckJson, RunJson
+    from ..monitoring.run_json import CheckJson
+    from ..monitoring.run_record import RunRecord
 
 _TILES = 4
 _ROWS = 30  # longer tables are initially collapsed
@@ -34,7 +37,7 @@ _HEADLINES = (
 _NOT_HEADLINES = ("count", "learning_rate", "global_step", "/sec", "_diff")
 
 
-def outcome(record: RunJson, metrics: Metrics, facts: Sequence[tuple[str, Value]] = ()) -> Section:
+def outcome(record: RunRecord, metrics: Metrics, facts: Sequence[tuple[str, Value]] = ()) -> Section:
     """Returns the outcome section: the error, or the main metrics and the model's location, size and latency.
 
     Args:
@@ -42,16 +45,16 @@ def outcome(record: RunJson, metrics: Metrics, facts: Sequence[tuple[str, Value]
       metrics: Metrics to show, from the record or from an evaluation.
       facts: Further rows, such as the pushed model's location.
     """
-    check, arguments = record.get("check") or {}, record.get("arguments") or {}
+    check, arguments = record.check, record.arguments
     rows: list[tuple[str, Value]] = []
-    if rejected := record.get("rejected"):
-        kind = "model (complete)" if check else "model (not checked)" if record.get("unchecked") else "outputs"
+    if rejected := record.rejected:
+        kind = "model (complete)" if check else "model (not checked)" if record.unchecked else "outputs"
         rows.append((f"Unpublished {kind}", code(rejected)))
     elif check:
         rows.append(("Model", code(arguments.get("serving_model_dir"))))
     rows += facts
     if logs := arguments.get("model_run_dir"):
-        rows.append(("TensorBoard logs", code(kept_folder(logs) if record.get("error") else logs)))
+        rows.append(("TensorBoard logs", code(kept_folder(logs) if record.error else logs)))
     split = "eval" if metrics.get("eval") else "train"
     values = metrics.get(split) or {}
     tiles: list[tuple[str, Value]] = [(f"{name} ({split})", values[name]) for name in headline_metrics(values)[:_TILES]]
@@ -78,13 +81,13 @@ def median_of(check: CheckJson) -> Cell | None:
     return None if median is None else seconds(median)
 
 
-def _failure(record: RunJson) -> Iterator[Block]:
-    error = record.get("error")
+def _failure(record: RunRecord) -> Iterator[Block]:
+    error = record.error
     if not error:
-        if record.get("status") == "running":
+        if record.status == "running":
             yield Note("This run has not ended, or it was killed before it could record its outcome.", WARN)
         return
-    if record.get("status") == "interrupted":
+    if record.status == "interrupted":
         yield Note(f"Interrupted: {error.get('message')}. The metrics are those logged before the interruption.", WARN)
         return
     from .failure import failure_blocks
@@ -92,21 +95,21 @@ def _failure(record: RunJson) -> Iterator[Block]:
     yield from failure_blocks(record, f"{error.get('type')}: {error.get('message')}")
 
 
-def _skipped_records(record: RunJson) -> Iterator[Block]:
-    bad = record.get("bad_records") or {}
-    if count := bad.get("count"):
-        yield Note(f"Skipped {count:,} unreadable record{'s' * (count != 1)} (limit: {bad.get('limit', 0):,}).", WARN)
+def _skipped_records(record: RunRecord) -> Iterator[Block]:
+    bad = record.part("bad_records", SkippedRecords)
+    if count := bad.count:
+        yield Note(f"Skipped {count:,} unreadable record{'s' * (count != 1)} (limit: {bad.limit:,}).", WARN)
 
 
-def _damaged_checkpoints(record: RunJson) -> Iterator[Block]:
-    for damage in record.get("damaged_checkpoints") or ():
-        yield Note("{path} is damaged: {problem}; {result}.".format_map(damage), WARN)
+def _damaged_checkpoints(record: RunRecord) -> Iterator[Block]:
+    for damage in record.part("damaged_checkpoints", list[Damage]):
+        yield Note(f"{damage.path} is damaged: {damage.problem}; {damage.result}.", WARN)
 
 
-def skipped_records_section(record: RunJson) -> Section:
+def skipped_records_section(record: RunRecord) -> Section:
     """Returns the section that lists the skipped bad records."""
-    found = (record.get("bad_records") or {}).get("records") or []
-    rows = [(code(one["file"]), one["place"], one["problem"], one["count"]) for one in found]
+    skipped = record.part("bad_records", SkippedRecords).records
+    rows = [(code(bad.file), bad.place, bad.problem, bad.count) for bad in skipped]
     table = Table("Bad records", ("file", "place", "problem", "records"), rows, folded=len(rows) > _ROWS)
     return Section("skipped", "Skipped records", (table,))
 
@@ -125,12 +128,12 @@ def headline_metrics(metrics: Mapping[str, float]) -> list[str]:
     return list({f"{metrics[name]:.4g}": name for name in reversed(names)}.values())[::-1]
 
 
-def metrics_section(record: RunJson, metrics: Metrics) -> Section:
+def metrics_section(record: RunRecord, metrics: Metrics) -> Section:
     """Returns the section with the metrics of record by split, and the weights to which they apply."""
     splits = [split for split in ("train", "eval") if metrics.get(split)]
     names = dict.fromkeys(name for split in splits for name in metrics[split])
     rows = [(name, *(metrics[split].get(name) for split in splits)) for name in names]
     line = origin_line(record)
-    note = Note(f"Metrics of {line}." if line else "", WARN if origin_of(record).get("source") == "unknown" else "")
+    note = Note(f"Metrics of {line}." if line else "", WARN if origin_of(record).source == "unknown" else "")
     weights = Note(f"Weights: {text}." if (text := weights_line(record)) else "")
     return Section("metrics", "Metrics", (note, weights, Table("Recorded metrics", ("metric", *splits), rows)))

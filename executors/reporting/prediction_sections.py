@@ -115,7 +115,7 @@ def _blocks(plots: OutputPlots, names: Names) -> Iterator[Block]:
 
 def _binary(thresholds: Sequence[Threshold], names: Names, prefix: str) -> Iterator[Block]:
     confusion = thresholds[0].confusion
-    positives, negatives = (confusion[label, 0] + confusion[label, 1] for label in (1, 0))
+    positives, negatives = (sum(confusion.get((label, predicted), 0.0) for predicted in (0, 1)) for label in (1, 0))
     if not positives or not negatives:
         yield Note(f"{prefix}All labels are {_name(int(positives > 0), names)}, so there are no curves.")
         return
@@ -131,7 +131,7 @@ def _binary(thresholds: Sequence[Threshold], names: Names, prefix: str) -> Itera
         mark=best.false_positive_rate,
         mark_label=at,
     )
-    predicted = [one for one in reversed(thresholds) if one.confusion[0, 1] + one.confusion[1, 1]]
+    predicted = [one for one in reversed(thresholds) if any(one.confusion.get((label, 1)) for label in (0, 1))]
     curve = _curve([(one.recall, one.precision) for one in predicted])
     yield Chart(
         f"{prefix}Precision and recall",

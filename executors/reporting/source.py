@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ..runtime.files import file_io
+
+if TYPE_CHECKING:
+    from ..monitoring.run_record import RunRecord
 
 MAX_SOURCE_BYTES = 60_000  # longer source is not shown in a report
 _FOLDER = "source"  # in the model run
 
 
-def sources_of(folder: str, record: Mapping[str, object]) -> dict[str, str]:
+def sources_of(folder: str, record: RunRecord) -> dict[str, str]:
     """Returns {file: text} with paths relative to the common folder; {} if the source is not available.
 
     Args:

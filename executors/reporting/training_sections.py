@@ -5,18 +5,38 @@ Parts that a record lacks, because the run failed early or was made by an older 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..monitoring.metrics import Metrics
 from ..monitoring.metrics_origin import mark_of
+from ..monitoring.resources import UsageRecord
 from ..monitoring.series import Metric, step_rates
 from .document import WARN, Block, Chart, Facts, Note, Section, Table, Value
 from .quantities import seconds, share, size
 from .values import plain, without_empty
 
 if TYPE_CHECKING:
-    from ..monitoring.run_json import RunJson
+    from ..monitoring.run_record import RunRecord
+
+
+@dataclasses.dataclass(frozen=True)
+class _Profile:
+    """The part `profile` of a record.
+
+    Attributes:
+      steps: Number of profiled batches.
+      shares: Fraction of the time by category; they sum up to 1.
+      step_ms: Milliseconds per step by category; only if there are steps.
+      folder: Folder of the profile.
+    """
+
+    steps: int = 0
+    shares: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    step_ms: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    folder: str = ""
+
 
 _PHASES = {
     "inputs": "Module and inputs",
@@ -30,7 +50,7 @@ _PHASES = {
 }
 
 
-def curves(record: RunJson, logged: Sequence[Metric], last: Metrics) -> Section:
+def curves(record: RunRecord, logged: Sequence[Metric], last: Metrics) -> Section:
     """Returns a chart for each scalar that was logged more than once, and a table of the others.
 
     Args:
@@ -74,13 +94,13 @@ def chart_of(metric: Metric, mark: int | None = None) -> Chart:
     return Chart(metric.name, metric.axis, x, series, dashed=[name for name in series if name != "train"], mark=mark)
 
 
-def time_section(record: RunJson, metrics: Sequence[Metric]) -> Section:
+def time_section(record: RunRecord, metrics: Sequence[Metric]) -> Section:
     """Returns the section with durations of phases, throughput, and the profile of a step."""
     return Section("time", "Time", (_phases(record), *_throughput(metrics), *_profile(record)))
 
 
-def _phases(record: RunJson) -> Table:
-    phases: Mapping[str, float] = record.get("phases") or {}
+def _phases(record: RunRecord) -> Table:
+    phases: Mapping[str, float] = record.phases
     whole = sum(took for name, took in phases.items() if "/" not in name)
     names = sorted_phases(phases)
     rows: list[Sequence[Value]] = [
@@ -110,25 +130,24 @@ def _throughput(metrics: Sequence[Metric]) -> Iterator[Chart]:
         yield Chart("Throughput", "seconds since the first scalar", x, {"training": rates}, unit="steps/s")
 
 
-def _profile(record: RunJson) -> Iterator[Block]:
-    profile = record.get("profile") or {}
-    shares, each = profile.get("shares") or {}, profile.get("step_ms") or {}
+def _profile(record: RunRecord) -> Iterator[Block]:
+    profile = record.part("profile", _Profile)
+    each = profile.step_ms
     columns = ("category", "share", *(["ms per step"] if each else []))
-    rows = [(name, share(part), *([each.get(name)] if each else [])) for name, part in shares.items()]
-    yield Table(f"Time by category in {profile.get('steps') or 'some'} profiled steps", columns, rows)
-    yield Note(f"The profile is in {profile['folder']}." if profile.get("folder") else "")
+    rows = [(name, share(part), *([each.get(name)] if each else [])) for name, part in profile.shares.items()]
+    yield Table(f"Time by category in {profile.steps or 'some'} profiled steps", columns, rows)
+    yield Note(f"The profile is in {profile.folder}." if profile.folder else "")
 
 
-def resources_section(record: RunJson) -> Section:
+def resources_section(usage: UsageRecord) -> Section:
     """Returns the section with CPU, memory and GPU usage over time, of the training process and its children."""
-    found = record.get("resources") or {}
-    x, machine = found.get("seconds") or [], found.get("machine") or {}
-    memory = [value / 1e9 for value in found.get("memory_bytes") or []]
-    gpu_memory = [value / 1e9 for value in found.get("gpu_memory_bytes") or []]
+    x, machine = usage.seconds, usage.machine
+    memory = [value / 1e9 for value in usage.memory_bytes]
+    gpu_memory = [value / 1e9 for value in usage.gpu_memory_bytes]
     drawn = (
-        (f"CPUs in use{_out_of(machine.get('cpus'), '')}", found.get("cpu") or [], "cores"),
-        (f"Memory{_out_of(machine.get('memory_bytes', 0) / 1e9, ' GB')}", memory, "GB"),
-        ("GPU utilization", found.get("gpu_percent") or [], "%"),
+        (f"CPUs in use{_out_of(machine.cpus, '')}", usage.cpu, "cores"),
+        (f"Memory{_out_of(machine.memory_bytes / 1e9, ' GB')}", memory, "GB"),
+        ("GPU utilization", usage.gpu_percent, "%"),
         ("GPU memory", gpu_memory, "GB"),
     )
     name = "training"
@@ -137,7 +156,7 @@ def resources_section(record: RunJson) -> Section:
         for title, values, unit in drawn
         if len(x) > 1 and len(values) == len(x)
     ]
-    peak = max(found.get("memory_bytes") or [0])
+    peak = max(usage.memory_bytes, default=0)
     rows = [("Peak memory", size(peak))] if peak else []
     return Section("resources", "Resources", (Facts(rows), *charts))
 
@@ -146,9 +165,9 @@ def _out_of(most: float | None, unit: str) -> str:
     return f" (of {most:.3g}{unit})" if most else ""
 
 
-def cluster_section(record: RunJson) -> Section:
+def cluster_section(record: RunRecord) -> Section:
     """Returns the section with a cluster's workers, failures, and the steps lost to them."""
-    cluster = record.get("cluster") or {}
+    cluster = record.cluster
     goodput = cluster.get("goodput")
     rows: list[tuple[str, Value]] = [
         ("Workers", ", then ".join(map(str, cluster.get("workers") or []))),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .document import Cell, Value
 
 if TYPE_CHECKING:
-    from ..monitoring.run_json import RunJson
+    from ..monitoring.run_record import RunRecord
 
 _CHARACTERS = 2000  # maximum length of a value; complete values, such as long lists of files, are in run.json
 
@@ -44,9 +44,9 @@ def flattened(values: Mapping[str, object], above: str = "") -> Iterator[tuple[s
             yield f"{above}{name}", value
 
 
-def module_name(record: RunJson) -> str:
+def module_name(record: RunRecord) -> str:
     """Returns the display name of the run's module."""
-    reference = str((record.get("code") or {}).get("reference") or "a module")
+    reference = str(record.code.get("reference") or "a module")
     return os.path.basename(reference.rstrip("/")) or reference
 
 

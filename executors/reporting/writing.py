@@ -19,14 +19,14 @@ from ..runtime.files.artifact_layout import FAILED_DIR, is_numbered
 from ..runtime.process.preemption import deferred_signals
 
 if TYPE_CHECKING:
-    from ..monitoring.run_json import RunJson
+    from ..monitoring.run_record import RunRecord
     from .build import PipelineParts
 
 _FAILED_KEPT = 10
 
 
 def write_report(
-    folder: str, record: RunJson | None = None, pipeline: PipelineParts | None = None, path: str = ""
+    folder: str, record: RunRecord | None = None, pipeline: PipelineParts | None = None, path: str = ""
 ) -> str:
     """Writes a run's report and returns its path.
 
@@ -75,7 +75,7 @@ def _write(record: RunRecord, folder: str) -> bool:
     """Writes the report unless another run uses the folder; returns whether it was written."""
     try:
         there = run_record.read(folder)
-        if there.get("id") != record.id:  # another run has started in this folder
+        if there.id != record.id:  # another run has started in this folder
             return False
         write_report(folder, there)
     except Exception as error:

@@ -39,8 +39,8 @@ class ObservedCall:
         cls: type[C], original: Callable[..., object], args: Sequence[object], options: Mapping[str, object]
     ) -> C | None:
         """Binds the arguments of a call; returns None if the run has no observers or the arguments are invalid."""
-        known = run_context.part(_Observers)
-        if known is None:
+        known = _known()
+        if not known.observers:
             return None
         try:
             bound = inspect.signature(original).bind(*args, **options)
@@ -55,8 +55,7 @@ class ObservedCall:
     @contextlib.contextmanager
     def in_progress(self) -> Iterator[None]:
         """Makes other calls in the block nested ones."""
-        known = run_context.part(_Observers)
-        running: list[ObservedCall] = known.running if known else []
+        running = _known().running
         running.append(self)
         try:
             yield
@@ -80,7 +79,7 @@ def observed_by(observer: Kind) -> Iterator[Kind]:
     A framework is patched when its first observer is added. An observer may derive from the classes of several
     frameworks.
     """
-    known = run_context.part(_Observers) or _Observers()
+    known = _known()
     classes = [one for one in type(observer).__mro__ if issubclass(one, Observer) and one is not Observer]
     interceptions = {one.interception for one in classes} - known.interceptions
     extended = dataclasses.replace(
@@ -97,8 +96,7 @@ def observed_by(observer: Kind) -> Iterator[Kind]:
 
 def observers_of(kind: type[Kind]) -> list[Kind]:
     """Returns the run's observers of a class, outermost first."""
-    known = run_context.part(_Observers)
-    return [one for one in known.observers if isinstance(one, kind)] if known else []
+    return [observer for observer in _known().observers if isinstance(observer, kind)]
 
 
 def call_through(methods: Sequence[Callable[[C, Callable[[], Any]], Any]], call: C) -> object:
@@ -122,3 +120,7 @@ class _Observers:
     observers: tuple[Observer, ...] = ()
     interceptions: frozenset[Callable[[], contextlib.AbstractContextManager[None]]] = frozenset()
     running: list[ObservedCall] = dataclasses.field(default_factory=list)
+
+
+def _known() -> _Observers:
+    return run_context.part(_Observers) or _Observers()

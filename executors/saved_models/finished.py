@@ -31,7 +31,7 @@ class FinishedTraining:
       key: `Identity.result_key` of the training.
       model: Name of the folder with the serving model, beside the marker.
       inode: Inode number of the SavedModel's file; 0 on an object store.
-      result: The training process's result as JSON values, `training.worker.TrainingResult`.
+      result: The training process's result as JSON values, `training_request.TrainingResult`.
     """
 
     key: str

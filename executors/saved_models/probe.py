@@ -8,7 +8,6 @@ from typing import Any, cast
 
 from .. import plugins
 from ..options import MODEL_CHECKS
-from ..runtime.files.typed_json import known_fields
 from .checked_model import CheckedModel
 from .model_check import PASSED, SKIPPED, CheckReport, CheckRequest, ModelCheck
 from .tensor_values import excerpt
@@ -16,7 +15,8 @@ from .tensor_values import excerpt
 
 def execute(state: Mapping[str, object]) -> dict[str, Any]:
     """Entry point of the process: returns the fields of a `CheckReport`, without the size, for a `CheckRequest`."""
-    model = CheckedModel(CheckRequest(**known_fields(CheckRequest, state)))
+    names = (field.name for field in dataclasses.fields(CheckRequest))
+    model = CheckedModel(CheckRequest(**{name: cast("Any", state[name]) for name in names}))
     checks = cast("Mapping[str, type[ModelCheck]]", plugins.load(MODEL_CHECKS))
     outcomes: dict[str, str] = {}
     for name, check in sorted(checks.items(), key=lambda item: item[1].order):

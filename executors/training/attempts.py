@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
 from ..dialects.restart import with_restarts
 from ..engines.base import WorkerStart
+from ..engines.training_request import TrainingResult
 from ..modules.keras_version import KerasChoice
 from .callbacks import ATTEMPT
 
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from ..engines.base import Engine
     from .callbacks import Callbacks
     from .run_state import Run
-    from .worker import TrainingResult
 
 _WORKER = f"{__package__}.worker"
 
@@ -49,17 +50,17 @@ def _run_worker(run: Run, around: Callbacks) -> None:
 
     with around(ATTEMPT, run):
         variables = {**run.keras.environment(), **run.variables}
-        result = run.engine.execute(WorkerStart(_WORKER, run.request().to_json(), variables, on_start))
-        merge_result(cast("TrainingResult", result), run, around)
+        state = run.engine.execute(WorkerStart(_WORKER, run.request(), variables, on_start))
+        merge_result(state, run, around)
 
 
-def merge_result(result: TrainingResult, run: Run, around: Callbacks) -> None:
-    """Takes over the worker's result, unless it is empty because the worker was ended."""
-    if not result:
+def merge_result(state: Mapping[str, Any], run: Run, around: Callbacks) -> None:
+    """Takes over the worker's `TrainingResult`, unless it is empty because the worker was ended."""
+    if not state:
         return
-    run.result = result
-    run.record.dialect = {"name": result["dialect"], "reason": result["evidence"]}
-    if result["keras"]:
-        run.keras, run.record.keras = KerasChoice(**result["keras"]), result["keras"]
-    run.record.phases.update({f"training/{name}": round(took, 3) for name, took in result["phases"].items()})
-    around.merge(result["parts"], run)
+    run.result = result = TrainingResult.from_json(state)
+    run.record.dialect = {"name": result.dialect, "reason": result.evidence}
+    if result.keras:
+        run.keras, run.record.keras = result.keras, result.keras.to_record()
+    run.record.phases.update({f"training/{name}": round(took, 3) for name, took in result.phases.items()})
+    around.merge(result.parts, run)

@@ -22,6 +22,7 @@ from .. import plugins
 from .after_publishing import warned_after_publishing
 
 if TYPE_CHECKING:
+    from ..monitoring.run_record import RunRecord
     from .run_state import Run
 
 GROUP = "generic_trainer.run_callbacks"
@@ -42,10 +43,12 @@ class RunCallback:
 
     Attributes:
       order: Contexts of a lower order surround those of a higher one.
+      parts: What the record has beside its fields, with the values before this callback sets them in `record.parts`.
       publishes: Whether the model counts as published only when this context of `run` has ended.
     """
 
     order: ClassVar[int] = 50
+    parts: ClassVar[Mapping[str, object]] = {}
     publishes: ClassVar[bool] = False
 
     def setup(self, run: Run) -> Context:
@@ -103,13 +106,15 @@ class ForModelCheck(RunCallback):
 
 
 class Callbacks:
-    """The callbacks of a run."""
+    """The callbacks of a run, and what they add to its record."""
 
-    def __init__(self, callbacks: Sequence[RunCallback] = ()) -> None:
+    def __init__(self, record: RunRecord, callbacks: Sequence[RunCallback] = ()) -> None:
         installed = cast("Mapping[str, type[RunCallback]]", plugins.load(GROUP))
         self._installed = {name: callback() for name, callback in installed.items()}
         every = [*self._installed.values(), *callbacks]
         self._callbacks = sorted(every, key=lambda callback: callback.order)
+        for callback in self._callbacks:
+            record.declare(callback.parts)
 
     @contextlib.contextmanager
     def __call__(self, phase: str, run: Run) -> Iterator[None]:

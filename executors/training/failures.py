@@ -23,6 +23,6 @@ def record_failure(error: Exception, module: str, folder: str) -> None:
     traceback, options, args = error.__traceback__, TrainingOptions(), FnArgs(model_run_dir=folder)
     run = Run(module, options, args, args, None, step_checkpoint_root(folder), (), Engine(options))
     run.record.code = {"reference": module}
-    with contextlib.suppress(Exception), Callbacks()(RECORD, run), run.record.written_to(folder):
+    with contextlib.suppress(Exception), Callbacks(run.record)(RECORD, run), run.record.written_to(folder):
         raise error
     error.__traceback__ = traceback

@@ -12,25 +12,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ..runtime.files import file_io
-from ..runtime.files.typed_json import read_or_skip
+from ..runtime.files.json_data import read_or_skip
 
 if TYPE_CHECKING:
     from ml_metadata.proto import metadata_store_pb2
 
 FILE_NAME = ".generic_trainer_metadata.json"
-
-
-class _StoreJson(TypedDict):
-    metadata: str
-    pipeline: str
-
-
-class _PointerJson(TypedDict):
-    stores: list[_StoreJson]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +36,12 @@ class PipelineStore:
 
     metadata: str
     pipeline: str
-    root: str
+    root: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Pointer:
+    stores: list[PipelineStore]
 
 
 def url_of(config: metadata_store_pb2.ConnectionConfig) -> str:
@@ -77,5 +73,5 @@ def add_store(store: PipelineStore) -> None:
 
 def read_stores(root: str) -> list[PipelineStore]:
     """Returns the stores in a folder's pointer file; [] if there is none, or, with a warning, if the file is odd."""
-    content = read_or_skip(os.path.join(root, FILE_NAME), _PointerJson, "The location of ML Metadata")
-    return [PipelineStore(store["metadata"], store["pipeline"], root) for store in content["stores"]] if content else []
+    content = read_or_skip(os.path.join(root, FILE_NAME), _Pointer, "The location of ML Metadata")
+    return [dataclasses.replace(store, root=root) for store in content.stores] if content else []

@@ -38,7 +38,7 @@ def collect_and_check(run: Run, around: Callbacks) -> tuple[str, list[str]]:
 
 
 def _check(run: Run, args: FnArgs) -> None:
-    of_training = run.result.get("parts", {})
+    of_training = run.result.parts
     check = functools.partial(
         check_saved_model,
         skip=run.options.skip_checks,

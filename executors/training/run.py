@@ -19,7 +19,7 @@ import dataclasses
 import os
 import tempfile
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from absl import logging
 
@@ -39,7 +39,6 @@ from .run_state import Run
 if TYPE_CHECKING:
     from ..fn_args import FnArgs
     from ..monitoring.run_record import RunRecord
-    from .worker import TrainingResult
 
 
 def train(
@@ -78,7 +77,7 @@ def train(
     options = options or TrainingOptions()
     remember_secrets([fn_args.custom_config, fn_args.hyperparameters])
     run = Run(module, options, fn_args, fn_args, function, checkpoint_root, raw_eval_files, engine_for(options))
-    around = Callbacks(callbacks)
+    around = Callbacks(run.record, callbacks)
     with (
         around(SETUP, run),
         # After publishing, a folder that cannot be deleted must not fail the run.
@@ -134,7 +133,7 @@ def _produce_model(run: Run, around: Callbacks) -> None:
                 with around(EVALUATOR, run):
                     run.engine.finish(run, lambda engine: run_module_with(engine, run, around))
                 # The evaluator may have exported the model.
-                mark_finished(run.staged_args.serving_model_dir, run.ready.identity.result_key, run.result)
+                mark_finished(run.staged_args.serving_model_dir, run.ready.identity.result_key, run.result.to_json())
             outputs, names = collect_and_check(run, around)
             with around(PUBLISH, run):
                 publish_outputs(run, outputs, names)
@@ -153,7 +152,7 @@ def _train(run: Run, around: Callbacks) -> None:
         )  # fmt: skip
     with around(TRAINING, run):
         if unchecked:
-            merge_result(cast("TrainingResult", unchecked[1].result), run, around)
+            merge_result(unchecked[1].result, run, around)
         else:
             run_module(run, around)
 

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 
 from ..errors import InputError
 from ..monitoring import run_record
-from ..monitoring.run_json import Process
 from ..runtime.files import file_io
 from ..runtime.files.lock import FileLock
 
@@ -43,8 +42,7 @@ def _acquire(lock: FileLock, folder: str) -> None:
         lock.acquire()
     except BlockingIOError:
         other = run_record.read(folder)
-        number, started = other.get("process", Process()).get("number"), other.get("started")
-        owner = f", process {number} since {started}" if number is not None else ""
+        owner = f", process {other.process.number} since {other.started}" if other.process.number else ""
         raise InputError(
             f"{folder}: another run is active in this folder{owner}. Wait until it has ended, or use another folder."
         ) from None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..checkpoints import directory
 from ..dialects.needs import uses_estimators
 from ..dialects.registry import installed
-from ..engines.training_request import TrainingRequest
+from ..engines.training_request import TrainingRequest, TrainingResult
 from ..monitoring.run_record import SUCCEEDED, RunRecord
 from ..runtime.files import file_io
 from ..runtime.files.artifact_layout import kept_folder
@@ -29,11 +29,6 @@ if TYPE_CHECKING:
     from ..options import TrainingOptions
     from ..saved_models.check import CheckReport
     from .preconditions import ReadyTraining
-    from .worker import TrainingResult
-
-
-def _no_result() -> TrainingResult:
-    return {}
 
 
 @dataclasses.dataclass
@@ -55,7 +50,7 @@ class Run:
       folders: The folders for checkpoints and logs, from TRAINING on.
       staging: The staging directory, from TRAINING on.
       staged_args: The arguments of `run_fn`, whose model folders are in the staging directory; from TRAINING on.
-      result: The worker's result; {} before, and for a module that raised.
+      result: The worker's result; empty before, and for a module that raised.
       variables: Environment variables for the next start of the worker, which callbacks add in ATTEMPT.
       on_start: Functions that callbacks add in ATTEMPT; they are called with the id of the worker's process.
       check_parts: {model check: JSON values for it}, which callbacks add in CHECK.
@@ -77,7 +72,7 @@ class Run:
     folders: CheckpointFolder = dataclasses.field(init=False)
     staging: Staging = dataclasses.field(init=False)
     staged_args: FnArgs = dataclasses.field(init=False)
-    result: TrainingResult = dataclasses.field(default_factory=_no_result)
+    result: TrainingResult = dataclasses.field(default_factory=TrainingResult)
     variables: dict[str, str] = dataclasses.field(default_factory=dict)
     on_start: list[Callable[[int], object]] = dataclasses.field(default_factory=list)
     check_parts: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -139,7 +134,7 @@ class Run:
         """Whether the module has written no model, and its dialect needs none."""
         if file_io.exists(self.staged_args.serving_model_dir):
             return False
-        return not installed()[self.result["dialect"]].needs_model(self.fn_args)
+        return not installed()[self.result.dialect].needs_model(self.fn_args)
 
     def checkpoints(self) -> contextlib.AbstractContextManager[CheckpointFolder]:
         """Returns the context of the checkpoint folder; a `checkpoint_dir` set by the caller is not cleaned up."""

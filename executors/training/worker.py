@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Any, TypedDict
 
 from absl import logging
 
@@ -16,7 +15,7 @@ from ..dialects.loading import loaded
 from ..dialects.other_settings import changed_keras
 from ..dialects.selection import choose
 from ..dialects.signatures import require_has_run
-from ..engines.training_request import TrainingRequest
+from ..engines.training_request import TrainingRequest, TrainingResult
 from ..errors import TrainingProcessError
 from ..modules.seeds import make_repeatable
 from ..runtime.files import file_io
@@ -26,26 +25,8 @@ from .hints import add_hints, announce_check
 from .worker_callbacks import WorkerCallbacks
 
 
-class TrainingResult(TypedDict, total=False):
-    """The result of a training as JSON values; empty for a cluster task that was ended because the run was over.
-
-    Attributes:
-      dialect: Name of the dialect.
-      evidence: Why the dialect was chosen.
-      phases: Durations in seconds by phase name.
-      keras: The `KerasChoice` if the module's use of `tf.estimator` changed it; {} otherwise.
-      parts: Results of the callbacks, by their names.
-    """
-
-    dialect: str
-    evidence: str
-    phases: dict[str, float]
-    keras: dict[str, Any]
-    parts: dict[str, Any]
-
-
-def execute(state: dict[str, object]) -> TrainingResult:
-    """Executes a `TrainingRequest`.
+def execute(state: dict[str, object]) -> dict[str, object]:
+    """Executes a `TrainingRequest`; returns a `TrainingResult`.
 
     Raises:
       ModuleError: If no dialect matches the module.
@@ -57,7 +38,7 @@ def execute(state: dict[str, object]) -> TrainingResult:
     if request.key:
         delete_marker(file_io.parent(request.fn_args.serving_model_dir))  # of an attempt that is repeated
     try:
-        result = _execute(request)
+        result = _execute(request).to_json()
     except SystemExit as error:
         # Without this, an exit code of 0 would be taken for a finished training.
         raise TrainingProcessError(
@@ -95,10 +76,5 @@ def _execute(request: TrainingRequest) -> TrainingResult:
         if not file_io.exists(args.serving_model_dir):
             require_has_run(returned, f"{request.source.path}: {request.function or name}")
         end, keras = clock(), changed_keras(request.keras)
-    return {
-        "dialect": name,
-        "evidence": evidence,
-        "phases": {"load": begin - start, "run_fn": end - begin},
-        "keras": keras.to_record() if keras else {},
-        "parts": callbacks.results(returned),
-    }
+    phases = {"load": begin - start, "run_fn": end - begin}
+    return TrainingResult(name, evidence, phases, keras, callbacks.results(returned))

@@ -67,7 +67,9 @@ def find_statistics(name: str, run: Run) -> StatisticsSource:
     files = {split: example_files(run, split) for split in SPLITS}
     if not any(files.values()):
         raise InputError(f"the {name} run has no statistics, and its examples do not exist")
-    return StatisticsSource({split: paths for split, paths in files.items() if paths}, False, run.record.get("data"))
+    return StatisticsSource(
+        {split: paths for split, paths in files.items() if paths}, False, run.record.parts.get("data")
+    )
 
 
 def _read(path: str) -> statistics_pb2.DatasetFeatureStatisticsList:

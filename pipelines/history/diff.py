@@ -19,7 +19,7 @@ from .metric_comparison import is_higher_better
 from .past_runs import Run
 
 if TYPE_CHECKING:
-    from ...executors.monitoring.run_json import RunJson
+    from ...executors.monitoring.run_record import RunRecord
 
 # Fields of fn_args that are left out: output paths differ in every run, and the others follow from compared values.
 _STEP_OUTPUTS = ("schema_path", "transform_graph_path")  # in a pipeline a new folder for each execution of a step
@@ -97,7 +97,7 @@ def compare(first: Run, second: Run) -> RunDifference:
         data=_differences(*(_data(run) for run in runs)),
         metrics=_metrics(first, second),
         versions=_differences(*(_versions(run.record) for run in runs)),
-        phases=_phases(*(run.record.get("phases", {}) for run in runs)),
+        phases=_phases(*(run.record.phases for run in runs)),
     )
 
 
@@ -110,7 +110,7 @@ def _differences(first: Mapping[str, object], second: Mapping[str, object]) -> d
 def _arguments(run: Run) -> dict[str, object]:
     """Returns the compared fn_args by name; nested mappings such as custom_config are flattened to dotted names."""
     excluded = (*RUN_SPECIFIC_ARGUMENTS, *_DATA, *(_STEP_OUTPUTS if run.execution is not None else ()))
-    arguments = run.record.get("arguments", {})
+    arguments = run.record.arguments
     return dict(_flatten({name: value for name, value in arguments.items() if name not in excluded}))
 
 
@@ -129,8 +129,10 @@ def _data(run: Run) -> dict[str, object]:
     because the order of the maps in serialized tf.Examples is undefined.
     """
     if run.execution is None:
-        arguments = run.record.get("arguments", {})
-        return {name: arguments.get(name) for name in _DATA} | dict(_flatten(run.record.get("data", {})))
+        arguments = run.record.arguments
+        return {name: arguments.get(name) for name in _DATA} | dict(
+            _flatten(run.record.part("data", dict[str, object]))
+        )
     lineage = lineage_of_run(run)
     known: dict[str, object] = {}
     for node in lineage.nodes:
@@ -142,9 +144,9 @@ def _data(run: Run) -> dict[str, object]:
     return known
 
 
-def _versions(record: RunJson) -> dict[str, object]:
-    dialect, keras = record.get("dialect", {}).get("name"), record.get("keras", {}).get("version")
-    return {"dialect": dialect, "Keras mode": keras, **record.get("stack", {})}
+def _versions(record: RunRecord) -> dict[str, object]:
+    dialect, keras = record.dialect.get("name"), record.keras.get("version")
+    return {"dialect": dialect, "Keras mode": keras, **record.stack}
 
 
 def _metrics(first: Run, second: Run) -> dict[str, MetricDifference]:

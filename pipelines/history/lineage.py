@@ -306,7 +306,7 @@ def _lineage_from_record(run: Run, others: Sequence[Run]) -> Lineage:
     nodes.append(model)
     edges.append(Edge(training.id, model.id, "model"))
     for other in others:
-        base = other.record.get("arguments", {}).get("base_model") if other.execution is None else None
+        base = other.record.arguments.get("base_model") if other.execution is None else None
         if base and other.id != run.id and _is_in(base, run.model) and other.started > run.started:
             later = Node(f"{EXECUTION}/{other.id}", EXECUTION, "train", "", other.started, other.status, {})
             nodes.append(later)
@@ -319,7 +319,7 @@ def _lineage_from_record(run: Run, others: Sequence[Run]) -> Lineage:
 
 def _inputs_of(run: Run) -> dict[str, tuple[str, str, Mapping[str, object]]]:
     """Returns a run's inputs: {role: (artifact type, location, recorded properties)}."""
-    arguments, data = run.record.get("arguments", {}), run.record.get("data", {})
+    arguments, data = run.record.arguments, run.record.part("data", dict[str, dict[str, object]])
     inputs: dict[str, tuple[str, str, Mapping[str, object]]] = {}
     for role, kind, name in _INPUTS:
         if place := arguments.get(name):
@@ -334,7 +334,7 @@ def _properties_of(run: Run) -> dict[str, object]:
 
 def _model_properties(run: Run) -> dict[str, object]:
     """Returns a model's properties under the names that the Trainer uses on the Model artifact in ML Metadata."""
-    check = run.record.get("check", {})
+    check = run.record.check
     metrics = {f"{split}/{name}": value for split, values in run.metrics.items() for name, value in values.items()}
     return metrics | {
         "signatures": ", ".join(check.get("signatures", {})),

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, TypeVar
 from ml_metadata.proto import metadata_store_pb2
 
 from ...executors.monitoring import run_record
-from ...executors.monitoring.run_json import RunJson
+from ...executors.monitoring.run_record import RunRecord
 from ...executors.runtime.files import file_io
 from ...executors.runtime.files.artifact_layout import FAILED_DIR
 from .metadata_store import open_store, translated_errors
 from .past_runs import CACHED, FAILED, INTERRUPTED, RUNNING, SUCCEEDED, Run
-from .recorded_runs import is_abandoned
 
 if TYPE_CHECKING:
     import ml_metadata as mlmd
@@ -118,19 +117,19 @@ def _completed_from_disk(store: mlmd.MetadataStore, run: Run, contexts: Mapping[
     node = contexts.get("node", "").removeprefix(f"{contexts.get('pipeline', '')}.")
     below = [node, "model_run", *([FAILED_DIR] if run.status == FAILED else []), str(run.execution)]
     folders = (os.path.join(root, *below) for root in _roots(store, run, roots))
-    found = ((folder, record) for folder in folders if (record := run_record.read(folder)))
-    folder, record = next(found, ("", RunJson()))
-    if not record:
+    recorded = ((folder, record) for folder in folders if (record := run_record.read(folder)).id)
+    folder, record = next(recorded, ("", RunRecord.missing()))
+    if not record.id:
         return run
     # This includes a process that finished training, but ended before the result was written to ML Metadata.
-    killed = run.status == RUNNING and is_abandoned(record)
-    interrupted = killed or record.get("status") == INTERRUPTED
+    killed = run.status == RUNNING and record.process.is_gone()
+    interrupted = killed or record.status == INTERRUPTED
     return dataclasses.replace(
         run,
-        id=str(record.get("id", run.id)),
+        id=record.id,
         status=INTERRUPTED if interrupted else run.status,
         model_run=folder,
-        error=record.get("error"),
+        error=record.error,
     )
 
 

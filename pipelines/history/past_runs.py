@@ -5,14 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from typing import TYPE_CHECKING
 
 from ...executors.monitoring import run_record
+from ...executors.monitoring.run_record import RunRecord
 from ...executors.runtime.files import file_io
 from .metadata_url import display_url
-
-if TYPE_CHECKING:
-    from ...executors.monitoring.run_json import ErrorJson, RunJson
 
 RUNNING, SUCCEEDED, FAILED = run_record.RUNNING, run_record.SUCCEEDED, run_record.FAILED
 INTERRUPTED, CACHED = run_record.INTERRUPTED, "cached"
@@ -60,7 +57,7 @@ class Run:
     pushed_model: str | None = None
     blessed: bool | None = None
     evaluation: str | None = None
-    error: ErrorJson | None = None
+    error: dict[str, str] | None = None
     pipeline: str = ""
     pipeline_run: str = ""
     metadata: str = dataclasses.field(default="", repr=False)  # a database URL may contain a password
@@ -68,8 +65,8 @@ class Run:
     model_artifact: int | None = None
 
     @functools.cached_property
-    def record(self) -> RunJson:
-        """The content of `run.json`; {} if there is none.
+    def record(self) -> RunRecord:
+        """The run's record; without an `id` if there is none.
 
         Raises:
           InputError: When `run.json` is not a run record; names the field.
@@ -77,7 +74,7 @@ class Run:
         """
         place = self.model_run
         has_record = place is not None and file_io.exists(os.path.join(place, run_record.FILE_NAME))
-        return run_record.read_checked(place) if place is not None and has_record else {}
+        return run_record.read_checked(place) if place is not None and has_record else RunRecord.missing()
 
     def to_json(self) -> dict[str, object]:
         """Returns the fields as JSON values, without the database's password."""

@@ -12,7 +12,6 @@ from ...executors.evaluation.plan import EvaluationPlan
 from ...executors.evaluation.run_model_comparison import run_model_comparison
 from ...executors.evaluation.verdict import read_verdict
 from ...executors.examples_format import TF_EXAMPLE
-from ...executors.monitoring.run_json import Arguments
 from ...executors.runtime.files import file_io
 from ...executors.saved_models.locations import base_model_path
 from .past_runs import CACHED, SUCCEEDED, Run
@@ -53,7 +52,7 @@ def _model(name: str, run: Run) -> ComparedModel:
     plan = _plan(name, run)
     if plan.problem:
         raise InputError(f"the {name} run: {plan.problem}")
-    graph = run.record.get("arguments", Arguments()).get("transform_graph_path")
+    graph = run.record.arguments.get("transform_graph_path")
     if graph and not file_io.isdir(graph):
         raise InputError(f"the {name} run's Transform graph was deleted: {graph}")
     return ComparedModel(base_model_path(run.model), plan.to_json(), graph)
@@ -66,7 +65,8 @@ def _plan(name: str, run: Run) -> EvaluationPlan:
       InputError: If there is neither.
     """
     verdict = read_verdict(run.evaluation) if run.evaluation else None
-    state = (verdict.plan if verdict else None) or run.record.get("evaluation_plan")
-    if not state:
+    if verdict and verdict.plan:
+        return EvaluationPlan.from_json(verdict.plan)
+    if not run.record.parts.get("evaluation_plan"):
         raise InputError(f"the {name} run's record has no evaluation plan")
-    return EvaluationPlan.from_json(state)
+    return run.record.part("evaluation_plan", EvaluationPlan)

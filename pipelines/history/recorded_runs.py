@@ -13,10 +13,9 @@ from absl import logging
 
 from ...executors.errors import InputError
 from ...executors.monitoring import run_record
-from ...executors.monitoring.run_json import Arguments, Code, Dialect, Process, RunJson
+from ...executors.monitoring.run_record import RunRecord
 from ...executors.runtime.files import file_io
 from ...executors.runtime.files.artifact_layout import FAILED_DIR
-from ...executors.runtime.process.identity import ProcessIdentity
 from ...executors.training import metadata_pointer
 from ...executors.training.metadata_pointer import PipelineStore
 from .metadata_store import SQLITE
@@ -99,21 +98,21 @@ def read_run(folder: str) -> Run:
       OSError: When it cannot be read.
     """
     record = run_record.read_checked(folder)
-    if missing := [name for name in ("id", "status", "started") if name not in record]:
+    if missing := [name for name in ("id", "status", "started") if not getattr(record, name)]:
         raise InputError(f"{os.path.join(folder, run_record.FILE_NAME)} is not a run record: {missing[0]} is missing.")
-    code, status = record.get("code", Code()), _status(record)
+    code, status = record.code, _status(record)
     return Run(
-        id=record["id"],
+        id=record.id,
         status=status,
-        started=record["started"],
-        seconds=None if record["status"] == RUNNING else seconds_of(record.get("phases", {})),
+        started=record.started,
+        seconds=None if record.status == RUNNING else seconds_of(record.phases),
         module=code.get("reference", ""),
         fingerprint=code.get("fingerprint", ""),
-        dialect=record.get("dialect", Dialect()).get("name", ""),
-        metrics=record.get("metrics", {}),
+        dialect=record.dialect.get("name", ""),
+        metrics=record.metrics,
         model_run=folder,
         model=_model_of(folder, record) if status == SUCCEEDED else None,
-        error=record.get("error"),
+        error=record.error,
     )
 
 
@@ -122,19 +121,11 @@ def seconds_of(phases: dict[str, float]) -> float:
     return round(sum(took for name, took in phases.items() if "/" not in name), 3)
 
 
-def _status(record: RunJson) -> str:
-    return INTERRUPTED if record["status"] == RUNNING and is_abandoned(record) else record["status"]
+def _status(record: RunRecord) -> str:
+    return INTERRUPTED if record.status == RUNNING and record.process.is_gone() else record.status
 
 
-def is_abandoned(record: RunJson) -> bool:
-    """Returns whether the process of a run record has ended; False if it ran on another machine or is not recorded."""
-    process = record.get("process", Process())
-    if not {"host", "number", "started"} <= process.keys():
-        return False
-    return ProcessIdentity(process["host"], process["number"], process["started"]).is_gone()
-
-
-def _model_of(model_run: str, record: RunJson) -> str | None:
+def _model_of(model_run: str, record: RunRecord) -> str | None:
     """Returns the folder of a run's model; None if a later run of `train` replaced it."""
     name = os.path.basename(model_run)
     beside = os.path.join(file_io.parent(model_run), MODEL)
@@ -142,5 +133,5 @@ def _model_of(model_run: str, record: RunJson) -> str | None:
         return beside
     if name.startswith(f"{MODEL_RUN}."):
         return None
-    serving = record.get("arguments", Arguments()).get("serving_model_dir")
+    serving = record.arguments.get("serving_model_dir")
     return file_io.parent(serving) if serving and file_io.isdir(serving) else None

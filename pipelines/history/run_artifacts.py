@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING
 
 from ...executors.examples_format import TF_EXAMPLE
-from ...executors.monitoring.run_json import Arguments
 from ...executors.runtime.files import file_io
 from .lineage import lineage_of_run
 from .metadata_store import open_store, translated_errors
@@ -55,8 +54,8 @@ def raw_patterns(run: Run, split: str) -> list[str]:
     Raises:
       InputError: When the run's store cannot be read.
     """
-    arguments = run.record.get("arguments", Arguments())
-    patterns = arguments.get("train_files", []) if split == "train" else arguments.get("eval_files", [])
+    arguments = run.record.arguments
+    patterns = (arguments.get("train_files") if split == "train" else arguments.get("eval_files")) or []
     if run.execution is None or not arguments.get("transform_graph_path"):
         return patterns
     below = dict.fromkeys(os.path.join(*pattern.split("/")[-2:]) for pattern in patterns)  # Split-eval/*
@@ -75,7 +74,7 @@ def example_files(run: Run, split: str) -> list[str]:
 
 def payload_of(run: Run) -> str:
     """Returns the format of a run's examples, such as "FORMAT_TF_EXAMPLE"."""
-    return run.record.get("arguments", Arguments()).get("examples_format", {}).get("payload", TF_EXAMPLE)
+    return run.record.arguments.get("examples_format", {}).get("payload") or TF_EXAMPLE
 
 
 def _raw_examples(run: Run) -> list[str]:

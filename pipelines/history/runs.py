@@ -2,7 +2,7 @@
 
     for run in find_runs(["experiments/", "pipeline/"]):
         print(run.id[:8], run.status, run.metrics.get("eval"))
-    find_run("last").record["arguments"]
+    find_run("last").record.arguments
 
 A run of a pipeline is one execution of its Trainer, with its evaluation and push. Neither TensorFlow nor TFX is
 imported.

@@ -23,7 +23,7 @@ from ...executors.inputs.message_text import join_names
 from ...executors.monitoring import run_record
 from ...executors.runtime.files import file_io
 from ...executors.runtime.files.content_digests import digests_in
-from ...executors.runtime.files.typed_json import read_or_skip
+from ...executors.runtime.files.json_data import read_or_skip
 
 FILE_NAME = "generic_trainer_outputs.json"
 OUTPUTS_WITHOUT_METADATA = "outputs_without_metadata"

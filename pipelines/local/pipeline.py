@@ -32,8 +32,8 @@ from ...executors.monitoring.step_progress import progress_of_steps
 from ...executors.preflight import stamp
 from ...executors.runtime.beam_runner import in_process_by_default
 from ...executors.runtime.files import content_digests, file_io, storage_errors
+from ...executors.runtime.files.json_data import read_json
 from ...executors.runtime.files.temporary_folder import require_temporary_folder
-from ...executors.runtime.files.typed_json import read_checked_json
 from ...executors.runtime.logs.remembered_error import pop_remembered_error
 from ...executors.runtime.process.surroundings import require_shared_memory, require_tensorflow_can_run
 from ...executors.runtime.process.termination import raise_if_ended
@@ -321,7 +321,7 @@ def _is_own_root(root: str, name: str) -> bool:
 def _owner_of(root: str) -> str:
     """Returns the name of the pipeline in a root's marker; "" if the marker is damaged."""
     with contextlib.suppress(InputError):
-        return read_checked_json(os.path.join(root, ROOT_MARKER), _Marker, "The marker")["pipeline_name"]
+        return read_json(os.path.join(root, ROOT_MARKER), _Marker, "The marker")["pipeline_name"]
     return ""
 
 

@@ -42,7 +42,7 @@ def write_newest_report(metadata: str, pipeline: str) -> str | None:
     try:
         newest = (run for run in runs_in_store(metadata, limit=_SEARCHED_RUNS) if run.pipeline == pipeline)
         run = next(newest, None)
-        if run is None or run.model_run is None or not run.record:
+        if run is None or run.model_run is None or not run.record.id:
             return None
         return write_report(run.model_run, run.record, make_pipeline_parts(run))
     except Exception as error:

@@ -13,8 +13,8 @@ from absl import logging
 from ...executors.errors import InputError
 from ...executors.reporting.document import GOOD, Block, Cell, Chart, Section, Table, Value, as_cell
 from ...executors.runtime.files import file_io
+from ...executors.runtime.files.json_data import from_json, read_json
 from ...executors.runtime.files.json_text import parsed_json
-from ...executors.runtime.files.typed_json import checked_json, read_checked_json
 
 _FILE = "tuner_results.json"  # as in tfx.components.tuner.executor
 _NUMBER, _SCORE = "trial_id", "score"
@@ -55,10 +55,10 @@ def trials_section(folder: str, objective: str = "") -> Section:
 def _read(folder: str) -> list[TrialJson]:
     path = os.path.join(folder, _FILE)
     try:
-        content = read_checked_json(path, object, "The trials", finite=False) if file_io.exists(path) else []
+        content = read_json(path, object, "The trials", finite=False) if file_io.exists(path) else []
         # TFX's own Tuner writes pandas' JSON text, as a string in a string.
         trials = parsed_json(content, path) if isinstance(content, str) else content
-        return checked_json(trials, list[TrialJson], path, finite=False)  # a score may be NaN
+        return from_json(list[TrialJson], trials, path, finite=False)  # a score may be NaN
     except (InputError, OSError) as error:
         logging.warning("Skipped a file: %s", error)
         return []

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import itertools
 import os
 import threading
+from collections.abc import Iterator
 
 from generic_trainer.executors import run_context
 
@@ -63,6 +65,21 @@ def test_runs_in_threads_do_not_see_each_other() -> None:
     thread.join()
     assert seen == ["other"]
     assert name() == ""
+
+
+def test_a_reader_is_in_the_context_that_it_was_built_in() -> None:
+    def names() -> Iterator[str]:
+        while True:
+            yield name()
+
+    with run_context.extended(Part("own")):
+        read = run_context.bound(names)()
+        with run_context.extended(Part("later")):
+            seen: list[str] = []
+            thread = threading.Thread(target=lambda: seen.extend(itertools.islice(read, 2)))
+            thread.start()
+            thread.join()
+            assert (seen, next(read), name()) == (["own", "own"], "own", "later")
 
 
 def test_a_forked_child_can_enter_a_context() -> None:

@@ -40,14 +40,13 @@ def parts(markup: str) -> PipelineParts:
 def pages(hostile: Any, hostile_failure: Any, markup: str, tmp_path_factory: Any) -> dict[str, pathlib.Path]:
     """The reports of a run and a failed run, their comparison, and the notebook display."""
     folder = tmp_path_factory.mktemp("pages")
-    runs = [(str(ran.model_run), ran.record) for ran in (hostile, hostile_failure)]
+    runs = [(str(ran.model_run), RunRecord.from_json(ran.record)) for ran in (hostile, hostile_failure)]
     written = {
         "with a pipeline": write_report(*runs[0], parts(markup), str(folder / "pipeline.html")),
         "failed": str(hostile_failure.model_run / "report.html"),
     }
     views = "".join(
-        notebook.html_of(RunRecord(metrics=record["metrics"], path=f"{model_run}/run.json"))
-        for model_run, record in runs
+        notebook.html_of(RunRecord(metrics=record.metrics, path=f"{model_run}/run.json")) for model_run, record in runs
     )
     texts = {
         "compared": html_of(comparison(runs, higher_is_better=lambda name: False)),

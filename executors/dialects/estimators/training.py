@@ -259,7 +259,7 @@ def _evaluate_until_trained(job: EstimatorJob, fn_args: FnArgs) -> dict[str, flo
 def _is_trained(model_run_dir: str) -> bool:
     """Whether the chief has finished training without an error, so that the last checkpoint is written."""
     chief = run_record.read(model_run_dir)
-    return "training" in chief.get("phases", {}) and chief.get("status") not in run_record.UNSUCCESSFUL
+    return "training" in chief.phases and chief.status not in run_record.UNSUCCESSFUL
 
 
 def _metrics_of(export: str, job: EstimatorJob, last: dict[str, float]) -> dict[str, float]:

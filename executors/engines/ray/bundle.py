@@ -49,7 +49,7 @@ def pack(source: ModuleSource) -> SourceBundle:
 
 def unpack(bundle: SourceBundle, folder: str) -> ModuleSource:
     """Writes the files below a folder, preserving their layout, and returns the module there."""
-    source = ModuleSource.of(bundle["source"])
+    source = ModuleSource.from_json(bundle["source"])
     if all(_exists_here(path, content) for path, content in bundle["contents"].items()):
         return source
     places = {path: _place(path, folder) for path in (*source.files, *source.roots, source.path)}

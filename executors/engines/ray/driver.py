@@ -45,7 +45,6 @@ from .worker import ReportCollector, Summary
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
-    from ..training_request import RequestJson
 
 LOCAL_CLUSTER = "local"
 _OBJECT_STORE_BYTES = 200 * 10**6  # of a local cluster; training data does not pass through the object store
@@ -88,7 +87,7 @@ class DriverRequest(TypedDict):
     """
 
     worker: str
-    request: RequestJson
+    request: Mapping[str, Any]
     options: dict[str, str | int | float]
     environment: dict[str, str]
     session: str
@@ -223,7 +222,7 @@ def _train(order: DriverRequest, options: TrainingOptions, start: float) -> dict
     # Pin the collector to the driver's node: other machines may leave the cluster before the run ends.
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     collector = ray.remote(num_cpus=0, scheduling_strategy=here)(ReportCollector).remote(options.ps)
-    source = ModuleSource.of(order["request"]["source"])
+    source = ModuleSource.from_json(order["request"]["source"])
     request = {
         "worker": order["worker"],
         "request": {**order["request"], "argv": sys.argv},  # a Ray worker's sys.argv are Ray's arguments

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from ...monitoring.run_json import Account
     from ...runtime.logs.exceptions import Described
-    from ..training_request import RequestJson
     from .bundle import SourceBundle
     from .throughput import CombinedProgress
 
@@ -56,7 +55,7 @@ class WorkerRequest(TypedDict):
     """
 
     worker: str
-    request: RequestJson
+    request: Mapping[str, Any]
     bundle: SourceBundle
     collector: ActorHandle
 
@@ -414,7 +413,9 @@ def _is_writing(progress_file: str) -> bool:
     return reported is not None and "writing" in reported.details
 
 
-def make_task_request(task: ClusterTask, request: RequestJson, bundle: SourceBundle, scratch: str) -> dict[str, object]:
+def make_task_request(
+    task: ClusterTask, request: Mapping[str, Any], bundle: SourceBundle, scratch: str
+) -> dict[str, object]:
     """Returns the request for one task, with its index in the cluster and its output folders.
 
     A task that is not the chief gets model folders in its scratch folder: its models are not published.

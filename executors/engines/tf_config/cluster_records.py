@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from absl import logging
 
@@ -23,10 +22,8 @@ from ...distributed.tf_config import EVALUATOR, PS, WORKER, ClusterTask
 from ...errors import LostTaskError, ProcessDiedError, TrainingProcessError
 from ...monitoring import run_record
 from ...monitoring.metrics import Metrics
+from ...monitoring.run_record import RunRecord
 from ...runtime.files import file_io
-
-if TYPE_CHECKING:
-    from ...monitoring.run_json import RunJson
 
 _ENDED = (run_record.SUCCEEDED, *run_record.UNSUCCESSFUL)
 _POLL_SECONDS = 1.0
@@ -52,7 +49,7 @@ def delete_finished_tasks(model_run_dir: str) -> None:
 
 def has_evaluator(task: ClusterTask, model_run_dir: str) -> bool:
     """Whether the cluster has an evaluator: TF_CONFIG lists one, or one has written a record."""
-    return EVALUATOR in task.jobs or bool(run_record.read(model_run_dir, _task_record(EVALUATOR, 0)))
+    return EVALUATOR in task.jobs or bool(run_record.read(model_run_dir, _task_record(EVALUATOR, 0)).status)
 
 
 class StopCondition:
@@ -70,18 +67,18 @@ class StopCondition:
     def __init__(self, task: ClusterTask, model_run_dir: str) -> None:
         self._task, self._folder = task, model_run_dir
         self._earlier = _finished_chief_record(model_run_dir)
-        self._chief: RunJson = {}
+        self._chief = RunRecord.missing()
         self._since: float | None = None
 
     def __call__(self) -> bool:
         """Returns whether the task may end now."""
         chief = _finished_chief_record(self._folder)
-        if not chief or chief == self._earlier:
+        if not chief.status or chief == self._earlier:
             return False
         self._chief = chief
-        if chief.get("status") in run_record.UNSUCCESSFUL or self._task.type == EVALUATOR:
+        if chief.status in run_record.UNSUCCESSFUL or self._task.type == EVALUATOR:
             return True
-        if chief.get("resumed_model"):  # the chief did not train, so the others cannot
+        if chief.resumed_model:  # the chief did not train, so the others cannot
             return True
         self._since = self._since or time.monotonic()
         waited = time.monotonic() - self._since
@@ -92,7 +89,7 @@ class StopCondition:
     @property
     def has_failed(self) -> bool:
         """Whether the task may end because the chief's run was unsuccessful."""
-        return self._chief.get("status") in run_record.UNSUCCESSFUL
+        return self._chief.status in run_record.UNSUCCESSFUL
 
     def require_success(self) -> None:
         """Checks that the chief has not failed; called by a task that ended because the run was over.
@@ -106,7 +103,7 @@ class StopCondition:
             raise task_error(f"chief at {self._task.chief_address}", self._chief)
 
 
-def task_error(task: str, record: RunJson) -> TrainingProcessError:
+def task_error(task: str, record: RunRecord) -> TrainingProcessError:
     """Returns the error for the other tasks of a cluster, from the record of one that was unsuccessful.
 
     Args:
@@ -116,11 +113,11 @@ def task_error(task: str, record: RunJson) -> TrainingProcessError:
     Returns:
       A LostTaskError if the task was killed or interrupted; its own error if it names a lost task.
     """
-    error = record.get("error") or {}
+    error = record.error or {}
     kind, message = error.get("type"), error.get("message")
     if kind == LostTaskError.__name__:
         return LostTaskError(message)
-    is_interrupted = record["status"] == run_record.INTERRUPTED
+    is_interrupted = record.status == run_record.INTERRUPTED
     text = f"The {task} {'was interrupted' if is_interrupted else 'failed'}: {kind}: {message}"
     return (LostTaskError if is_interrupted or kind == ProcessDiedError.__name__ else TrainingProcessError)(text)
 
@@ -141,9 +138,9 @@ def await_evaluator(model_run_dir: str, require_evaluator: Callable[[], object] 
     while time.monotonic() < end:
         require_evaluator()
         record = run_record.read(model_run_dir, name)
-        if record.get("status") == run_record.SUCCEEDED:
-            return dict(record.get("metrics", {}))
-        if record.get("status") in run_record.UNSUCCESSFUL:
+        if record.status == run_record.SUCCEEDED:
+            return dict(record.metrics)
+        if record.status in run_record.UNSUCCESSFUL:
             raise task_error("evaluator", record)
         if (now := _event_file_sizes(model_run_dir)) != last_sizes:
             last_sizes, end = now, time.monotonic() + EVALUATOR_TIMEOUT
@@ -158,10 +155,10 @@ def _task_record(kind: str, index: int) -> str:
     return os.path.join(run_record.TASKS_DIR, f"{kind}-{index}.json")
 
 
-def _finished_chief_record(model_run_dir: str) -> RunJson:
-    """Returns the chief's record if its run has ended, {} otherwise."""
+def _finished_chief_record(model_run_dir: str) -> RunRecord:
+    """Returns the chief's record if its run has ended, one without `id` otherwise."""
     record = run_record.read(model_run_dir)
-    return record if record.get("status") in _ENDED else {}
+    return record if record.status in _ENDED else RunRecord.missing()
 
 
 def _all_workers_finished(task: ClusterTask, model_run_dir: str) -> bool:

@@ -13,7 +13,7 @@ import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypedDict, cast
+from typing import TypedDict
 
 from absl import logging
 
@@ -21,7 +21,7 @@ from ...distributed.tf_config import CHIEF, MASTER, VARIABLE, WORKER, ClusterTas
 from ...errors import LostTaskError, ProcessDiedError
 from ...fn_args import FnArgs
 from ...monitoring import run_record
-from ...monitoring.run_json import RunJson
+from ...monitoring.run_record import RunRecord
 from ...options import TrainingOptions
 from ...training.preconditions import find_inputs, require_outputs
 from ...training.published_model import note_published_model
@@ -48,7 +48,7 @@ def train_on_cluster(
     *,
     function: str | None = None,
     on_start: Callable[[], object] = lambda: None,
-) -> RunJson:
+) -> RunRecord:
     """Trains a module on a cluster of local subprocesses, with the task's name as prefix of their output lines.
 
     Args:
@@ -85,16 +85,16 @@ def train_on_cluster(
         "function": function,
     }
     stop = threading.Event()
-    before = run_record.read(fn_args.model_run_dir).get("id")
+    before = run_record.read(fn_args.model_run_dir).id
 
     def is_published() -> bool:
         chief = run_record.read(fn_args.model_run_dir)
-        return chief.get("id") != before and chief.get("status") == run_record.SUCCEEDED
+        return chief.id != before and chief.status == run_record.SUCCEEDED
 
-    def run(task: ClusterTask) -> RunJson:
+    def run(task: ClusterTask) -> RunRecord:
         environment = {VARIABLE: task.to_tf_config()}
         try:
-            record = child_process.run(
+            state = child_process.run(
                 __name__,
                 request,
                 environment=environment,
@@ -106,7 +106,7 @@ def train_on_cluster(
             if not error.was_killed:
                 raise
             raise LostTaskError(f"{task} at {task.address} was lost: {error}") from error
-        return cast("RunJson", record)
+        return RunRecord.from_json(state, f"The record of the {task}")
 
     with (
         note_published_model(lambda: fn_args.serving_model_dir if is_published() else ""),
@@ -120,11 +120,11 @@ def train_on_cluster(
         return record
 
 
-def execute(request: TaskRequest) -> RunJson:
-    """Runs one task in its own subprocess; returns its run record."""
+def execute(request: TaskRequest) -> dict[str, object]:
+    """Runs one task in its own subprocess; returns its run record as JSON values."""
     options = TrainingOptions.from_exec_properties(request["options"])
     fn_args = FnArgs.from_json(request["fn_args"])
-    return run_record.to_run_json(train(request["module"], fn_args, options, function=request["function"]))
+    return train(request["module"], fn_args, options, function=request["function"]).to_json()
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ from ...distributed.address import Address
 from ...distributed.tf_config import EVALUATOR, ClusterTask
 from ...errors import LostTaskError, ProcessDiedError, ProcessTimeoutError, StorageError, TrainingProcessError
 from ...monitoring import run_record
-from ...monitoring.run_json import RunJson
+from ...monitoring.run_record import RunRecord
 from ...runtime.files import file_io, storage_errors
 from ..child_process import EndAtOnce
 from . import cluster_records
@@ -76,7 +76,7 @@ class _Peer:
         """The task with its address, or with the host of its command if TF_CONFIG has none, as for an evaluator."""
         if self.task.address:
             return f"{self.task} at {self.task.address}"
-        host = self._record().get("process", {}).get("host")
+        host = self._record().process.host
         return f"{self.task} on {host}" if host else str(self.task)
 
     def look(self) -> None:
@@ -95,7 +95,7 @@ class _Peer:
 
     def has_succeeded(self) -> bool:
         """Whether the task has ended as planned."""
-        return self._has_beaten and self._record().get("status") == run_record.SUCCEEDED
+        return self._has_beaten and self._record().status == run_record.SUCCEEDED
 
     def loss(self, rounds: int) -> TrainingProcessError | None:
         """Returns the error of a task that has shown no sign of life for a number of rounds; None if it is not lost."""
@@ -109,12 +109,12 @@ class _Peer:
     def failure(self) -> TrainingProcessError | None:
         """Returns the error that a task has recorded; None if it has recorded none."""
         record = self._record()
-        is_new = self._has_beaten and record.get("status") in run_record.UNSUCCESSFUL
+        is_new = self._has_beaten and record.status in run_record.UNSUCCESSFUL
         return cluster_records.task_error(self.name, record) if is_new else None
 
     def cause(self) -> TrainingProcessError | None:
         """Returns the error of a task that explains why this task's connections failed; None if it does not."""
-        is_victim = (self._record().get("error") or {}).get("type") in _CONNECTION_ERRORS
+        is_victim = (self._record().error or {}).get("type") in _CONNECTION_ERRORS
         if not is_victim and (failure := self.failure()):
             return failure
         if self._address and not self._has_beaten and not self._accepts:  # without a shared folder
@@ -128,10 +128,10 @@ class _Peer:
     def _lost(self, how: str) -> LostTaskError:
         return LostTaskError(f"{self.name} {how}. {_REMEDY}")
 
-    def _record(self) -> RunJson:
+    def _record(self) -> RunRecord:
         with contextlib.suppress(OSError):  # the folder's machine may be gone as well
             return run_record.read(self._folder, cluster_records.record_name(self.task))
-        return {}
+        return RunRecord.missing()
 
     def _read_heartbeat(self) -> str:
         with contextlib.suppress(Exception):  # of any file system, for a file that is being replaced

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from ...inputs import bad_records
 from ...training.callbacks import RunCallback
@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 
 class SkippedRecords(RunCallback):
-    """Records the skipped records of all known cluster tasks, also if the training raises."""
+    """Records the skipped records of all known cluster tasks, also if the training raises.
+
+    The part of the record is a `bad_records.SkippedRecords`, of all workers.
+    """
+
+    parts: ClassVar[Mapping[str, object]] = {"bad_records": {}}
 
     @contextlib.contextmanager
     def training(self, run: Run) -> Iterator[None]:
@@ -39,5 +44,5 @@ class SkippedRecords(RunCallback):
             yield
         finally:
             skipped = bad_records.merged_records(run.folders.model_run_dir, limit)
-            run.record.bad_records = skipped.to_json()
+            run.record.parts["bad_records"] = skipped.to_json()
         skipped.require_within_limit()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from ...checkpoints import fingerprint
 from ...checkpoints.contents import IDENTITY
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 class DamagedCheckpoints(RunCallback):
-    """Adds them to the record, also if the training raises."""
+    """Adds them to the record, each as a `damage.Damage`, also if the training raises."""
+
+    parts: ClassVar[Mapping[str, object]] = {"damaged_checkpoints": []}
 
     @contextlib.contextmanager
     def record(self, run: Run) -> Iterator[None]:
@@ -39,7 +41,7 @@ class DamagedCheckpoints(RunCallback):
         finally:
             if run.place.is_chief:
                 folder = run.folders.model_run_dir
-                run.record.damaged_checkpoints = [*run.record.damaged_checkpoints, *read_damage(folder)]
+                run.record.parts["damaged_checkpoints"] += [damage.to_json() for damage in read_damage(folder)]
                 forget_damage(folder)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...evaluation import evaluated_examples
 from ...evaluation.error_analysis import delete_error_analysis
@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
 
 class ErrorAnalysis(RunCallback):
-    """Analyzes the errors of the published model."""
+    """Analyzes the errors of the published model.
+
+    Parts of the record:
+      evaluation_evidence: What training shows of the task: losses, labels and inputs of the last Keras fit, as
+        `evaluation.evidence.TrainingEvidence`; empty without a Keras fit.
+      evaluation_plan: How the model is evaluated, as `evaluation.plan.EvaluationPlan`; empty before the model's check.
+    """
+
+    parts: ClassVar[Mapping[str, object]] = {"evaluation_evidence": {}, "evaluation_plan": {}}
 
     @contextlib.contextmanager
     def training(self, run: Run) -> Iterator[None]:
@@ -31,23 +39,24 @@ class ErrorAnalysis(RunCallback):
 
     def merge(self, part: Any, run: Run) -> None:
         """Records the evidence of the training."""
-        run.record.evaluation_evidence = part
+        run.record.parts["evaluation_evidence"] = part
 
     @contextlib.contextmanager
     def check(self, run: Run) -> Iterator[None]:
         """Lets the check of the model plan the evaluation, and records the plan."""
-        run.check_parts["evaluation"] = {"evidence": dict(run.record.evaluation_evidence)}
+        run.check_parts["evaluation"] = {"evidence": dict(run.record.parts["evaluation_evidence"])}
         yield
-        run.record.evaluation_plan = run.record.check.pop("evaluation_plan", {})
+        run.record.parts["evaluation_plan"] = run.record.check.pop("evaluation_plan", {})
 
     @contextlib.contextmanager
     def published(self, run: Run) -> Iterator[None]:
         """Analyzes the errors within `analysis_seconds`."""
         model, seconds = find_saved_model(run.fn_args.serving_model_dir), run.options.analysis_seconds
-        if seconds and model is not None and run.record.evaluation_plan:
+        plan = run.record.parts["evaluation_plan"]
+        if seconds and model is not None and plan:
             with run.timed("analysis"):
                 run_error_analysis(
-                    EvaluationPlan.from_json(run.record.evaluation_plan),
+                    EvaluationPlan.from_json(plan),
                     model,
                     run.fn_args,
                     raw_eval_files=run.raw_eval_files,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...monitoring import progress_reports
 from ...monitoring.metrics import from_event_files, from_return_value, sizes_of_event_files
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 class Metrics(RunCallback):
-    """Records metrics."""
+    """Records metrics, and by split their origin, a `metrics_origin.Origin`; see `metrics_of_record.py`."""
+
+    parts: ClassVar[Mapping[str, object]] = {"metrics_from": {}}
 
     @contextlib.contextmanager
     def attempt(self, run: Run) -> Iterator[None]:
@@ -33,4 +35,4 @@ class Metrics(RunCallback):
 
     def merge(self, part: Any, run: Run) -> None:
         """Records those that the training process has found."""
-        run.record.metrics, run.record.metrics_from = part
+        run.record.metrics, run.record.parts["metrics_from"] = part

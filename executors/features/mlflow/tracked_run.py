@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.models import Model, ModelSignature
 
+    from ...monitoring.run_json import SignatureTensors
+
 RUN_ID = "MLFLOW_RUN_ID"
 # MLflow's defaults wait ten minutes for a server that does not respond.
 _PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": 3, "MLFLOW_HTTP_REQUEST_TIMEOUT": 30}
@@ -252,7 +254,7 @@ def _metric_name(text: str) -> str:
     return re.sub(r"[^\w./ -]", "_", text)[:250]
 
 
-def _signature(specification: Mapping[str, Mapping[str, str]]) -> ModelSignature:
+def _signature(specification: SignatureTensors) -> ModelSignature:
     """Returns MLflow's form of a signature in the record of the model's check."""
     import numpy as np
     from mlflow.models import ModelSignature

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...training.callbacks import RunCallback
 
@@ -13,15 +13,18 @@ if TYPE_CHECKING:
 
 
 class Profile(RunCallback):
-    """Records the summary of the profile, and its folder."""
+    """Records the summary of the profile, see `profile_summary.Shares.to_json`, and its folder."""
+
+    parts: ClassVar[Mapping[str, object]] = {"profile": {}}
 
     def merge(self, part: Any, run: Run) -> None:
         """Takes over the summary."""
-        run.record.profile = part
+        run.record.parts["profile"] = part
 
     @contextlib.contextmanager
     def published(self, run: Run) -> Iterator[None]:
         """Records where the profile is after the run, which moves the logs of an Estimator."""
-        if folder := run.record.profile.get("folder"):
-            run.record.profile["folder"] = folder.replace(run.folders.model_run_dir, run.fn_args.model_run_dir, 1)
+        profile = run.record.parts["profile"]
+        if folder := profile.get("folder"):
+            profile["folder"] = folder.replace(run.folders.model_run_dir, run.fn_args.model_run_dir, 1)
         yield

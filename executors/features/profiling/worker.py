@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...monitoring import profiling
 from ...training.worker_callbacks import WorkerCallback
-
-if TYPE_CHECKING:
-    from ...monitoring.run_json import ProfileJson
 
 
 class Profiler(WorkerCallback):
@@ -24,6 +20,6 @@ class Profiler(WorkerCallback):
         with profiling.profiled(self.request.fn_args.model_run_dir, self.request.options.profile) as self._profile:
             yield
 
-    def result(self, returned: object) -> ProfileJson:
+    def result(self, returned: object) -> dict[str, object]:
         """Returns the time per step by activity."""
         return self._profile.record

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from ...monitoring import progress_reports
 from ...monitoring.live_state import written_state
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class Resources(RunCallback):
-    """Watches the worker's process."""
+    """Watches the worker's process, and records a `resources.UsageRecord`; nothing on a Ray cluster."""
+
+    parts: ClassVar[Mapping[str, object]] = {"resources": {}}
 
     @contextlib.contextmanager
     def attempt(self, run: Run) -> Iterator[None]:
@@ -32,4 +34,4 @@ class Resources(RunCallback):
                 run.on_start.append(watch)
                 yield
         finally:
-            run.record.resources = usage.to_json()
+            run.record.parts["resources"] = usage.to_json()

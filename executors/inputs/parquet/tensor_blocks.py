@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 import numpy as np
 import tensorflow as tf
 
+from ... import run_context
 from .sparse_blocks import BlockPart, Rows, SparseBlocks
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class TensorBlocks:
             "others": {name: _block_spec(spec) for name, spec in self._others.items()},
             "sparse": self._sparse.spec if self._sparse else _NOTHING,
         }
-        blocks = tf.data.Dataset.from_generator(make_blocks, output_signature=signature)
+        blocks = tf.data.Dataset.from_generator(run_context.bound(make_blocks), output_signature=signature)
         return blocks.prefetch(1).flat_map(without_autograph(lambda block: self._batches(block, label_key)))
 
     def _batches(self, block: Block, label_key: str | None) -> tf.data.Dataset:

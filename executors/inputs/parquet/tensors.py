@@ -17,6 +17,7 @@ import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util
 
+from ... import run_context
 from ...errors import InputError
 from .rows import as_lists
 from .sparse_blocks import Rows
@@ -87,7 +88,7 @@ class BatchTensors:
                 lambda: _with_mismatch_errors(self._blocks(make_tables(), batch_size), find_mismatch), label_key
             )
         batches = tf.data.Dataset.from_generator(
-            lambda: _with_mismatch_errors(self._batches(make_tables(), batch_size), find_mismatch),
+            run_context.bound(lambda: _with_mismatch_errors(self._batches(make_tables(), batch_size), find_mismatch)),
             output_signature=self.specs,
         )
         return batches.map(without_autograph(lambda tensors: in_order(tensors, self.specs, label_key)))

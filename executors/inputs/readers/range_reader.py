@@ -18,6 +18,8 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import contextlib
+import contextvars
+import functools
 import itertools
 import operator
 import queue
@@ -229,7 +231,8 @@ class _Reading(Generic[Rows]):
 
     def _start(self, threads: int) -> None:
         for _ in range(threads - self._threads):
-            threading.Thread(target=self._run, name="range reader", daemon=True).start()
+            run = functools.partial(contextvars.copy_context().run, self._run)
+            threading.Thread(target=run, name="range reader", daemon=True).start()
         self._threads = max(threads, self._threads)
 
     def _take(self, most: int, read_already: Mapping[Shard, concurrent.futures.Future[Rows]] | None = None) -> None:

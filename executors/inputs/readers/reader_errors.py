@@ -19,6 +19,8 @@ from typing import TypeAlias, TypeVar
 
 import tensorflow as tf
 
+from ... import run_context
+
 T = TypeVar("T")
 Nested: TypeAlias = "T | tuple[Nested[T], ...] | Mapping[str, Nested[T]]"  # a structure of tf.nest
 
@@ -61,7 +63,9 @@ class ReaderErrors:
         convert: Callable[..., Nested[tf.Tensor]] | None = None,
     ) -> tf.data.Dataset:
         """Returns a dataset of whole blocks, with prefetching; the arguments are as in `dataset`."""
-        blocks = tf.data.Dataset.from_generator(lambda: self._watched(make_blocks), output_signature=signature)
+        blocks = tf.data.Dataset.from_generator(
+            run_context.bound(lambda: self._watched(make_blocks)), output_signature=signature
+        )
         if convert is not None:
             blocks = blocks.map(tf.autograph.experimental.do_not_convert(convert))
         return blocks.prefetch(_BLOCKS_AHEAD)

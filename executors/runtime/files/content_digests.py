@@ -19,16 +19,15 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterable, Sequence
-from typing import TypedDict, cast
+from collections.abc import Iterable
 
 from absl import logging
 
 from ...errors import InputError
 from ..quantities import size_text
 from . import file_io
+from .json_data import read_json
 from .object_store import PACKAGES
-from .typed_json import read_checked_json
 
 FILE_NAME = "generic_trainer_digests.json"
 _BLOCK = 1 << 20  # bytes read at a time
@@ -75,11 +74,6 @@ def digests_in(folder: str) -> ContentDigests:
 @dataclasses.dataclass(frozen=True)
 class _Entry:
     stamp: Stamp
-    digest: str
-
-
-class _EntryJson(TypedDict):
-    stamp: Sequence[object]
     digest: str
 
 
@@ -190,6 +184,5 @@ def _announce(stamps: Iterable[Stamp | None]) -> None:
 
 def _read(path: str) -> dict[str, _Entry]:
     with contextlib.suppress(OSError, InputError):  # missing, garbled, or of another release
-        entries = read_checked_json(path, dict[str, _EntryJson], "The digests")
-        return {name: _Entry(cast("Stamp", tuple(entry["stamp"])), entry["digest"]) for name, entry in entries.items()}
+        return read_json(path, dict[str, _Entry], "The digests")
     return {}

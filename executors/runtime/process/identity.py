@@ -21,9 +21,9 @@ class ProcessIdentity:
       started: Start time in clock ticks since boot; distinguishes processes with the same id.
     """
 
-    host: str
-    number: int
-    started: str
+    host: str = ""
+    number: int = 0
+    started: str = ""
 
     @classmethod
     def current(cls) -> ProcessIdentity:

@@ -110,9 +110,9 @@ def test_the_newest_complete_one_is_restored_and_the_damaged_one_is_kept(
     assert loop.step.numpy() == step
     assert set(loop.weights.numpy()) == {float(step)}
     damages = read_damage(str(tmp_path))
-    assert {damage["result"] for damage in damages} == {f"training resumes from ckpt-{step}"}
-    assert all(f"{damage['path']} is damaged: {damage['problem']}." in caplog.text for damage in damages)
-    assert all(os.listdir(damage["moved_to"]) for damage in damages if damage["moved_to"])
+    assert {damage.result for damage in damages} == {f"training resumes from ckpt-{step}"}
+    assert all(f"{damage.path} is damaged: {damage.problem}." in caplog.text for damage in damages)
+    assert all(os.listdir(damage.moved_to) for damage in damages if damage.moved_to)
     assert loop.train(folder, 6) == restored  # trains on, and the next run finds nothing damaged
     caplog.clear()
     assert Loop().train(folder, 6) == str(folder / "ckpt-6")
@@ -185,7 +185,7 @@ def test_checkpoints_beside_a_damaged_fingerprint_are_used(tmp_path: pathlib.Pat
         assert (pathlib.Path(folder.path) / STATE).exists()
     assert fingerprint.read(str(path.parent)) == identity
     [damage] = read_damage(str(tmp_path))
-    assert (pathlib.Path(damage["moved_to"]) / "checkpoint.json").read_bytes() == content
+    assert (pathlib.Path(damage.moved_to) / "checkpoint.json").read_bytes() == content
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"made_by": 1}'])

@@ -406,7 +406,7 @@ def test_the_prediction_that_the_loss_of_an_estimator_is_computed_from(
             schema_path=str(tmp_path / "schema.pbtxt"),
         ),
     )
-    evidence = TrainingEvidence.from_json(done.evaluation_evidence)
+    evidence = TrainingEvidence.from_json(done.parts["evaluation_evidence"])
     assert evidence.loss_keys == ("level",)
     made = plan_of(str(tmp_path / "model"), evidence, str(tmp_path / "schema.pbtxt"), None, Overrides({"": "y"}))
     assert ([one.output for one in made.outputs], made.is_guess) == (["level"], False)

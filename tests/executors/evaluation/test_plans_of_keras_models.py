@@ -15,6 +15,7 @@ from generic_trainer.executors.evaluation.evidence import TrainingEvidence, obse
 from generic_trainer.executors.evaluation.plan import EvaluationPlan, Overrides
 from generic_trainer.executors.evaluation.planning import plan_of
 from generic_trainer.executors.monitoring.metrics_origin import weights_line
+from generic_trainer.executors.monitoring.run_record import RunRecord
 
 from ...world.models import save_function, save_model
 
@@ -256,7 +257,7 @@ def test_the_plan_says_that_the_weights_of_the_training_are_not_used(
     assert evidence is not None
     evidence = TrainingEvidence.from_json(evidence.to_json())
     assert (evidence.weights, evidence.weights_validation) == (weights, weights_validation)
-    summary = weights_line({"evaluation_evidence": evidence.to_json()})
+    summary = weights_line(RunRecord(parts={"evaluation_evidence": evidence.to_json()}))
     is_said = bool(weights) and not weights_validation
     assert summary.startswith(f"only the training has weights ({weights})") is is_said
     line = plan_of(served(model, tmp_path), evidence, schema(tmp_path), None, Overrides({"": "yes"})).line()

@@ -126,7 +126,7 @@ def test_the_later_of_two_runs_owns_the_folder(tmp_path: pathlib.Path) -> None:
         with second.written_to(str(tmp_path)):
             first.require_folder()
     assert first.status == FAILED
-    assert run_record.read(str(tmp_path))["id"] == second.id
+    assert run_record.read(str(tmp_path)).id == second.id
     with RunRecord().written_to(str(tmp_path)) as _:
         assert status_of(str(tmp_path)) == RUNNING
 
@@ -223,3 +223,35 @@ def test_the_record_given_is_not_changed_by_masking() -> None:
     masked({"custom_config": config})
 
     assert config == {"password": "hunter2"}
+
+
+def test_what_features_of_other_releases_have_recorded_is_kept(tmp_path: pathlib.Path) -> None:
+    content = {"id": "1", "status": FAILED, "quantum": [1, {"a": None}], "parts": {"flops": {"count": 7}}}
+    (tmp_path / "run.json").write_text(json.dumps(content))
+
+    record = run_record.read(str(tmp_path))
+    record.save()
+
+    assert record.parts == {"quantum": [1, {"a": None}], "flops": {"count": 7}}
+    assert {name: written(tmp_path)[name] for name in content} == content
+
+
+def test_a_declared_part_is_beside_the_fields_and_another_below_parts(tmp_path: pathlib.Path) -> None:
+    record = RunRecord()
+    record.declare({"skipped": []})
+    with record.written_to(str(tmp_path)):
+        assert written(tmp_path)["skipped"] == []
+        record.parts["skipped"] += [1]
+        record.parts["flops"] = 7
+
+    assert (written(tmp_path)["skipped"], written(tmp_path)["parts"]) == ([1], {"flops": 7})
+    assert run_record.read(str(tmp_path)).parts == {"skipped": [1], "flops": 7}
+
+
+def test_an_odd_part_is_skipped_and_named(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"id": "1", "damaged_checkpoints": [{"path": 5}]}))
+    record = run_record.read(str(tmp_path))
+
+    assert record.part("damaged_checkpoints", list[dict[str, str]]) == []
+    assert f"{tmp_path}/run.json: damaged_checkpoints: [0].path: expected a text, not 5" in caplog.text
+    assert record.part("none", dict[str, str]) == {}

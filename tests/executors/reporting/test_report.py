@@ -15,6 +15,7 @@ import pytest
 from generic_trainer import FnArgs, ModuleError, TrainingOptions, train
 from generic_trainer.executors.monitoring import run_record
 from generic_trainer.executors.monitoring.report_file import FILE_NAME
+from generic_trainer.executors.monitoring.run_record import RunRecord
 from generic_trainer.executors.reporting.comparison import comparison
 from generic_trainer.executors.reporting.document import (
     Chart,
@@ -115,13 +116,13 @@ def test_a_run_writes_a_report_that_begins_with_its_outcome(iris_run: pathlib.Pa
         *("Outcome", "Predictions and labels", "Importance of features"),
         *("Metrics", "Curves", "Time", "Resources", "Model", "Arguments", "Code and versions"),
     ]
-    accuracy = record["metrics"]["eval"]["accuracy"]
+    accuracy = record.metrics["eval"]["accuracy"]
     outcome = " ".join(page.sections["Outcome"].split())
     assert f"accuracy (eval){accuracy:.5g}" in outcome
     assert str(iris_run.parent / "model" / "Format-Serving") in outcome
     assert "succeeded" in page.sections[""]
     assert page.table("Recorded metrics")["accuracy"] == [
-        f"{record['metrics']['train']['accuracy']:.5g}",
+        f"{record.metrics['train']['accuracy']:.5g}",
         f"{accuracy:.5g}",
     ]
 
@@ -131,13 +132,13 @@ def test_curves_have_the_logged_values(iris_run: pathlib.Path) -> None:
     assert header == ["epoch", "train", "eval"]
     assert [row[0] for row in rows] == [str(epoch) for epoch in range(12)]
     record = run_record.read(str(iris_run))
-    assert float(rows[-1][1]) == pytest.approx(record["metrics"]["train"]["loss"], rel=1e-5)
-    assert float(rows[-1][2]) == pytest.approx(record["metrics"]["eval"]["loss"], rel=1e-5)
+    assert float(rows[-1][1]) == pytest.approx(record.metrics["train"]["loss"], rel=1e-5)
+    assert float(rows[-1][2]) == pytest.approx(record.metrics["eval"]["loss"], rel=1e-5)
     assert float(rows[0][1]) > float(rows[-1][1])
 
 
 def test_the_model_section_has_an_example_a_prediction_and_the_latency(iris_run: pathlib.Path) -> None:
-    page, check = page_of(iris_run), run_record.read(str(iris_run))["check"]
+    page, check = page_of(iris_run), run_record.read(str(iris_run)).check
     assert page.table("Checks in a fresh process")["loads"] == ["passed"]
     assert ["serving_default", "input", "examples", "string (?)"] in page.tables["Signatures"]
     assert set(page.table("Input")) >= {"petal_length", "sepal_width", "variety"}
@@ -151,7 +152,7 @@ def test_the_model_section_has_an_example_a_prediction_and_the_latency(iris_run:
 
 
 def test_resource_usage_is_recorded_and_drawn(iris_run: pathlib.Path) -> None:
-    resources = run_record.read(str(iris_run))["resources"]
+    resources = run_record.read(str(iris_run)).parts["resources"]
     assert len(resources["seconds"]) == len(resources["cpu"]) == len(resources["memory_bytes"]) > 1
     assert max(resources["memory_bytes"]) > 1e8  # TensorFlow
     assert "CPUs in use" in page_of(iris_run).sections["Resources"]
@@ -167,8 +168,8 @@ def test_arguments_versions_and_the_modules_text_are_there_and_no_secret(iris_ru
     assert page.table("Options at their defaults")["engine"] == ["local"]
     assert "Options that differ from their defaults" not in page.tables
     record = run_record.read(str(iris_run))
-    assert page.table("Versions")["tensorflow"] == [record["stack"]["tensorflow"]]
-    assert record["code"]["fingerprint"] in page.sections["Code and versions"]
+    assert page.table("Versions")["tensorflow"] == [record.stack["tensorflow"]]
+    assert record.code["fingerprint"] in page.sections["Code and versions"]
     assert "def build_model(learning_rate" in page.sections["Code and versions"]
     assert "hush-hush" not in (iris_run / FILE_NAME).read_text()
 
@@ -218,7 +219,7 @@ def test_the_report_of_a_failed_run_has_the_error_and_its_location(
     with pytest.raises(KeyError):
         train(path, fn_args(tmp_path, iris))
     page, record = page_of(tmp_path / "model_run"), run_record.read(str(tmp_path / "model_run"))
-    assert record["error"] == {"type": "KeyError", "message": "'fare'"}
+    assert record.error == {"type": "KeyError", "message": "'fare'"}
     outcome = page.sections["Outcome"]
     assert "KeyError: 'fare'" in outcome
     assert """helper.py, line 3, in columns: return {}["fare"]""" in outcome
@@ -255,7 +256,7 @@ def test_the_report_of_a_failed_step_is_kept_when_tfx_deletes_its_folder(tmp_pat
             raise ValueError("gone")
     kept = sorted((place / ".failed").iterdir(), key=lambda folder: int(folder.name))
     assert [folder.name for folder in kept] == [str(number) for number in range(4, 14)]  # the last ten
-    assert run_record.read(str(kept[-1]))["id"] == "13"
+    assert run_record.read(str(kept[-1])).id == "13"
     assert page_of(kept[-1]).sections[""]
 
 
@@ -275,7 +276,7 @@ def test_an_estimators_run_has_its_curves_and_eval_metrics(iris: Any, tmp_path: 
 
 
 def test_the_record_of_an_older_release_makes_a_report(iris_run: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    record = run_record.read(str(iris_run))
+    record = run_record.read(str(iris_run)).to_json()
     for name in ("resources", "traceback", "process", "data", "profile", "cluster"):
         record.pop(name, None)
     for name in ("asked", "inputs", "latency"):
@@ -289,9 +290,9 @@ def test_the_record_of_an_older_release_makes_a_report(iris_run: pathlib.Path, t
     assert "The model was run on the first eval example" in page.sections["Model"]
 
 
-@pytest.mark.parametrize("record", [{}, {"status": "running"}, {"status": "failed", "error": None, "check": None}])
+@pytest.mark.parametrize("record", [{}, {"status": "running"}, {"status": "failed", "error": None, "check": {}}])
 def test_a_nearly_empty_record_makes_a_report(record: dict[str, Any], tmp_path: pathlib.Path) -> None:
-    path = write_report(str(tmp_path / "gone"), record, path=str(tmp_path / "page.html"))
+    path = write_report(str(tmp_path / "gone"), RunRecord.from_json(record), path=str(tmp_path / "page.html"))
     page = Page(pathlib.Path(path).read_text())
     assert "Training of a module" in page.sections[""]
     if record.get("status") == "running":
@@ -322,7 +323,7 @@ def test_a_cluster_and_a_profile_are_shown(tmp_path: pathlib.Path) -> None:
 
 
 def html_of_record(folder: pathlib.Path, record: dict[str, Any]) -> str:
-    path = write_report(str(folder), record, path=str(folder / "page.html"))
+    path = write_report(str(folder), RunRecord.from_json(record), path=str(folder / "page.html"))
     return pathlib.Path(path).read_text()
 
 
@@ -338,11 +339,11 @@ def nasty_record() -> dict[str, Any]:
         "dialect": {"name": NASTY, "reason": NASTY},
         "keras": {"version": NASTY, "reason": NASTY},
         "phases": {NASTY: 1.0},
-        "profile": {"steps": NASTY, "shares": {NASTY: 0.5}, "folder": NASTY},
+        "profile": {"steps": 41, "shares": {NASTY: 0.5}, "folder": NASTY},
         "metrics": {"eval": {NASTY: 0.5}, "train": {NASTY: 0.25}},
         "cluster": {
-            **{"workers": [NASTY], "tries": [{NASTY: NASTY}], "speeds": {NASTY: {NASTY: NASTY}}},
-            **{"stragglers": {NASTY: NASTY}, "failures": [NASTY, {NASTY: NASTY}]},
+            **{"workers": [2], "tries": [{NASTY: NASTY}], "speeds": {NASTY: {NASTY: 1.0}}},
+            **{"stragglers": {NASTY: NASTY}, "failures": [NASTY]},
         },
         "check": {
             **{"checks": {NASTY: NASTY}, "size_bytes": 1, "example": NASTY, "answer": {NASTY: [NASTY]}},
@@ -387,13 +388,12 @@ def test_all_parts_of_a_page_escape() -> None:
 
 
 def test_two_runs_are_compared(iris_run: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    first = run_record.read(str(iris_run))
-    other = json.loads(json.dumps(first))
-    other["metrics"]["eval"]["loss"] = first["metrics"]["eval"]["loss"] + 0.5
-    other["arguments"]["custom_config"]["epochs"] = 6
-    other["arguments"]["serving_model_dir"] = "elsewhere"  # no difference in what is trained
-    other["stack"]["numpy"] = "1.0"
-    other["code"]["fingerprint"] = "other"
+    first, other = (run_record.read(str(iris_run)) for _ in range(2))
+    other.metrics["eval"]["loss"] += 0.5
+    other.arguments["custom_config"]["epochs"] = 6  # type: ignore[index]
+    other.arguments["serving_model_dir"] = "elsewhere"  # no difference in what is trained
+    other.stack["numpy"] = "1.0"
+    other.code["fingerprint"] = "other"
     text = (iris_run / "source" / "iris_keras.py").read_text()
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "iris_keras.py").write_text(text.replace("Adam(", "Nadam("))
@@ -404,7 +404,7 @@ def test_two_runs_are_compared(iris_run: pathlib.Path, tmp_path: pathlib.Path) -
     assert page.tables["Evaluation"][0] == ["metric", "A", "B", "B vs. A"]
     assert page.table("Evaluation")["loss"][2].startswith("+0.5 (+")
     assert page.table("Arguments that differ") == {"name": ["A", "B"], "custom_config.epochs": ["12", "6"]}
-    assert page.table("Versions that differ")["numpy"] == [first["stack"]["numpy"], "1.0"]
+    assert page.table("Versions that differ")["numpy"] == [first.stack["numpy"], "1.0"]
     assert "+        optimizer=keras.optimizers.Nadam(learning_rate)," in page.sections["Code and versions"]
     assert "-        optimizer=keras.optimizers.Adam(learning_rate)," in page.sections["Code and versions"]
     # The second run has no eval logs: its train curve is next to the first run's two.
@@ -412,7 +412,7 @@ def test_two_runs_are_compared(iris_run: pathlib.Path, tmp_path: pathlib.Path) -
 
 
 def test_runs_with_equal_code_and_with_missing_code_are_distinguished(tmp_path: pathlib.Path) -> None:
-    one, same, other = ({"code": {"fingerprint": fingerprint}} for fingerprint in ("x", "x", "y"))
+    one, same, other = (RunRecord(code={"fingerprint": fingerprint}) for fingerprint in ("x", "x", "y"))
     page = Page(html_of(comparison([(str(tmp_path), record) for record in (one, same, other)])))
     assert "B ran the same code as A." in page.sections["Code and versions"]
     assert (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 from collections.abc import Callable, Iterator
@@ -62,7 +63,7 @@ def report(iris: Any, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def compared(report: pathlib.Path) -> pathlib.Path:
     """That run beside itself, as if its code had been changed."""
     folder, record = str(report.parent), run_record.read(str(report.parent))
-    other = {**record, "code": {**record["code"], "fingerprint": "other"}, "metrics": {"eval": {"loss": 0.5}}}
+    other = dataclasses.replace(record, code={**record.code, "fingerprint": "other"}, metrics={"eval": {"loss": 0.5}})
     path = report.parent.parent / "comparison.html"
     path.write_text(html_of(comparison([(folder, record), (folder, other)], higher_is_better=lambda name: False)))
     return path
@@ -122,7 +123,7 @@ def live(report: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> path
     """The page of `watch` while that run is training."""
     folder = tmp_path_factory.mktemp("live")
     record = run_record.read(str(report.parent))
-    (folder / "run.json").write_text(json.dumps({**record, "status": "running"}))
+    (folder / "run.json").write_text(json.dumps({**record.to_json(), "status": "running"}))
     curves = {"loss": [1.0, None, 0.5], NASTY: [0.5, 0.75, 0.8]}
     usage = {"seconds": [0.0, 1.0, 2.0], "cpu": [0.5, 1.5, 2.0], "memory_bytes": [1e9, 2e9, 2e9]}
     state = {"time": 0, "line": NASTY, "share": 0.5, "steps": [1, 2, 3], "curves": curves, "resources": usage}

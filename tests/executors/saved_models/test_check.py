@@ -16,6 +16,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from generic_trainer import ModelCheckError, check_saved_model
 from generic_trainer.executors.examples_format import ExamplesFormat
+from generic_trainer.executors.monitoring.run_record import RunRecord
 from generic_trainer.executors.monitoring.unchecked_model import unchecked_line
 from generic_trainer.executors.saved_models.locations import find_saved_model, lift_timestamped_model
 from generic_trainer.executors.saved_models.sample_input import collect_sample_input, set_sample_input
@@ -299,7 +300,7 @@ def test_a_model_with_an_op_of_an_uninstalled_package_is_not_checked(save: Calla
     ops = {"ops": ["ParseExampleElsewhere"], "files": []}
     report = check(str(graph.parent), iris, op_packages={"ops_that_are_not_installed": ops})
     assert report.checks["loads"].startswith("could not be run: ops_that_are_not_installed cannot be imported:")
-    line = unchecked_line({"check": {"checks": report.checks}})
+    line = unchecked_line(RunRecord(check={"checks": report.checks}))
     assert line.startswith("the model was not loaded: ops_that_are_not_installed cannot be imported:")
     with pytest.raises(ModelCheckError, match="ParseExampleElsewhere"):
         check(str(graph.parent), iris)

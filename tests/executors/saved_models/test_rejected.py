@@ -135,9 +135,9 @@ def test_a_model_that_was_complete_when_the_module_raised_is_kept(
     assert f"had saved a complete model, which passes the check. It is kept in {folder}." in done.stderr
     assert done.stderr.splitlines()[-1].startswith(f"generic-trainer: failed: KeyError: 'plot' ({path}:")
     record = run_record.read(str(out / "model_run"))
-    assert (record["status"], record["rejected"], record["error"]["type"]) == ("failed", str(folder), "KeyError")
-    assert record["check"]["checks"]["loads"] == "passed"
-    assert record["metrics"] == {"train": {"loss": 0.5}}
+    assert (record.status, record.rejected, (record.error or {}).get("type")) == ("failed", str(folder), "KeyError")
+    assert record.check["checks"]["loads"] == "passed"
+    assert record.metrics == {"train": {"loss": 0.5}}
     assert f"Complete model, not published: {folder}" in command("show", out).stdout
     assert "Unpublished model (complete)" in (out / "model_run" / "report.html").read_text()
     assert list((out / "model").iterdir()) == []
@@ -152,7 +152,7 @@ def test_a_half_written_model_of_a_module_that_raised_is_not_called_complete(
         train(module(f"import os\n{tiny_source}{fails}"), fn_args, HERE)
     assert kept(fn_args) == []
     record = run_record.read(str(fn_args.model_run_dir))
-    assert (record["rejected"], record["check"]) == ("", {})
+    assert (record.rejected, record.check) == ("", {})
     assert not any("complete" in note for note in getattr(caught.value, "__notes__", ()))
 
 
@@ -163,4 +163,4 @@ def test_an_interrupt_keeps_the_saved_model_unchecked(
         train(module(f"{tiny_source}    raise KeyboardInterrupt\n"), fn_args, HERE)
     [folder] = kept(fn_args)
     assert f"saved a model, which was not checked. It is kept in {folder}." in caught.value.__notes__[0]
-    assert run_record.read(str(fn_args.model_run_dir))["check"] == {}
+    assert run_record.read(str(fn_args.model_run_dir)).check == {}

@@ -37,7 +37,7 @@ def test_changed_data_are_named_and_recorded(
 ) -> None:
     folder = pathlib.Path(own_data.train_files[0]).parent
     before = train(module(tiny_source, "first.py"), own_data, TrainingOptions(isolate=False))
-    assert not before.changed_data
+    assert not before.parts["changed_data"]
     source = tiny_source + CUT.format(size=10) + "    raise ValueError('a record is cut off')\n" * raises
     path = module(source, "second.py")
     if raises:
@@ -48,7 +48,7 @@ def test_changed_data_are_named_and_recorded(
     record = json.loads(pathlib.Path(own_data.model_run_dir, "run.json").read_text())
     assert [change.partition(" (")[0] for change in record["changed_data"]] == sorted(map(str, folder.iterdir()))
     assert record["changed_data"][0].endswith("to 10 B)")
-    assert record["data"] == before.data  # of the beginning
+    assert record["data"] == before.parts["data"]  # of the beginning
     [warning] = [each.getMessage() for each in caplog.records if "changed while the model was trained" in each.message]
     assert warning.count(str(folder)) == 3
 

@@ -80,7 +80,7 @@ def test_of_eight_at_once_six_are_published_each_its_own_and_two_are_rejected_an
             assert tf.math.is_nan(kept.signatures["serving_default"](question)["y"])
         else:
             assert isinstance(result, RunRecord)
-            assert record == json.loads(result.to_json())
+            assert record == json.loads(json.dumps(result.to_json()))
             model = tf.saved_model.load(str(out / f"model-{number}"))
             assert model.signatures["serving_default"](question)["y"].numpy().tolist() == [[2.0 * number]]
     assert sorted(os.listdir(out)) == [f"model-{number}" for number in range(8) if number not in (2, 5)]

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from generic_trainer import FnArgs, train
 from generic_trainer.executors.monitoring.metrics_origin import weights_line
+from generic_trainer.executors.monitoring.run_record import RunRecord
 
 from ...world.data import outputs_in
 
@@ -114,4 +115,4 @@ def test_a_weight_column_is_recorded(module: Callable[..., str], iris: Any, tmp_
 
     record = json.loads((tmp_path / "model_run" / "run.json").read_text())
     assert record["evaluation_plan"]["weights"] == "weight column w"
-    assert weights_line(record) == "", "the Estimator's own metrics are weighted"
+    assert weights_line(RunRecord.from_json(record)) == "", "the Estimator's own metrics are weighted"

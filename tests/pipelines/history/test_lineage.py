@@ -96,7 +96,7 @@ def trained(tmp_path: pathlib.Path) -> str:
         run = RunRecord()
         with run.written_to(str(folder / "model_run")):
             run.arguments = {"train_files": ["data/train*"], "base_model": base}
-            run.data = {"train_files": {"files": 3, "bytes": 1200}}
+            run.parts["data"] = {"train_files": {"files": 3, "bytes": 1200}}
             run.metrics = {"eval": {"auc": 0.9}}
             run.check = {"signatures": {"serving_default": {}}, "checks": {"loads": "passed"}, "size_bytes": 5}
     return str(tmp_path)

@@ -128,7 +128,7 @@ def _require_history(root: pathlib.Path, pushed: pathlib.Path, model: pathlib.Pa
     assert [run.status for run in (first, second, third)] == ["succeeded", "cached", "succeeded"]
     assert (first.model, second.model, first.pushed_model) == (str(model), str(model), str(pushed))
     assert second.pushed_model == first.pushed_model != third.pushed_model
-    assert first.id == first.record["id"] != second.id
+    assert first.id == first.record.id != second.id
     assert find_run(str(pushed)) == first
     difference = compare(first, third)
     assert (difference.same_code, difference.files) == (False, {"helper.py": "changed"})

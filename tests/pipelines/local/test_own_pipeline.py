@@ -94,7 +94,7 @@ def test_cached_and_pushed_runs_are_found_from_the_root(root: str, place: pathli
     for where in ({"places": [root]}, {"metadata": str(place / "meta" / "store.db")}, {"places": [str(place)]}):
         cached, first = find_runs(**where)[-2:]
         assert (cached.status, first.status) == ("cached", "succeeded")
-        assert first.id == first.record["id"]
+        assert first.id == first.record.id
         assert first.pushed_model == cached.pushed_model
         assert pathlib.Path(str(first.pushed_model)).parent == place / "serving"
         assert first.metrics == {"eval": {"auc": 0.75}}
