@@ -13,8 +13,6 @@ from ..engines import child_process
 from ..engines.forwarding import LastText
 from ..errors import ProcessDiedError, TrainerError
 from ..modules.keras_version import KerasChoice
-from ..modules.pipeline_modules import PipelineModules
-from ..modules.source import ModuleSource
 from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..runtime.logs.exceptions import RemoteTraceback, describe
 from .adaptation import Outcome, Settings
@@ -34,30 +32,20 @@ class ExaminationRequest(TypedDict):
     """Request to the worker process, as JSON values.
 
     Attributes:
-      check: A `CheckRequest`.
-      source: The module's `ModuleSource`; None if the module cannot be run.
-      tuner: The `ModuleSource` of the module with `tuner_fn`; None without modules or without such a module.
-      step_functions: Names of the functions that the pipeline calls in the module.
-      hints: Possible causes of a failure, added to its remedy.
-      keras: The module's `KerasChoice`; None without `source`.
+      check: A `CheckRequest`; without `modules` if the training module cannot be run.
+      keras: The module's `KerasChoice`; None without modules.
       folder: Folder for all output.
       events: File for verdicts and progress; see `events`.
       raw: File that exists once the raw data are prepared; "" without raw data.
       failed: Items that have failed before.
-      can_try: Whether no item has failed before.
     """
 
     check: dict[str, object]
-    source: dict[str, object] | None
-    tuner: Any
-    step_functions: list[str]
-    hints: list[str]
     keras: Any
     folder: str
     events: str
     raw: str
     failed: list[str]
-    can_try: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,36 +100,21 @@ class Attempt:
         self._output = output
         self._set_outputs()
 
-    def run(
-        self,
-        source: ModuleSource | None,
-        keras: KerasChoice | None,
-        environment: dict[str, str],
-        raw: RawData | None,
-        modules: PipelineModules | None,
-    ) -> Trial:
+    def run(self, keras: KerasChoice | None, environment: dict[str, str], raw: RawData | None) -> Trial:
         """Runs the worker process; adds its verdicts as they arrive.
 
         Args:
-          source: The training module; None if it cannot be run.
-          keras: The module's Keras version; None without `source`.
+          keras: The module's Keras version; None if the module cannot be run.
           environment: Environment variables of the worker process; gets those that the module turns out to need.
           raw: The process that prepares raw data; None without raw data.
-          modules: The pipeline's modules; None if they were not found.
         """
-        failed = [verdict.item for verdict in self._report.failures]
         state: ExaminationRequest = {
             "check": self._request.to_json(),
-            "source": dataclasses.asdict(source) if source else None,
-            "tuner": dataclasses.asdict(modules.tuner) if modules and modules.tuner else None,
-            "step_functions": modules.functions_called(source) if modules and source else [],
-            "hints": list(modules.hints) if modules and self._request.data else [],
             "keras": None,
             "folder": self._folder,
             "events": os.path.join(self._folder, "events"),
             "raw": raw.done if raw else "",
-            "failed": failed,
-            "can_try": not failed,
+            "failed": [verdict.item for verdict in self._report.failures],
         }
         events = EventReader(state["events"], raw.events if raw else "", self._add, self._request.limit)
 
