@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 from ..dialects.restart import with_restarts
 from ..engines import child_process
 from ..engines.forwarding import LastText
-from ..errors import ProcessDiedError, TrainerError
 from ..modules.keras_version import KerasChoice
 from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
-from ..runtime.logs.exceptions import RemoteTraceback, describe
 from .adaptation import Outcome, Settings
-from .events import EventReader
+from .events import EventReader, crash_verdict
 from .raw_process import RawData
 from .request import CheckRequest
-from .verdicts import ALWAYS, FAILED, WARNING, Report, Verdict
+from .verdicts import ALWAYS, WARNING, Report, Verdict
 
 if TYPE_CHECKING:
     from .raw_data import Prepared
@@ -161,7 +159,7 @@ class Attempt:
     def _timeout_verdict(self, events: EventReader) -> Verdict:
         """Returns the verdict on a stage that exceeded the limit, with the progress so far."""
         progress = events.progress
-        item = _item_of(events.stage) if events.stage != "trial" else progress.get("phase", "model")
+        item = progress.get("phase", "model") if events.stage == "trial" else events.stage
         if item == "data" and self._report.get("data") is not None:
             item = "transform"
         if self._report.get(item) is not None:  # it had ended, and the next item had not begun
@@ -180,24 +178,3 @@ class Attempt:
             remedy="Increase --limit; a loop of your own can end at fn_args.train_steps, which a check reduces.",
             details=progress,
         )
-
-
-def crash_verdict(stage: str, error: Exception, output: LastText) -> Verdict:
-    """Returns the verdict on a subprocess that failed.
-
-    Args:
-      stage: The stage that it was in: an item, or "trial".
-      error: The exception from `child_process.run`.
-      output: Output of the process; its last 20 lines replace a missing traceback.
-    """
-    last = "\n".join(output.getvalue().splitlines()[-20:])
-    item = _item_of(stage)
-    text = str(error) if isinstance(error, TrainerError) else f"{type(error).__name__}: {error}"
-    remote = error.__cause__
-    trace = remote.text if isinstance(remote, RemoteTraceback) else last
-    code = 1 if isinstance(error, ProcessDiedError) else getattr(error, "exit_code", 1)
-    return Verdict(item, FAILED, text, exit_code=code, traceback=trace, error=describe(error))
-
-
-def _item_of(stage: str) -> str:
-    return {"trial": "training"}.get(stage, stage)

@@ -33,8 +33,9 @@ from ..runtime.quantities import size_text
 from ..saved_models.locations import find_saved_model
 from ..training.outputs import check_model
 from .adaptation import AUTO, Settings
-from .attempt import Attempt, Trial, crash_verdict
+from .attempt import Attempt, Trial
 from .attempts import Attempts, redacted
+from .events import crash_verdict
 from .files import file_verdicts
 from .places import display_path, place_of
 from .raw_process import RawData

@@ -8,9 +8,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import IO, TYPE_CHECKING, Any
 
+from ..errors import ProcessDiedError, TrainerError
+from ..runtime.logs.exceptions import RemoteTraceback, describe
 from .verdicts import FAILED, Verdict
 
 if TYPE_CHECKING:
+    from ..engines.forwarding import LastText
     from .input_watch import Reads
     from .watch import Progress
 
@@ -96,3 +99,20 @@ class EventReader:
             self.progress = event["progress"]
         elif "reads" in event:
             self.reads = event["reads"]
+
+
+def crash_verdict(stage: str, error: Exception, output: LastText) -> Verdict:
+    """Returns the verdict on a subprocess that failed.
+
+    Args:
+      stage: The stage that it was in: an item, or "trial".
+      error: The exception from `child_process.run`.
+      output: Output of the process; its last 20 lines replace a missing traceback.
+    """
+    last = "\n".join(output.getvalue().splitlines()[-20:])
+    item = "training" if stage == "trial" else stage
+    text = str(error) if isinstance(error, TrainerError) else f"{type(error).__name__}: {error}"
+    remote = error.__cause__
+    trace = remote.text if isinstance(remote, RemoteTraceback) else last
+    code = 1 if isinstance(error, ProcessDiedError) else getattr(error, "exit_code", 1)
+    return Verdict(item, FAILED, text, exit_code=code, traceback=trace, error=describe(error))

@@ -155,8 +155,8 @@ class Examples:
         problems = self._name_problems(samples)
         kinds = {sample.kind for sample in samples.values()}
         if self._fn_args.examples_format.payload != TF_EXAMPLE or kinds != {TF_RECORD}:
-            first = next((sample.records[0] for sample in samples.values() if sample.records), {})
-            names = sorted(first) if kinds == {PARQUET} else []
+            rows = [row for sample in samples.values() for row in sample.records]
+            names = sorted(rows[0]) if kinds == {PARQUET} and rows else []
             errors, warnings = self._compare_splits(samples, example_facts.facts_of_rows) if names else ([], [])
             text = f"{counts}, {', '.join(sorted(kinds))}{f': {join_names(names)}' if names else ''}"
             return _verdict(problems, [*errors, *warnings], text, {})

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, cast
 
 from ..engines import child_process
 from ..engines.forwarding import LastText
-from ..errors import ProcessDiedError, TrainingProcessError
-from ..runtime.logs.exceptions import describe
-from .events import EventWriter
-from .verdicts import FAILED, WARNING, Verdict
+from ..errors import ProcessTimeoutError
+from .events import EventWriter, crash_verdict
+from .verdicts import WARNING, Verdict
 
 if TYPE_CHECKING:
     from .raw_data import Prepared, RawDataRequest
@@ -65,13 +64,11 @@ class RawData:
                 output=output,
             )
             prepared = cast("Prepared", returned)
-        except ProcessDiedError as error:
-            verdict = Verdict("data", FAILED, str(error), exit_code=1)
-        except TrainingProcessError:
+        except ProcessTimeoutError:
             text = f"preparation was stopped after {request['check']['limit']:g} s (--limit)"
             verdict = Verdict("data", WARNING, text)
         except Exception as error:  # the process itself failed: it reports errors of data and module as verdicts
-            verdict = Verdict("data", FAILED, f"{type(error).__name__}: {error}", exit_code=1, error=describe(error))
+            verdict = crash_verdict("data", error, output)
         if verdict is not None:
             with open(self.events, "a", encoding="utf-8") as file:
                 EventWriter(file).verdict(verdict)
