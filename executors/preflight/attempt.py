@@ -11,17 +11,13 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 from ..dialects.restart import with_restarts
 from ..engines import child_process
 from ..engines.forwarding import LastText
-from ..errors import ProcessDiedError, TrainerError
 from ..modules.keras_version import KerasChoice
-from ..modules.pipeline_modules import PipelineModules
-from ..modules.source import ModuleSource
 from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
-from ..runtime.logs.exceptions import RemoteTraceback, describe
 from .adaptation import Outcome, Settings
-from .events import EventReader
+from .events import EventReader, crash_verdict
 from .raw_process import RawData
 from .request import CheckRequest
-from .verdicts import ALWAYS, FAILED, WARNING, Report, Verdict
+from .verdicts import ALWAYS, WARNING, Report, Verdict
 
 if TYPE_CHECKING:
     from .raw_data import Prepared
@@ -34,30 +30,20 @@ class ExaminationRequest(TypedDict):
     """Request to the worker process, as JSON values.
 
     Attributes:
-      check: A `CheckRequest`.
-      source: The module's `ModuleSource`; None if the module cannot be run.
-      tuner: The `ModuleSource` of the module with `tuner_fn`; None without modules or without such a module.
-      step_functions: Names of the functions that the pipeline calls in the module.
-      hints: Possible causes of a failure, added to its remedy.
-      keras: The module's `KerasChoice`; None without `source`.
+      check: A `CheckRequest`; without `modules` if the training module cannot be run.
+      keras: The module's `KerasChoice`; None without modules.
       folder: Folder for all output.
       events: File for verdicts and progress; see `events`.
       raw: File that exists once the raw data are prepared; "" without raw data.
       failed: Items that have failed before.
-      can_try: Whether no item has failed before.
     """
 
     check: dict[str, object]
-    source: dict[str, object] | None
-    tuner: Any
-    step_functions: list[str]
-    hints: list[str]
     keras: Any
     folder: str
     events: str
     raw: str
     failed: list[str]
-    can_try: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,36 +98,21 @@ class Attempt:
         self._output = output
         self._set_outputs()
 
-    def run(
-        self,
-        source: ModuleSource | None,
-        keras: KerasChoice | None,
-        environment: dict[str, str],
-        raw: RawData | None,
-        modules: PipelineModules | None,
-    ) -> Trial:
+    def run(self, keras: KerasChoice | None, environment: dict[str, str], raw: RawData | None) -> Trial:
         """Runs the worker process; adds its verdicts as they arrive.
 
         Args:
-          source: The training module; None if it cannot be run.
-          keras: The module's Keras version; None without `source`.
+          keras: The module's Keras version; None if the module cannot be run.
           environment: Environment variables of the worker process; gets those that the module turns out to need.
           raw: The process that prepares raw data; None without raw data.
-          modules: The pipeline's modules; None if they were not found.
         """
-        failed = [verdict.item for verdict in self._report.failures]
         state: ExaminationRequest = {
             "check": self._request.to_json(),
-            "source": dataclasses.asdict(source) if source else None,
-            "tuner": dataclasses.asdict(modules.tuner) if modules and modules.tuner else None,
-            "step_functions": modules.functions_called(source) if modules and source else [],
-            "hints": list(modules.hints) if modules and self._request.data else [],
             "keras": None,
             "folder": self._folder,
             "events": os.path.join(self._folder, "events"),
             "raw": raw.done if raw else "",
-            "failed": failed,
-            "can_try": not failed,
+            "failed": [verdict.item for verdict in self._report.failures],
         }
         events = EventReader(state["events"], raw.events if raw else "", self._add, self._request.limit)
 
@@ -188,7 +159,7 @@ class Attempt:
     def _timeout_verdict(self, events: EventReader) -> Verdict:
         """Returns the verdict on a stage that exceeded the limit, with the progress so far."""
         progress = events.progress
-        item = _item_of(events.stage) if events.stage != "trial" else progress.get("phase", "model")
+        item = progress.get("phase", "model") if events.stage == "trial" else events.stage
         if item == "data" and self._report.get("data") is not None:
             item = "transform"
         if self._report.get(item) is not None:  # it had ended, and the next item had not begun
@@ -207,24 +178,3 @@ class Attempt:
             remedy="Increase --limit; a loop of your own can end at fn_args.train_steps, which a check reduces.",
             details=progress,
         )
-
-
-def crash_verdict(stage: str, error: Exception, output: LastText) -> Verdict:
-    """Returns the verdict on a subprocess that failed.
-
-    Args:
-      stage: The stage that it was in: an item, or "trial".
-      error: The exception from `child_process.run`.
-      output: Output of the process; its last 20 lines replace a missing traceback.
-    """
-    last = "\n".join(output.getvalue().splitlines()[-20:])
-    item = _item_of(stage)
-    text = str(error) if isinstance(error, TrainerError) else f"{type(error).__name__}: {error}"
-    remote = error.__cause__
-    trace = remote.text if isinstance(remote, RemoteTraceback) else last
-    code = 1 if isinstance(error, ProcessDiedError) else getattr(error, "exit_code", 1)
-    return Verdict(item, FAILED, text, exit_code=code, traceback=trace, error=describe(error))
-
-
-def _item_of(stage: str) -> str:
-    return {"trial": "training"}.get(stage, stage)

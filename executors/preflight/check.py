@@ -25,17 +25,17 @@ from ..engines.cluster_options import worker_range
 from ..engines.forwarding import LastText
 from ..errors import ModelCheckError, TrainerError
 from ..evaluation.plan import EvaluationPlan
+from ..fn_args import FnArgs
 from ..modules.keras_version import KerasChoice, has_keras_3
 from ..modules.libraries import libraries_of
-from ..modules.pipeline_modules import PipelineModules
-from ..modules.source import ModuleSource
 from ..runtime.logs.exceptions import describe
 from ..runtime.quantities import size_text
-from ..saved_models.check import check_saved_model
 from ..saved_models.locations import find_saved_model
+from ..training.outputs import check_model
 from .adaptation import AUTO, Settings
-from .attempt import Attempt, Trial, crash_verdict
+from .attempt import Attempt, Trial
 from .attempts import Attempts, redacted
+from .events import crash_verdict
 from .files import file_verdicts
 from .places import display_path, place_of
 from .raw_process import RawData
@@ -56,6 +56,7 @@ from .verdicts import (
 )
 
 if TYPE_CHECKING:
+    from ..saved_models.check import CheckReport
     from .raw_data import RawDataRequest
 
 CHECKING = "GENERIC_TRAINER_CHECK"  # environment variable, "1" during a check: modules can skip lasting side effects
@@ -110,37 +111,35 @@ class _Check:
         self._show = show
         self._report = report
         self._output = LastText()
-        self._modules: PipelineModules | None = None
 
     def run(self) -> None:
         """Runs all checks."""
-        source, keras = self._find_module()
+        keras = self._find_module()
         temporary = os.path.join(self._folder, "temporary")  # trial processes are killed before they remove temp files
         os.mkdir(temporary)
         environment = {**(keras.environment() if keras else {}), VARIABLE: "{}", CHECKING: "1", "TMPDIR": temporary}
-        fn_args = self._request.fn_args
-        if not (source or self._request.data or fn_args.train_files or fn_args.eval_files or fn_args.schema_path):
+        fn_args, modules = self._request.fn_args, self._request.modules
+        if not (modules or self._request.data or fn_args.train_files or fn_args.eval_files or fn_args.schema_path):
             return  # no data to check without the module
-        fork_server.prepare(environment, libraries_of(source.files) if source else ())  # imports in the background
+        fork_server.prepare(environment, libraries_of(modules.trainer.files) if modules else ())  # in the background
         for verdict in file_verdicts(self._request):
             self._add(verdict)
-        trial = self._try(source, keras, environment)
-        found = trial.found
-        if found and self._report.passed:
+        trial = self._try(keras, environment)
+        if trial.found and self._report.passed:
             self._check_model(trial)
-            self._add(Verdict.from_json(found["estimate"]))
+            self._add(Verdict.from_json(trial.found["estimate"]))
 
-    def _find_module(self) -> tuple[ModuleSource | None, KerasChoice | None]:
-        """Finds the modules and compiles their files; returns the training module and its Keras version."""
+    def _find_module(self) -> KerasChoice | None:
+        """Finds the modules and compiles their files; returns the training module's Keras version, or None."""
         request = self._request
+        self._request = dataclasses.replace(request, modules=None)
         try:
             modules = request.find_modules(os.path.join(self._folder, "source"))
         except TrainerError as error:
             self._add(Verdict("module", FAILED, str(error), exit_code=error.exit_code))
-            return None, None
+            return None
         source = modules.trainer
-        sources = modules.sources if request.data else [source]
-        for file in dict.fromkeys(file for one in sources for file in one.files):
+        for file in dict.fromkeys(modules.files if request.data else source.files):
             try:
                 with open(file, "rb") as code:
                     compile(code.read(), file, "exec", dont_inherit=True)
@@ -148,14 +147,14 @@ class _Check:
                 place = place_of(error, [file])
                 text = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
                 self._add(Verdict("module", FAILED, text, place, exit_code=1, error=describe(error)))
-                return None, None
-        distributed = worker_range(self._request.options.workers)[1] > 1
+                return None
+        distributed = worker_range(request.options.workers)[1] > 1
         try:
             keras = choose_keras(request.options.keras, source.files, beside=modules.files, distributed=distributed)
         except TrainerError as error:
             place = place_of(error, source.files)
             self._add(Verdict("module", FAILED, str(error), place, exit_code=error.exit_code))
-            return None, None
+            return None
         others = len(source.files) - 1
         more = f" and {others} imported file{'s' * (others != 1)}" if others else ""
         text = f"{display_path(source.path)}{more}; Keras {keras.version} ({keras.reason})"
@@ -164,75 +163,64 @@ class _Check:
         if request.tunes and modules.tuner_notice:
             text += f"; {modules.tuner_notice}"
         self._add(Verdict("module", PASSED, text, details={"keras": keras.version}))
-        self._modules = modules
-        if source.function and not self._request.function:
-            self._request = dataclasses.replace(self._request, function=source.function)
-        return source, keras
+        self._request = dataclasses.replace(request, modules=modules, function=request.function or source.function)
+        return keras
 
-    def _try(self, source: ModuleSource | None, keras: KerasChoice | None, environment: dict[str, str]) -> Trial:
+    def _try(self, keras: KerasChoice | None, environment: dict[str, str]) -> Trial:
         """Tries the module; raw data are prepared once for each value of `schema_shapes`."""
+        request = self._request
         raw_data: dict[str, RawData] = {}
-        transforms = bool(self._modules and self._modules.transform)
 
         def attempt(settings: Settings, report: Report, add: Show) -> Trial:
-            shapes = settings.schema_shapes
-            if self._request.data and shapes not in raw_data:
+            shapes, choice = settings.schema_shapes, keras
+            if request.data and shapes not in raw_data:
                 raw_data[shapes] = self._prepare_raw_data(environment, shapes)
             folder = os.path.join(self._folder, f"{settings.train_examples}-{shapes}{settings.keras}")
-            one = Attempt(self._request, settings, folder, report, add, self._output)
-            trial_keras = keras
             if keras and settings.keras:
-                trial_keras = dataclasses.replace(keras, version=settings.keras, reason="determined by a trial")
-            trial_environment = {**environment, **(trial_keras.environment() if trial_keras else {})}
-            return one.run(source, trial_keras, trial_environment, raw_data.get(shapes), self._modules)
+                choice = dataclasses.replace(keras, version=settings.keras, reason="determined by a trial")
+            variables = {**environment, **(choice.environment() if choice else {})}
+            trial = Attempt(request, settings, folder, report, add, self._output)
+            return trial.run(choice, variables, raw_data.get(shapes))
 
-        request = self._request
-        adjustable = {"train_examples"} if request.data and transforms and request.train_examples == AUTO else set()
+        adjustable = set()
+        if request.data and request.modules and request.modules.transform and request.train_examples == AUTO:
+            adjustable.add("train_examples")
         if request.data and not request.fn_args.schema_path and request.schema_shapes == AUTO:
             adjustable.add("schema_shapes")
         if request.options.keras == AUTO and worker_range(request.options.workers)[1] == 1 and has_keras_3():
             adjustable.add("keras")
         first = Settings.of(request.train_examples, request.schema_shapes)
         try:
-            return Attempts(attempt, self._report, self._show).run(first, adjustable if source else ())
+            return Attempts(attempt, self._report, self._show).run(first, adjustable if request.modules else ())
         finally:
             for raw in raw_data.values():
                 raw.thread.join()
 
     def _prepare_raw_data(self, environment: dict[str, str], shapes: str) -> RawData:
         """Starts preparing raw data in a process parallel to the one that loads the training module."""
-        source = self._modules.transform if self._modules else None
-        if self._modules and source:
-            keras = choose_keras(self._request.options.keras, source.files, beside=self._modules.files)
+        modules = self._request.modules
+        if modules and modules.transform:
+            keras = choose_keras(self._request.options.keras, modules.transform.files, beside=modules.files)
             environment = environment | keras.environment()
-        request: RawDataRequest = {
-            "check": dataclasses.replace(self._request, schema_shapes=shapes).to_json(),
-            "source": dataclasses.asdict(source) if source else None,
-            "step_functions": self._modules.functions_called(source) if self._modules and source else [],
-            "folder": os.path.join(self._folder, f"raw-{shapes}"),
-            "events": os.path.join(self._folder, f"raw-{shapes}-events"),
-        }
-        return RawData(request, environment, os.path.join(self._folder, f"raw-{shapes}-done"), self._output)
+        folder = os.path.join(self._folder, f"raw-{shapes}")
+        check = dataclasses.replace(self._request, schema_shapes=shapes).to_json()
+        request: RawDataRequest = {"check": check, "folder": folder, "events": f"{folder}-events"}
+        return RawData(request, environment, f"{folder}-done", self._output)
 
     def _check_model(self, trial: Trial) -> None:
-        found, fn_args, options = trial.found, trial.request.fn_args, self._request.options
-        place = Place(**found["saved_at"]) if found["saved_at"] else None
+        result, fn_args = trial.found, FnArgs.from_json(trial.found["fn_args"])
+        place = Place(**result["saved_at"]) if result["saved_at"] else None
         try:
-            report = check_saved_model(
-                fn_args.serving_model_dir,
-                found["eval_files"] or (),
-                raw_eval_files=found["raw_eval_files"],
-                examples_format=fn_args.examples_format,
-                schema_path=found["schema_path"],
-                transform_graph_path=found["transform_graph_path"],
-                required_signatures=options.required_signatures,
-                skip=options.skip_checks,
-                op_packages=found["op_packages"],
-                example=found["example"],
+            report = check_model(
+                fn_args,
+                self._request.options,
+                raw_eval_files=result["raw_eval_files"],
+                op_packages=result["op_packages"],
+                example=result["example"],
                 shown_as="fn_args.serving_model_dir",
                 environment=trial.environment,
                 timeout=self._request.limit,
-                parts={"evaluation": found["evaluation"]},
+                parts={"evaluation": result["evaluation"]},
             )
         except ModelCheckError as error:
             text = shorten_message(_relative_to(str(error), trial.folder, self._folder))
@@ -242,18 +230,9 @@ class _Check:
         except Exception as error:
             self._add(crash_verdict("SavedModel", error, self._output))
             return
-        answer = ", ".join(f"{name}={_shortened_values(values)}" for name, values in report.answer.items())
-        loads = "; loads in a new process" if report.checks["loads"] == "passed" else ""
-        needs = f"; needs {', '.join(report.op_packages)}" if report.op_packages else ""
-        text = f"{size_text(report.size_bytes)}{loads}{needs}; signatures: {', '.join(report.signatures)}"
         source = _relative_to(report.example, trial.folder, self._folder)
-        source = re.sub(r"the first (\w+ )?eval example \(.*\)", "an eval example", source)
-        text += f"; prediction for {source}: {answer}" if answer else ""
-        failed_checks = [f"{name} {outcome}" for name, outcome in report.warnings.items()]
-        status = WARNING if failed_checks else PASSED
-        text = ". ".join([text, *failed_checks])
-        self._add(Verdict("SavedModel", status, text, details={"signatures": report.signatures}))
-        is_evaluated = found["evaluation"]["overrides"]["labels"]
+        self._add(_model_verdict(report, re.sub(r"the first (\w+ )?eval example \(.*\)", "an eval example", source)))
+        is_evaluated = result["evaluation"]["overrides"]["labels"]
         if is_evaluated and (plan := report.parts.get("evaluation_plan")):
             self._add_plan(EvaluationPlan.from_json(plan))
         elif is_evaluated and find_saved_model(fn_args.serving_model_dir) is None:
@@ -264,6 +243,18 @@ class _Check:
         """Adds the verdict on the plan: at most a warning, never a failure."""
         self._report.findings["evaluation_plan"] = plan.to_json()
         self._add(Verdict(EVALUATION_PLAN, PASSED if plan.compares else WARNING, plan.line(), details=plan.to_json()))
+
+
+def _model_verdict(report: CheckReport, source: str) -> Verdict:
+    """Returns the verdict on a model that passed its check, with its answer for an example from `source`."""
+    answer = ", ".join(f"{name}={_shortened_values(values)}" for name, values in report.answer.items())
+    loads = "; loads in a new process" if report.checks["loads"] == "passed" else ""
+    needs = f"; needs {', '.join(report.op_packages)}" if report.op_packages else ""
+    text = f"{size_text(report.size_bytes)}{loads}{needs}; signatures: {', '.join(report.signatures)}"
+    text += f"; prediction for {source}: {answer}" if answer else ""
+    warnings = [f"{name} {outcome}" for name, outcome in report.warnings.items()]
+    status = WARNING if warnings else PASSED
+    return Verdict("SavedModel", status, ". ".join([text, *warnings]), details={"signatures": report.signatures})
 
 
 def _relative_to(text: str, *folders: str) -> str:

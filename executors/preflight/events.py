@@ -5,55 +5,45 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable
-from typing import IO, TYPE_CHECKING, TypedDict
+from collections.abc import Callable, Mapping
+from typing import IO, TYPE_CHECKING, Any
 
+from ..errors import ProcessDiedError, TrainerError
+from ..runtime.logs.exceptions import RemoteTraceback, describe
 from .verdicts import FAILED, Verdict
 
 if TYPE_CHECKING:
+    from ..engines.forwarding import LastText
     from .input_watch import Reads
     from .watch import Progress
 
 
-class Event(TypedDict, total=False):
-    """A line of the file, with one of these keys; see `EventWriter`."""
-
-    verdict: dict[str, object]
-    stage: str
-    progress: Progress
-    reads: Reads
-
-
 class EventWriter:
-    """Writes events for the parent process.
+    """Appends events to a file: {"verdict": …}, {"stage": …}, {"progress": …} or {"reads": …}.
 
     Attributes:
+      stage: The current stage: an item, or "trial"; "load" at first.
       has_failed: Whether a verdict with status FAILED was written.
     """
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
+        self.stage = "load"
         self.has_failed = False
 
     def verdict(self, verdict: Verdict) -> None:
         """Writes a verdict."""
         self.has_failed |= verdict.status == FAILED
-        self._write({"verdict": verdict.to_json()})
+        self.write("verdict", verdict.to_json())
 
-    def stage(self, item: str) -> None:
-        """Writes the start of a stage: an item, or "trial"."""
-        self._write({"stage": item})
+    def enter(self, stage: str) -> None:
+        """Writes the start of a stage."""
+        self.stage = stage
+        self.write("stage", stage)
 
-    def progress(self, progress: Progress) -> None:
-        """Writes the progress of the training."""
-        self._write({"progress": progress})
-
-    def reads(self, reads: Reads) -> None:
-        """Writes how the module's input pipeline reads its examples; see `input_watch`."""
-        self._write({"reads": reads})
-
-    def _write(self, event: Event) -> None:
-        self._file.write(json.dumps(event, default=str) + "\n")
+    def write(self, kind: str, value: object) -> None:
+        """Writes an event."""
+        self._file.write(json.dumps({kind: value}, default=str) + "\n")
         self._file.flush()
 
 
@@ -78,7 +68,6 @@ class EventReader:
         self.progress: Progress = {}
         self.reads: Reads = {}
         self.has_timed_out = False
-        self._main = path
         self._read = {name: 0 for name in (raw, path) if name}
         self._add = add
         self._limit = limit
@@ -99,14 +88,31 @@ class EventReader:
                 whole = text[: text.rfind(b"\n") + 1]
                 self._read[path] += len(whole)
                 for line in whole.splitlines():
-                    self._handle(json.loads(line), path == self._main)
+                    self._handle(json.loads(line))
 
-    def _handle(self, event: Event, is_main: bool) -> None:
+    def _handle(self, event: Mapping[str, Any]) -> None:
         if "verdict" in event:
             self._add(Verdict.from_json(event["verdict"]))
-        elif is_main and "stage" in event:
+        elif "stage" in event:
             self.stage, self._since = event["stage"], time.monotonic()
         elif "progress" in event:
             self.progress = event["progress"]
         elif "reads" in event:
             self.reads = event["reads"]
+
+
+def crash_verdict(stage: str, error: Exception, output: LastText) -> Verdict:
+    """Returns the verdict on a subprocess that failed.
+
+    Args:
+      stage: The stage that it was in: an item, or "trial".
+      error: The exception from `child_process.run`.
+      output: Output of the process; its last 20 lines replace a missing traceback.
+    """
+    last = "\n".join(output.getvalue().splitlines()[-20:])
+    item = "training" if stage == "trial" else stage
+    text = str(error) if isinstance(error, TrainerError) else f"{type(error).__name__}: {error}"
+    remote = error.__cause__
+    trace = remote.text if isinstance(remote, RemoteTraceback) else last
+    code = 1 if isinstance(error, ProcessDiedError) else getattr(error, "exit_code", 1)
+    return Verdict(item, FAILED, text, exit_code=code, traceback=trace, error=describe(error))

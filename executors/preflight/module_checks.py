@@ -1,15 +1,13 @@
-"""Chooses the dialect of a loaded module, and checks the signatures of its functions."""
+"""Checks the signatures of a loaded module's functions."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 
-from ..dialects import Dialect, adapters
-from ..dialects.selection import choose
+from ..dialects import Dialect
 from ..dialects.signatures import require_call, shown_signature
-from ..fn_args import FnArgs
 from .request import CheckRequest
 
 # Functions that other components of a pipeline call: (number of arguments, expected form).
@@ -25,49 +23,30 @@ class CheckedModule:
     """A loaded module whose functions have the signatures that its dialect requires.
 
     Attributes:
-      dialect: The dialect.
-      run_fn: Function that trains the module, with the interface of TFX's `run_fn`.
       signatures: Checked signatures: "run_fn(fn_args), preprocessing_fn(inputs)"; or the dialect's requirements.
       warnings: Valid usage that is probably a mistake.
       steps: Number of training steps of a run; None if data or epochs limit it.
     """
 
-    dialect: Dialect
-    run_fn: Callable[[FnArgs], object]
     signatures: str
     warnings: Sequence[str]
     steps: int | None
 
 
-def dialect_of(module: ModuleType, request: CheckRequest) -> tuple[str, str]:
-    """Returns the dialect's name, and the reason for the choice.
-
-    Raises:
-      TrainerError: If no dialect or several match, or the requested one is not installed.
-    """
-    return choose(module, request.function, request.options, adapters())
-
-
-def checked_module(
-    dialect: str, module: ModuleType, request: CheckRequest, step_functions: Sequence[str] = ()
-) -> CheckedModule:
-    """Checks a module's functions.
-
-    Args:
-      dialect: The module's dialect.
-      module: The training module.
-      request: The run to check.
-      step_functions: Names of functions in it that other components of the pipeline call, such as `preprocessing_fn`.
+def checked_module(dialect: Dialect, module: ModuleType, request: CheckRequest) -> CheckedModule:
+    """Checks a module's functions, also those that other components of the pipeline call.
 
     Raises:
       TrainerError: With file, function and expected form, if a signature does not match.
     """
-    chosen = adapters()[dialect]
-    run_fn = chosen.run_fn(module, request.function, request.options)
-    warnings = chosen.check(module, request.function, request.fn_args)
+    warnings = dialect.check(module, request.function, request.fn_args)
+    step_functions = request.modules.functions_called(request.modules.trainer) if request.modules else []
     require_step_functions(module, step_functions)
-    steps = chosen.steps_requested(module, request.function, request.fn_args)
-    return CheckedModule(chosen, run_fn, _signatures(chosen, module, request, step_functions), warnings, steps)
+    names = [*([request.function] if request.function else dialect.functions), *step_functions]
+    functions = [(name, getattr(module, name, None)) for name in names]
+    shown = ", ".join(f"{name}{shown_signature(function)}" for name, function in functions if callable(function))
+    steps = dialect.steps_requested(module, request.function, request.fn_args)
+    return CheckedModule(shown or dialect.needs, warnings, steps)
 
 
 def require_step_functions(module: ModuleType, names: Sequence[str]) -> None:
@@ -81,9 +60,3 @@ def require_step_functions(module: ModuleType, names: Sequence[str]) -> None:
         function = getattr(module, name, None)
         if function is not None:
             require_call(module, name, function, count, form, optional=("custom_config",))
-
-
-def _signatures(dialect: Dialect, module: ModuleType, request: CheckRequest, step_functions: Sequence[str]) -> str:
-    names = [request.function] if request.function else list(dialect.functions)
-    found = [name for name in (*names, *step_functions) if callable(getattr(module, name, None))]
-    return ", ".join(f"{name}{shown_signature(getattr(module, name))}" for name in found) or dialect.needs

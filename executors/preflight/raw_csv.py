@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ..errors import InputError
 from ..inputs.csv.row_reader import csv_rows
@@ -17,10 +17,12 @@ from ..inputs.gzipped_files import is_gzipped
 from ..inputs.message_text import join_names, short_repr
 from ..inputs.readers.record_files import check_text
 from ..runtime.files import file_io
+from .example_records import serialized
 
 _MAX_ROWS = 100_000  # maximum number of rows read
 _FIRST, _RANDOM = 400, 200  # rows in the sample: the first, and random later ones
 _MIN_ROWS = 3  # minimum number of rows with a value of each column, and of rows without one, if there are as many
+_CONVERT: Mapping[int, Callable[[str], bytes | float]] = {INT: int, FLOAT: float, TEXT: str.encode}
 _MOSTLY_NUMBERS = 0.8  # share of numbers, from which other values of a column are reported
 
 
@@ -152,17 +154,5 @@ class _Table:
 
 
 def _example(header: Sequence[str], kinds: Sequence[int], row: Sequence[str]) -> bytes:
-    import tensorflow as tf
-
-    features = {}
-    for name, kind, value in zip(header, kinds, row, strict=True):
-        if not value:
-            features[name] = tf.train.Feature()
-        elif kind == INT:
-            features[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=[int(value)]))
-        elif kind == FLOAT:
-            features[name] = tf.train.Feature(float_list=tf.train.FloatList(value=[float(value)]))
-        else:
-            features[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode()]))
-    serialized: bytes = tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
-    return serialized
+    cells = zip(header, kinds, row, strict=True)
+    return serialized({name: [_CONVERT[kind](value)] if value else [] for name, kind, value in cells})

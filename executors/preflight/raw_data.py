@@ -6,9 +6,8 @@ TFDV infers the schema from the sample, and Transform runs on it if there is a m
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 import itertools
-import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -25,11 +24,13 @@ from ..runtime.files.raw_data_files import SPLITS, raw_data_files
 from ..runtime.files.schema import read_schema
 from . import sample, trial
 from .adaptation import NO
+from .events import EventWriter
 from .example_facts import FeatureFacts, facts_of
+from .example_records import write_gzipped
 from .module_checks import require_step_functions
 from .raw_csv import csv_examples
 from .request import CheckRequest
-from .verdicts import FAILED, PASSED, WARNING, Verdict
+from .verdicts import PASSED, WARNING, Verdict
 
 if TYPE_CHECKING:
     from ..evaluation.features import FeatureSummary
@@ -43,16 +44,12 @@ class RawDataRequest(TypedDict):
     """Request to the process, as JSON values.
 
     Attributes:
-      check: A `CheckRequest`.
-      source: The Transform module's `ModuleSource`; None without one.
-      step_functions: Names of the functions that the pipeline calls in it.
+      check: A `CheckRequest`; Transform's module is one of its `modules`.
       folder: Folder for all output.
       events: File for verdicts; see `events`.
     """
 
     check: dict[str, Any]
-    source: dict[str, object] | None
-    step_functions: list[str]
     folder: str
     events: str
 
@@ -76,13 +73,10 @@ class Prepared(TypedDict, total=False):
 def execute(state: RawDataRequest) -> Prepared:
     """Entry point of the process: prepares a sample of the raw data of a request."""
     request = CheckRequest.from_json(state["check"])
-    source = ModuleSource.from_json(state["source"]) if state["source"] else None
-    with open(state["events"], "a", encoding="utf-8") as events:
-
-        def write_verdict(verdict: Verdict) -> None:
-            events.write(json.dumps({"verdict": verdict.to_json()}, default=str) + "\n")
-            events.flush()
-
+    modules = request.modules
+    source = modules.transform if modules else None
+    with open(state["events"], "a", encoding="utf-8") as file:
+        events = EventWriter(file)
         item = "data"
         try:
             splits, totals, warnings = _read(request.data, state["folder"])
@@ -91,18 +85,17 @@ def execute(state: RawDataRequest) -> Prepared:
             facts = facts_of(itertools.chain(*splits.values()))
             counts = " and ".join(f"{len(records):,} {split}" for split, records in splits.items())
             text = f"{counts} examples, {len(facts)} features: {', '.join(sorted(facts)[:12])}"
-            write_verdict(Verdict("data", WARNING if warnings else PASSED, ". ".join([text, *warnings])))
+            events.verdict(Verdict("data", WARNING if warnings else PASSED, ". ".join([text, *warnings])))
             prepared: dict[str, object] = {"schema_path": schema_path, "transform_graph_path": None}
             summaries = {RAW: {name: fact.summary() for name, fact in facts.items()}}
             examples = {RAW: splits}
             kinds = {RAW: _kinds(facts, schema_path)}
-            if source:
+            if modules and source:
                 item = "transform"
                 from .raw_transform import transform
 
-                with contextlib.ExitStack() as stack:
-                    module = stack.enter_context(loaded(source))
-                    require_step_functions(module, state["step_functions"])
+                with loaded(source) as module:
+                    require_step_functions(module, modules.functions_called(source))
                     graph, transformed = transform(module, splits, schema_path, request.fn_args, state["folder"])
                 prepared["transform_graph_path"] = graph
                 transformed_facts = facts_of(itertools.chain(*transformed.values()))
@@ -110,18 +103,13 @@ def execute(state: RawDataRequest) -> Prepared:
                 examples[TRANSFORMED] = transformed
                 transformed_schema = os.path.join(graph, "transformed_metadata", "schema.pbtxt")
                 kinds[TRANSFORMED] = _kinds(transformed_facts, transformed_schema)
-                write_verdict(
-                    Verdict(
-                        "transform",
-                        PASSED,
-                        f"applied to these examples; output features: {', '.join(sorted(transformed_facts)[:12])}",
-                    )
-                )
+                text = f"applied to these examples; output features: {', '.join(sorted(transformed_facts)[:12])}"
+                events.verdict(Verdict("transform", PASSED, text))
             for label in parse_labels(request.label).values():
                 if problem := label_problem(label, summaries["raw"], summaries.get("transformed")):
                     raise InputError(f"--label: {problem}")
         except (Exception, SystemExit) as error:
-            write_verdict(_verdict(item, error, source, request))
+            events.verdict(_verdict(item, error, source, request))
             return {}
         files = {
             kind: {
@@ -151,7 +139,7 @@ def _verdict(item: str, error: BaseException, source: ModuleSource | None, reque
     if isinstance(error, TrainerError):
         return verdict
     text = verdict.text.partition(" [while running")[0]
-    return Verdict(**{**vars(verdict), "status": FAILED, "text": text})
+    return dataclasses.replace(verdict, text=text)
 
 
 def _read(data: str, folder: str) -> tuple[dict[str, list[bytes]], dict[str, int], list[str]]:
@@ -206,14 +194,9 @@ def _write(records: Sequence[bytes], total: int, folder: str) -> str:
 
     If the data have more examples than the sample, symbolic links repeat the file, up to about 8192 examples.
     """
-    import tensorflow as tf
-
-    os.makedirs(folder, exist_ok=True)
     times = max(1, min(total, _TARGET_EXAMPLES) // max(1, len(records)))
     names = [os.path.join(folder, f"examples-{number:05d}-of-{times:05d}.gz") for number in range(times)]
-    with tf.io.TFRecordWriter(names[0], "GZIP") as writer:
-        for record in records:
-            writer.write(record)
+    write_gzipped(records, names[0])
     for name in names[1:]:
         os.symlink(names[0], name)
     return os.path.join(folder, "*")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, cast
 
 from ..engines import child_process
 from ..engines.forwarding import LastText
-from ..errors import ProcessDiedError, TrainingProcessError
-from ..runtime.logs.exceptions import describe
-from .verdicts import FAILED, WARNING, Verdict
+from ..errors import ProcessTimeoutError
+from .events import EventWriter, crash_verdict
+from .verdicts import WARNING, Verdict
 
 if TYPE_CHECKING:
     from .raw_data import Prepared, RawDataRequest
@@ -52,9 +52,9 @@ class RawData:
     def _run(self) -> None:
         request, environment, output = self._arguments
         prepared: Prepared = {}
-        verdict: Verdict | None
+        verdict = None
         try:
-            found = child_process.run(
+            returned = child_process.run(
                 _WORKER,
                 request,
                 environment=environment,
@@ -63,20 +63,15 @@ class RawData:
                 forked=True,
                 output=output,
             )
-            prepared = cast("Prepared", found)
-        except ProcessDiedError as error:
-            verdict = Verdict("data", FAILED, str(error), exit_code=1)
-        except TrainingProcessError:
-            verdict = Verdict(
-                "data", WARNING, f"preparation was stopped after {request['check']['limit']:g} s (--limit)"
-            )
+            prepared = cast("Prepared", returned)
+        except ProcessTimeoutError:
+            text = f"preparation was stopped after {request['check']['limit']:g} s (--limit)"
+            verdict = Verdict("data", WARNING, text)
         except Exception as error:  # the process itself failed: it reports errors of data and module as verdicts
-            verdict = Verdict("data", FAILED, f"{type(error).__name__}: {error}", exit_code=1, error=describe(error))
-        else:
-            verdict = None
+            verdict = crash_verdict("data", error, output)
         if verdict is not None:
             with open(self.events, "a", encoding="utf-8") as file:
-                file.write(json.dumps({"verdict": verdict.to_json()}) + "\n")
+                EventWriter(file).verdict(verdict)
         part = f"{self.done}.part"
         with open(part, "w", encoding="utf-8") as file:
             json.dump(prepared, file)

@@ -6,15 +6,10 @@ records = generate(read_schema("schema.pbtxt"), count=64)
 from __future__ import annotations
 
 import random
-from types import ModuleType
-from typing import TYPE_CHECKING
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import tensorflow as tf
+from .example_records import serialized
 
 _WORDS = ("a", "b", "c")
 _MAX_EXTRA_VALUES = 3  # extra values of a feature with a variable number of values
@@ -32,8 +27,6 @@ def generate(schema: schema_pb2.Schema, count: int) -> list[bytes]:
       schema: Features with their types, shapes and domains.
       count: Number of examples.
     """
-    import tensorflow as tf
-
     generator = random.Random(_SEED)  # noqa: S311 (examples, no secrets)
     domains = {domain.name: domain for domain in schema.string_domain}
     records = []
@@ -42,9 +35,9 @@ def generate(schema: schema_pb2.Schema, count: int) -> list[bytes]:
         for feature in schema.feature:
             if feature.presence.min_fraction < 1 and generator.random() < 0.1 and not feature.HasField("shape"):
                 continue
-            values = [_value(feature, domains, generator) for _ in range(_size(feature, generator))]
-            features[feature.name] = _feature(tf, feature.type, values)
-        records.append(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+            size = _size(feature, generator)
+            features[feature.name] = [_value(feature, domains, generator) for _ in range(size)]
+        records.append(serialized(features))
     return records
 
 
@@ -70,11 +63,3 @@ def _value(
         return generator.uniform(low, feature.float_domain.max if feature.float_domain.HasField("max") else low + 1)
     low = feature.int_domain.min
     return generator.randint(low, feature.int_domain.max if feature.int_domain.HasField("max") else low + 1)
-
-
-def _feature(tf: ModuleType, kind: int, values: Sequence[bytes | float]) -> tf.train.Feature:
-    if kind == schema_pb2.BYTES:
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
-    if kind == schema_pb2.FLOAT:
-        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
-    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))

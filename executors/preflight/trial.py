@@ -1,4 +1,4 @@
-"""A shortened training: a few steps on a few examples, an evaluation and an export, with a verdict on each.
+"""A shortened training: its arguments, and the verdicts on its steps, its evaluation and its export.
 
 The module writes to temporary folders that the check removes. `watch.py` stops Keras and Estimator loops early; loops
 of the ElasticDL and DLRover dialects and custom loops get small step counts in `fn_args`.
@@ -8,30 +8,20 @@ from __future__ import annotations
 
 import ast
 import copy
+import math
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ..dialects import Dialect
 from ..dialects.needs import uses_estimators
-from ..dialects.other_settings import settings_noted
 from ..errors import TrainerError
 from ..fn_args import FnArgs
-from ..modules.keras_version import KerasChoice
-from ..modules.seeds import seed_all
 from ..modules.source import ModuleSource, parsed
 from ..runtime.logs.exceptions import describe, describe_handled
-from ..runtime.logs.first_error import first_logged_error
-from . import estimate
-from .module_checks import CheckedModule
 from .places import definition, place_of
-from .remedies import error_line, remedy_for, shorten_message
+from .remedies import error_line, remedy_for
 from .verdicts import FAILED, PASSED, SKIPPED, WARNING, Place, Verdict
 from .watch import EVALUATION, EXPORT, MODEL, PHASES, STEPS, TRAINING, Watch
-
-if TYPE_CHECKING:
-    from .watch import Progress
 
 _CUSTOM_LOOP_STEPS = 10  # for a custom loop, which only fn_args can shorten
 _CUSTOM_LOOP_EVAL_STEPS = 2
@@ -39,51 +29,6 @@ _NAN = (
     "Check loss and model for a logarithm of zero or a division by zero, check the data for NaN, or lower the learning "
     "rate."
 )
-
-
-def try_training(
-    module: CheckedModule,
-    source: ModuleSource,
-    fn_args: FnArgs,
-    records: int,
-    report: Callable[[Progress], None],
-    keras: KerasChoice,
-) -> tuple[list[Verdict], Watch]:
-    """Runs a module with a shortened training.
-
-    Args:
-      module: The module.
-      source: The module's files.
-      fn_args: Arguments with the sample's files and temporary output folders.
-      records: Estimated number of training examples of a run; 0 if unknown.
-      report: Called with the progress during the training.
-      keras: The settings of this process.
-
-    Returns:
-      Verdicts on the phases that were reached, and the `Watch` with all measurements.
-    """
-    trial_args, is_shortened = shorten_args(fn_args, module.dialect, source)
-    watch = Watch(source.files, report)
-    if fn_args.seed is not None:
-        seed_all(fn_args.seed)
-    memory = estimate.Memory()
-    begin = time.perf_counter()
-    error: BaseException | None = None
-    try:
-        with (
-            settings_noted(keras, trial_args.checkpoint_dir),
-            watch.watching(),
-            first_logged_error(error_line) as logged,
-        ):
-            module.run_fn(trial_args)
-        watch.logged_error = shorten_message(logged.text)
-    except (Exception, SystemExit) as raised:
-        error = raised
-    seconds = time.perf_counter() - begin
-    verdicts = list(_verdicts(watch, error, source, fn_args, seconds))
-    if error is None:
-        verdicts.append(estimate.verdict(watch, module.steps, is_shortened, records, seconds, memory.peak()))
-    return verdicts, watch
 
 
 def shorten_args(fn_args: FnArgs, dialect: Dialect, source: ModuleSource) -> tuple[FnArgs, bool]:
@@ -131,16 +76,27 @@ def failure(item: str, error: BaseException, source: ModuleSource | None, fn_arg
     return Verdict(item, FAILED, text, place, remedy, code, described["traceback"], described)
 
 
-def _verdicts(
-    watch: Watch, error: BaseException | None, source: ModuleSource, fn_args: FnArgs, seconds: float
+def verdicts(
+    watch: Watch,
+    fn_args: FnArgs,
+    seconds: float,
+    error: BaseException | None = None,
+    source: ModuleSource | None = None,
 ) -> Iterator[Verdict]:
-    """Yields a verdict on each phase up to the failed one, or on all phases."""
+    """Yields a verdict on each phase up to the failed one, or on all phases.
+
+    Args:
+      watch: Measurements of the training.
+      fn_args: The run's arguments.
+      seconds: Duration of the training.
+      error: The exception that ended it, or None.
+      source: The module's files; needed for an exception.
+    """
     failed_at = PHASES.index(watch.phase) if error else len(PHASES)
-    if isinstance(error, FloatingPointError) and watch.losses and _is_nan(watch.losses[-1]):
+    if isinstance(error, FloatingPointError) and watch.losses and not math.isfinite(watch.losses[-1]):
         failed_at = PHASES.index(TRAINING)
     for number, (phase, make_verdict) in enumerate(_PHASE_VERDICTS.items()):
-        if number == failed_at:
-            assert error is not None
+        if error and number == failed_at:
             yield failure(phase, error, source, fn_args, _NAN if isinstance(error, FloatingPointError) else "")
             return
         if error and phase == EVALUATION and not watch.evaluations:
@@ -236,10 +192,6 @@ def _has_observed_loop(source: ModuleSource) -> bool:
 
 def _is_fit(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fit"
-
-
-def _is_nan(loss: float) -> bool:
-    return loss != loss or loss in (float("inf"), float("-inf"))
 
 
 def _time_text(seconds: float) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..runtime.files import durable, file_io
 from ..runtime.process.preemption import deferred_signals
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..fn_args import FnArgs
+    from ..options import TrainingOptions
+    from ..saved_models.check import CheckReport
     from .callbacks import Callbacks
     from .run_state import Run
 
@@ -37,31 +38,40 @@ def collect_and_check(run: Run, around: Callbacks) -> tuple[str, list[str]]:
     return outputs, names
 
 
-def _check(run: Run, args: FnArgs) -> None:
-    of_training = run.result.parts
-    check = functools.partial(
-        check_saved_model,
-        skip=run.options.skip_checks,
-        op_packages=of_training.get("op_packages"),
-        environment=run.keras.environment(),
-        timeout=run.options.timeout,
-    )
-    report = check(
+def check_model(args: FnArgs, options: TrainingOptions, **others: Any) -> CheckReport:
+    """Checks the model in `args.serving_model_dir`; `others` are further arguments of `check_saved_model`."""
+    return check_saved_model(
         args.serving_model_dir,
         args.eval_files or (),
-        raw_eval_files=run.raw_eval_files,
         examples_format=args.examples_format,
         schema_path=args.schema_path,
         transform_graph_path=args.transform_graph_path,
-        required_signatures=run.options.required_signatures,
+        required_signatures=options.required_signatures,
+        skip=options.skip_checks,
+        **others,
+    )
+
+
+def _check(run: Run, args: FnArgs) -> None:
+    of_training = run.result.parts
+    process: dict[str, Any] = {
+        "op_packages": of_training.get("op_packages", {}),
+        "environment": run.keras.environment(),
+        "timeout": run.options.timeout,
+    }
+    report = check_model(
+        args,
+        run.options,
+        raw_eval_files=run.raw_eval_files,
+        shown_as=run.fn_args.serving_model_dir,
         example=of_training.get("sample_input"),
         parts=run.check_parts,
-        shown_as=run.fn_args.serving_model_dir,
+        **process,
     )
     others = os.path.join(file_io.parent(args.serving_model_dir), OTHER_MODELS)
     for name in file_io.listdir(others) if file_io.isdir(others) else ():
         folder = os.path.join(others, name)
-        _announce(run, folder, check(folder))
+        _announce(run, folder, check_saved_model(folder, skip=run.options.skip_checks, **process))
     _announce(run, args.serving_model_dir, report)
     run.record.check = report.to_json()
     log_report(report)

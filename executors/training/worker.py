@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Mapping
 
 from absl import logging
 
@@ -22,7 +23,7 @@ from ..runtime.files import file_io
 from ..runtime.logs import exceptions
 from ..saved_models.finished import delete_marker, mark_finished
 from .hints import add_hints, announce_check
-from .worker_callbacks import WorkerCallbacks
+from .worker_callbacks import WorkerCallback, nested, registered_callbacks
 
 
 def execute(state: dict[str, object]) -> dict[str, object]:
@@ -34,11 +35,10 @@ def execute(state: dict[str, object]) -> dict[str, object]:
       Exception: Any exception that the module raises.
     """
     request = TrainingRequest.from_json(state)
-    request.keras.check_this_process()
     if request.key:
         delete_marker(file_io.parent(request.fn_args.serving_model_dir))  # of an attempt that is repeated
     try:
-        result = _execute(request).to_json()
+        result = train_module(request, registered_callbacks(request)).to_json()
     except SystemExit as error:
         # Without this, an exit code of 0 would be taken for a finished training.
         raise TrainingProcessError(
@@ -55,26 +55,36 @@ def execute(state: dict[str, object]) -> dict[str, object]:
     return result
 
 
-def _execute(request: TrainingRequest) -> TrainingResult:
-    args, options, clock = request.fn_args, request.options, time.perf_counter
-    start, callbacks = clock(), WorkerCallbacks(request)
+def train_module(request: TrainingRequest, callbacks: Mapping[str, WorkerCallback]) -> TrainingResult:
+    """Imports a module, chooses its dialect and calls its `run_fn`; see `execute`."""
+    options, every, clock = request.options, callbacks.values(), time.perf_counter
+    args, start = request.fn_args, clock()
+    request.keras.check_this_process()
     with (
-        callbacks.loading(),
+        nested(callback.loading() for callback in every),
         loaded(
             request.source, options.dialect, request.keras, args.checkpoint_dir, is_restartable=request.is_restartable
         ) as module,
     ):
+        for callback in every:
+            callback.imported(module)
         dialects = adapters()
         name, evidence = choose(module, request.function, options, dialects)
+        for callback in every:
+            callback.dialect = dialects[name]
+            callback.chosen(name, evidence)
         run_fn = dialects[name].run_fn(module, request.function, options)
         logging.info("Dialect %s: %s.", name, evidence)
         announce_check(run_fn, request)
+        for callback in every:
+            args = callback.arguments(args)
         make_repeatable(args, options.deterministic)
         begin = clock()
-        with callbacks.around(dialects[name]):
+        with nested(callback.around() for callback in every):
             returned = run_fn(args)
         if not file_io.exists(args.serving_model_dir):
             require_has_run(returned, f"{request.source.path}: {request.function or name}")
         end, keras = clock(), changed_keras(request.keras)
     phases = {"load": begin - start, "run_fn": end - begin}
-    return TrainingResult(name, evidence, phases, keras, callbacks.results(returned))
+    parts = {part: callback.result(returned) for part, callback in callbacks.items()}
+    return TrainingResult(name, evidence, phases, keras, parts)

@@ -16,14 +16,16 @@ A package registers its classes by entry point, in the group `generic_trainer.wo
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from collections.abc import Iterable, Iterator, Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from .. import plugins
 
 if TYPE_CHECKING:
     from ..dialects.base import Dialect
     from ..engines.training_request import TrainingRequest
+    from ..fn_args import FnArgs
 
 GROUP = "generic_trainer.worker_callbacks"
 Context = contextlib.AbstractContextManager[object]
@@ -35,7 +37,7 @@ class WorkerCallback:
     Attributes:
       order: Contexts of a lower order surround those of a higher one.
       request: The training.
-      dialect: The module's dialect; set before `around` is called.
+      dialect: The module's dialect; set before `chosen` is called.
     """
 
     order: ClassVar[int] = 50
@@ -47,6 +49,16 @@ class WorkerCallback:
     def loading(self) -> Context:
         """Returns a context for the import of the module and the call of `run_fn`."""
         return contextlib.nullcontext()
+
+    def imported(self, module: ModuleType) -> None:
+        """Called when the module is imported, before its dialect is chosen."""
+
+    def chosen(self, name: str, evidence: str) -> None:
+        """Called when the dialect is chosen, with its name and the reason, before it returns its `run_fn`."""
+
+    def arguments(self, fn_args: FnArgs) -> FnArgs:
+        """Returns the arguments of `run_fn`."""
+        return fn_args
 
     def around(self) -> Context:
         """Returns a context for the call of `run_fn`."""
@@ -60,31 +72,17 @@ class WorkerCallback:
         """
 
 
-class WorkerCallbacks:
-    """The registered callbacks of a training."""
+def registered_callbacks(request: TrainingRequest) -> dict[str, WorkerCallback]:
+    """Returns the callbacks that packages have registered, in their order."""
+    installed = cast("Mapping[str, type[WorkerCallback]]", plugins.load(GROUP))
+    by_order = sorted(installed.items(), key=lambda item: item[1].order)
+    return {name: callback(request) for name, callback in by_order}
 
-    def __init__(self, request: TrainingRequest) -> None:
-        installed = cast("Mapping[str, type[WorkerCallback]]", plugins.load(GROUP))
-        by_order = sorted(installed.items(), key=lambda item: item[1].order)
-        self._callbacks = {name: callback(request) for name, callback in by_order}
 
-    @contextlib.contextmanager
-    def loading(self) -> Iterator[None]:
-        """Surrounds the import of the module and the call of `run_fn`."""
-        with contextlib.ExitStack() as contexts:
-            for callback in self._callbacks.values():
-                contexts.enter_context(callback.loading())
-            yield
-
-    @contextlib.contextmanager
-    def around(self, dialect: Dialect) -> Iterator[None]:
-        """Surrounds the call of the `run_fn` that a dialect has made."""
-        with contextlib.ExitStack() as contexts:
-            for callback in self._callbacks.values():
-                callback.dialect = dialect
-                contexts.enter_context(callback.around())
-            yield
-
-    def results(self, returned: object) -> dict[str, Any]:
-        """Returns the results of all callbacks by name."""
-        return {name: callback.result(returned) for name, callback in self._callbacks.items()}
+@contextlib.contextmanager
+def nested(contexts: Iterable[Context]) -> Iterator[None]:
+    """Enters contexts, each inside those before it."""
+    with contextlib.ExitStack() as stack:
+        for context in contexts:
+            stack.enter_context(context)
+        yield

@@ -245,11 +245,11 @@ def test_check_inspects_its_signatures_and_errors(python: Callable[[str], Any], 
     from generic_trainer.executors.preflight.request import CheckRequest
 
     request = CheckRequest("some_module.py", FnArgs(train_steps=500))
-    checked = [checked_module(name, module, request) for name in ("plain_keras", "old_form")]
+    checked = [checked_module(known[name], module, request) for name in ("plain_keras", "old_form")]
     found = [[one.signatures, one.warnings, one.steps] for one in checked]
     module.FEATURES = "a"
     try:
-        checked_module("plain_keras", module, request)
+        checked_module(known["plain_keras"], module, request)
     except TrainerError as error:
         print(json.dumps([*found, str(error)]))
     """

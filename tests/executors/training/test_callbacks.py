@@ -8,7 +8,7 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -19,7 +19,7 @@ HERE = TrainingOptions(isolate=False)
 PHASES = ("setup", "inputs", "run", "record", "training", "attempt", "check", "publish", "published")
 EXTENSIONS = """
 import contextlib
-from generic_trainer import RunCallback, WorkerCallback
+from generic_trainer import FnArgs, RunCallback, WorkerCallback
 from generic_trainer.executors.engines.local import LocalEngine
 
 
@@ -42,6 +42,17 @@ class Merged(WorkerCallback):
 class Merging(RunCallback):
     def merge(self, part, run):
         run.record.metrics["merged"] = {part: 1.0}
+
+
+class Shortened(WorkerCallback):
+    def imported(self, module):
+        self._module = module
+
+    def chosen(self, name, evidence):
+        self._module.DIALECT = name
+
+    def arguments(self, fn_args):
+        return FnArgs(**{**vars(fn_args), "train_steps": 1})
 
 
 class FailingAround(WorkerCallback):
@@ -136,16 +147,28 @@ def extensions(tmp_path: pathlib.Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(information.parent)}
 
 
-def train_with(extensions: dict[str, str], module: str, folder: pathlib.Path) -> subprocess.CompletedProcess[str]:
-    """Runs `train` with the engine of the package."""
+def train_with(
+    extensions: dict[str, str], module: str, folder: pathlib.Path, engine: str = "queue"
+) -> subprocess.CompletedProcess[str]:
+    """Runs `train`, by default with the engine of the package."""
     command = [sys.executable, "-m", "generic_trainer.cli.main", "train", module, "--output", str(folder)]
     return subprocess.run(
-        [*command, "--engine", "queue", "--train-steps", "3"],
+        [*command, "--engine", engine, "--train-steps", "3"],
         env=extensions,
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_a_callback_of_the_worker_gets_the_module_and_its_dialect_and_may_change_the_arguments(
+    extensions: dict[str, str], module: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
+    [entry_points] = (tmp_path / "packages").glob("*/entry_points.txt")
+    entry_points.write_text("[generic_trainer.worker_callbacks]\nshort = extensions:Shortened\n")
+    path = module("def run_fn(fn_args): raise ValueError(f'{DIALECT}, step {fn_args.train_steps}')")
+    done = train_with(extensions, path, tmp_path / "out", "local")
+    assert "ValueError: run_fn, step 1" in done.stderr
 
 
 def test_the_engine_and_the_callbacks_of_a_package_take_part_in_a_run(
