@@ -19,7 +19,7 @@ from ..executors.number_range import STEPS
 from ..executors.runtime.files import file_io
 from ..executors.runtime.files.artifact_files import read_hyperparameters
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS, latest
-from ..executors.saved_models.locations import base_model_path
+from ..executors.saved_models.base_model import base_model_path
 from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.run import train as run_training
 from .cluster_flag import local_cluster, parse_counts

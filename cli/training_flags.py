@@ -10,8 +10,7 @@ import click
 from ..executors.errors import InputError
 from ..executors.option import Option
 from ..executors.options import TrainingOptions, declared_options
-from ..executors.runtime.files.json_text import parsed_json
-from ..executors.runtime.files.plain_values import require_plain
+from ..executors.runtime.files.plain_values import parsed_json, require_plain
 from ..executors.runtime.files.user_text import read_user_file
 from .number_type import NumberType
 

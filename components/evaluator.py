@@ -46,7 +46,7 @@ from ..executors.runtime.files import file_io
 from ..executors.runtime.files.artifact_files import only_file_in
 from ..executors.runtime.logs.exceptions import one_line_message
 from ..executors.runtime.logs.remembered_error import remember_error
-from ..executors.saved_models.locations import base_model_path
+from ..executors.saved_models.base_model import base_model_path
 from ..executors.saved_models.prediction.predict import SignatureError
 from .batch_dependent_models import ALLOW, refusal
 

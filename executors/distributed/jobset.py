@@ -15,7 +15,7 @@ from collections.abc import MutableMapping
 
 from ..errors import InputError
 from ..number_range import STEPS, WORKERS
-from ..runtime.files.json_text import parsed_json
+from ..runtime.files.plain_values import parsed_json
 from .tf_config import ROLES, VARIABLE, ClusterTask
 
 TASKS, NAME, ROLE, INDEX = (

@@ -26,7 +26,7 @@ from typing import cast
 
 from ..errors import InputError
 from ..number_range import PORTS, TASKS
-from ..runtime.files.json_text import parsed_json
+from ..runtime.files.plain_values import parsed_json
 
 VARIABLE = "TF_CONFIG"
 CHIEF, MASTER, WORKER, PS, EVALUATOR = "chief", "master", "worker", "ps", "evaluator"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from ..runtime.files import file_io
 from ..runtime.files.schema import read_schema
-from ..saved_models.locations import base_model_path
+from ..saved_models.base_model import base_model_path
 from ..saved_models.signatures import TRANSFORM_FN, signatures_of
 from .decision import make_plan
 from .evidence import TrainingEvidence

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..errors import InputError
 from ..runtime.files import file_io
 from ..runtime.files.file_kinds import require_readable_kind
-from ..runtime.files.json_text import parsed_json
+from ..runtime.files.plain_values import parsed_json
 from .csv.row_reader import csv_rows
 from .gzipped_files import is_gzipped, opened, position, unzipped_head
 from .readers.record_files import check_text

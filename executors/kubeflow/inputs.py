@@ -20,7 +20,8 @@ from ..fn_args import FnArgs
 from ..runtime.files import file_io
 from ..runtime.files.artifact_files import read_json_object
 from ..runtime.files.artifact_layout import EVAL_DIR
-from ..saved_models.locations import base_model_path, find_saved_model
+from ..saved_models.base_model import base_model_path
+from ..saved_models.locations import find_saved_model
 from .parameters import StepParameters
 from .step import StepArtifact
 from .storage import require_readable_pattern, resolve_input

@@ -30,7 +30,7 @@ from ..errors import InputError, TrainerError
 from ..monitoring.run_record import status_after
 from ..runtime.files import file_io
 from ..runtime.files import output_file as output_files
-from ..runtime.files.json_text import parsed_json
+from ..runtime.files.plain_values import parsed_json
 from ..runtime.files.temporary_folder import require_temporary_folder
 from ..runtime.logs.error_output import error_lines, traceback_lines
 from ..runtime.logs.exceptions import RemoteTraceback, message_of, traceback_of

@@ -56,7 +56,7 @@ from .verdicts import (
 )
 
 if TYPE_CHECKING:
-    from ..saved_models.check import CheckReport
+    from ..saved_models.model_check import CheckReport
     from .raw_data import RawDataRequest
 
 CHECKING = "GENERIC_TRAINER_CHECK"  # environment variable, "1" during a check: modules can skip lasting side effects

@@ -10,7 +10,7 @@ from ..runtime.files import file_io
 from ..runtime.files.artifact_files import read_hyperparameters
 from ..runtime.files.schema import read_schema
 from ..runtime.quantities import size_text
-from ..saved_models.locations import base_model_path
+from ..saved_models.base_model import base_model_path
 from .places import display_path
 from .request import CheckRequest
 from .verdicts import FAILED, PASSED, Verdict

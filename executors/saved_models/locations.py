@@ -6,30 +6,11 @@ import os
 
 from absl import logging
 
-from ..errors import InputError
 from ..runtime.files import file_io
-from ..runtime.files.artifact_layout import SERVING_DIRS
 from ..runtime.files.file_kinds import special_kind
 
 OTHER_MODELS = "other_models"  # beside the serving model: further SavedModels of a script
 MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
-
-
-def base_model_path(uri: str) -> str:
-    """Returns the SavedModel's folder in a Model artifact of any TFX release.
-
-    Searches `Format-Serving` and `serving_model_dir`, which may contain the SavedModel itself or, for Estimators,
-    `export/NAME/TIMESTAMP` (the newest is returned); then the URI itself. In the output of `generic-trainer train`, the
-    first two are below `model`.
-
-    Raises:
-      InputError: If none of these contains a SavedModel.
-    """
-    artifact = os.path.join(uri, "model") if file_io.isdir(os.path.join(uri, "model")) else uri
-    for folder in [*(os.path.join(artifact, name) for name in SERVING_DIRS), uri]:
-        if file_io.isdir(folder) and (found := find_saved_model(folder)):
-            return found
-    raise InputError(f"base_model {uri}: no SavedModel in {', '.join(SERVING_DIRS)}, or the folder itself.")
 
 
 def find_saved_model(folder: str) -> str | None:

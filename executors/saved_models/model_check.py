@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ..examples_format import TF_EXAMPLE
 
 if TYPE_CHECKING:
-    from ..monitoring.run_json import BatchDependenceJson, SignatureTensors
+    from ..monitoring.run_json import BatchDependenceJson, CheckJson, SignatureTensors
     from .checked_model import CheckedModel
     from .custom_ops import OpPackage
     from .sample_input import SampleInput
@@ -127,7 +127,7 @@ class CheckReport:
         """The checks that neither passed nor were skipped, with their outcome."""
         return {name: outcome for name, outcome in self.checks.items() if not outcome.startswith((PASSED, SKIPPED))}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> CheckJson:
         """Returns the report for the run record, with the parts beside the other facts."""
         state = dataclasses.asdict(self)
-        return {**state.pop("parts"), "batch_dependence": self.batch_dependence, **state}
+        return cast("CheckJson", {**state.pop("parts"), "batch_dependence": self.batch_dependence, **state})

@@ -15,7 +15,9 @@ import contextlib
 import dataclasses
 import datetime
 import os
+import shlex
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 
 from absl import logging
@@ -34,6 +36,7 @@ from .staging import Staging
 FOLDER = REJECTED_DIR
 KEPT = 3
 _PART = ".part"
+_PROGRAM, _MODULE = "generic-trainer", "generic_trainer.cli.main"
 _PATH_DEPENDENCE = (
     "The model depends on the path that it was written to, which does not exist after publishing. Save the files that "
     "it reads as assets."
@@ -105,11 +108,8 @@ class Unpublished:
             state = "complete model, which passes the check" if self.record.check else "model, which was not checked"
             add_note(error, f"nothing was published; the module had saved a {state}. It is kept in {path}.{advice}")
             logging.warning("Nothing was published; the module had saved a %s. It is kept in %s.", state, path)
-        if advice:
-            from ..runtime.process.own_command import own_command
-
-            if command := own_command():
-                logging.warning("To check and publish the model in %s, run: %s", path, command)
+        if advice and (command := _own_command()):
+            logging.warning("To check and publish the model in %s, run: %s", path, command)
 
 
 @contextlib.contextmanager
@@ -252,3 +252,12 @@ def _add(error: Exception, sentence: str) -> None:
         error.args = (f"{error} {sentence}",)
     else:
         add_note(error, sentence)
+
+
+def _own_command() -> str:
+    """Returns the command to run this process again if it is the command `generic-trainer`; otherwise ""."""
+    words = sys.orig_argv
+    for index, word in enumerate(words):
+        if os.path.basename(word) == _PROGRAM:
+            return shlex.join(words[index:])
+    return shlex.join(words) if _MODULE in words else ""

@@ -22,9 +22,9 @@ from ..number_range import STEPS
 from ..runtime.files import file_io
 from ..runtime.files.artifact_files import only_file_in, read_json_object
 from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
-from ..runtime.files.json_text import parsed_json
+from ..runtime.files.plain_values import parsed_json
 from ..runtime.logs.redaction import masked_text, remember_secrets
-from ..saved_models.locations import base_model_path
+from ..saved_models.base_model import base_model_path
 
 # As in tfx.components.experimental.data_view.constants.
 _DATA_VIEW, _DATA_VIEW_TIME = "data_view_uri", "data_view_create_time_since_epoch"

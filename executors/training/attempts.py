@@ -50,7 +50,7 @@ def _run_worker(run: Run, around: Callbacks) -> None:
 
     with around(ATTEMPT, run):
         variables = {**run.keras.environment(), **run.variables}
-        state = run.engine.execute(WorkerStart(_WORKER, run.request(), variables, on_start))
+        state = run.engine.execute(WorkerStart(_WORKER, run.request().to_json(), variables, on_start))
         merge_result(state, run, around)
 
 

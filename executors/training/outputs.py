@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..runtime.files import durable, file_io
 from ..runtime.process.preemption import deferred_signals
 from ..runtime.process.termination import raise_if_ended
-from ..saved_models.check import CheckReport, check_saved_model, log_report
+from ..saved_models.check import check_saved_model, log_report
 from ..saved_models.finished import FILE_NAME as FINISHED
 from ..saved_models.links import replace_links
 from ..saved_models.locations import OTHER_MODELS, lift_timestamped_model
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ..fn_args import FnArgs
     from ..options import TrainingOptions
-    from ..saved_models.check import CheckReport
+    from ..saved_models.model_check import CheckReport
     from .callbacks import Callbacks
     from .run_state import Run
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..fn_args import FnArgs
     from ..modules.keras_version import KerasChoice
     from ..options import TrainingOptions
-    from ..saved_models.check import CheckReport
+    from ..saved_models.model_check import CheckReport
     from .preconditions import ReadyTraining
 
 

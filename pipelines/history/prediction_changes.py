@@ -13,7 +13,7 @@ from ...executors.evaluation.run_model_comparison import run_model_comparison
 from ...executors.evaluation.verdict import read_verdict
 from ...executors.examples_format import TF_EXAMPLE
 from ...executors.runtime.files import file_io
-from ...executors.saved_models.locations import base_model_path
+from ...executors.saved_models.base_model import base_model_path
 from .past_runs import CACHED, SUCCEEDED, Run
 from .run_artifacts import example_files, payload_of
 

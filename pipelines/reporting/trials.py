@@ -14,7 +14,7 @@ from ...executors.errors import InputError
 from ...executors.reporting.document import GOOD, Block, Cell, Chart, Section, Table, Value, as_cell
 from ...executors.runtime.files import file_io
 from ...executors.runtime.files.json_data import from_json, read_json
-from ...executors.runtime.files.json_text import parsed_json
+from ...executors.runtime.files.plain_values import parsed_json
 
 _FILE = "tuner_results.json"  # as in tfx.components.tuner.executor
 _NUMBER, _SCORE = "trial_id", "score"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...training.callbacks import RunCallback
 
 if TYPE_CHECKING:
-    from ...saved_models.check import CheckReport
+    from ...saved_models.model_check import CheckReport
     from ...training.run_state import Run
 
 

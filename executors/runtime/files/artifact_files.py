@@ -7,8 +7,7 @@ from typing import Any
 
 from ...errors import InputError
 from . import file_io
-from .json_text import parsed_json
-from .plain_values import require_plain
+from .plain_values import parsed_json, require_plain
 from .user_text import read_user_file
 
 

@@ -31,8 +31,7 @@ from absl import logging
 from ...errors import InputError
 from ...number_range import INT64
 from . import file_io
-from .json_text import parsed_json
-from .plain_values import require_shallow
+from .plain_values import parsed_json, require_shallow
 
 T = TypeVar("T")
 _MAX_BYTES = 64 << 20  # parsing takes a second, and a gigabyte of memory; records have about 10 kB

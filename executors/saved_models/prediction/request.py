@@ -12,7 +12,7 @@ from ...inputs.example_files import ExampleFile, find_example_files
 from ...runtime.files import file_io
 from ...runtime.files.artifact_layout import SERVING_DIRS
 from ...runtime.files.output_file import is_stream
-from ..locations import base_model_path
+from ..base_model import base_model_path
 from ..readable_files import first_problem
 
 PUSHED = "serving"  # the push destination in a pipeline root

@@ -13,7 +13,7 @@ from tfx.utils import path_utils
 from generic_trainer import InputError
 from generic_trainer.executors.runtime.files.artifact_files import read_json_object
 from generic_trainer.executors.runtime.files.artifact_layout import latest
-from generic_trainer.executors.saved_models.locations import base_model_path
+from generic_trainer.executors.saved_models.base_model import base_model_path
 
 
 def save_model(folder: pathlib.Path) -> str:

@@ -1,0 +1,27 @@
+"""Finds the SavedModel in a Model artifact of any TFX release."""
+
+from __future__ import annotations
+
+import os
+
+from ..errors import InputError
+from ..runtime.files import file_io
+from ..runtime.files.artifact_layout import SERVING_DIRS
+from .locations import find_saved_model
+
+
+def base_model_path(uri: str) -> str:
+    """Returns the SavedModel's folder in a Model artifact.
+
+    Searches `Format-Serving` and `serving_model_dir`, which may contain the SavedModel itself or, for Estimators,
+    `export/NAME/TIMESTAMP` (the newest is returned); then the URI itself. In the output of `generic-trainer train`, the
+    first two are below `model`.
+
+    Raises:
+      InputError: If none of these contains a SavedModel.
+    """
+    artifact = os.path.join(uri, "model") if file_io.isdir(os.path.join(uri, "model")) else uri
+    for folder in [*(os.path.join(artifact, name) for name in SERVING_DIRS), uri]:
+        if file_io.isdir(folder) and (found := find_saved_model(folder)):
+            return found
+    raise InputError(f"base_model {uri}: no SavedModel in {', '.join(SERVING_DIRS)}, or the folder itself.")
