@@ -118,7 +118,7 @@ def arguments(
     return options
 
 
-def compare(
+def compare(  # noqa: PLR0913 (the columns of a row)
     what: str,
     against: str,
     options: argparse.Namespace,

@@ -198,7 +198,7 @@ class Evaluator(component.Evaluator):
     SPEC_CLASS = EvaluatorSpec
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(EvaluatorExecutor)
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (the arguments of TFX's component, and ours)
         self,
         examples: types.BaseChannel,
         model: types.BaseChannel,

@@ -87,7 +87,7 @@ class Trainer(ModuleComponent):
     DRIVER_CLASS = TrainerDriver
 
     @takes_options(_OPTIONS)
-    def __init__(
+    def __init__(  # noqa: PLR0913 (the arguments of TFX's component, and ours)
         self,
         statistics: types.BaseChannel | None = None,
         examples: types.BaseChannel | None = None,

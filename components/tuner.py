@@ -96,7 +96,7 @@ class Tuner(ModuleComponent):
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(TunerExecutor)
 
     @takes_options(_OPTIONS)
-    def __init__(
+    def __init__(  # noqa: PLR0913 (the arguments of TFX's component, and ours)
         self,
         examples: types.BaseChannel,
         schema: types.BaseChannel | None = None,

@@ -108,7 +108,7 @@ class Option:
             self.check(value)
 
 
-def option(
+def option(  # noqa: PLR0913 (the facts of a declaration, as of dataclasses.field)
     default: T,
     help_text: str,
     choices: Sequence[str] | Callable[[], Sequence[str]] = (),

@@ -8,6 +8,7 @@ modules named in strings (entry points, workers) are not. Therefore a training i
 followed but not counted, except in the kernel, which is a list of files.
 
 A limit is today's figure. A change that lowers the figure lowers the limit; a commit that raises it gives the reason.
+A file imports at most 12 modules of the package, unless `[tool.size.roots]` names it; no two files import each other.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ _STARTS = (
 )
 # They attach features to a training: MLflow, a cluster, options of the command line.
 _VARIABLES = ("GENERIC_TRAINER_", "MLFLOW_", "TF_CONFIG")
+_MOST_IMPORTS = 12
 _TRAIN_IRIS = f"""
 import sys
 from {PACKAGE} import FnArgs, train
@@ -49,6 +51,7 @@ class Sources:
     """The modules of the package, from their source files; nothing is imported."""
 
     def __init__(self, repository: pathlib.Path) -> None:
+        self._repository = repository
         settings = configparser.ConfigParser()
         settings.read(repository / "setup.cfg", encoding="utf-8")
         self._files: dict[str, pathlib.Path] = {}
@@ -68,6 +71,10 @@ class Sources:
     def lines(self, module: str) -> int:
         """Returns the number of lines of a module's file."""
         return line_count(self._files[module])
+
+    def shown(self, module: str) -> str:
+        """Returns the path of a module's file in the repository."""
+        return self._files[module].relative_to(self._repository).as_posix()
 
     def own_imports(self, module: str) -> set[str]:
         """Returns the package's modules that a module imports."""
@@ -143,10 +150,27 @@ def figures(repository: pathlib.Path, kernel: list[str]) -> dict[str, int]:
     for name, module in (("train", TRAIN), ("worker", WORKER), ("step", STEP)):
         reached = sources.closure(module)
         measured |= {f"{name}_files": len(reached), f"{name}_lines": sum(map(sources.lines, reached))}
-    most = max(sources.modules(), key=lambda module: len(sources.own_imports(module)))
-    for name, module in (("most", most), ("run", TRAIN), ("worker", WORKER)):
-        measured[f"{name}_imports"] = len(sources.own_imports(module))
     return measured
+
+
+def wrong_imports(sources: Sources, roots: Mapping[str, int]) -> list[str]:
+    """Returns which files import too many modules of the package, or each other.
+
+    Args:
+      sources: The package's sources.
+      roots: Files that may import more than 12 modules, with their number: commands and others that compose a program.
+    """
+    counts = {module: len(sources.own_imports(module)) for module in sources.modules()}
+    over = {sources.shown(module): count for module, count in counts.items() if count > _MOST_IMPORTS}
+    wrong = [f"{name} imports {count} modules of the package" for name, count in over.items() if name not in roots]
+    for name, limit in roots.items():
+        if (count := over.get(name, 0)) != limit:
+            wrong.append(f"{name} imports {count or 'at most 12'} modules, and its entry in `roots` is {limit}")
+    for module in sources.modules():
+        for other in sorted(sources.own_imports(module)):
+            if module < other and module in sources.own_imports(other):
+                wrong.append(f"{sources.shown(module)} and {sources.shown(other)} import each other")
+    return wrong
 
 
 def loaded_by_train() -> int:
@@ -184,7 +208,7 @@ def main(arguments: list[str]) -> None:
     measured = figures(REPOSITORY, settings["kernel"])
     if "--loaded" in arguments:
         measured["train_loaded"] = loaded_by_train()
-    wrong = compare(measured, settings["limits"])
+    wrong = compare(measured, settings["limits"]) + wrong_imports(Sources(REPOSITORY), settings["roots"])
     if wrong:
         sys.exit("\n".join(["error: see [tool.size] in pyproject.toml:", *wrong]))
 

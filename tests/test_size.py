@@ -49,6 +49,7 @@ def test_the_closure_has_what_running_code_imports(size: ModuleType, tmp_path: p
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(textwrap.dedent(text))
     sources = size.Sources(tmp_path)
+    assert size.wrong_imports(sources, {}) == ["entry.py and top.py import each other"]
     reached = {name.removeprefix("generic_trainer.") for name in sources.closure("generic_trainer.entry")}
     assert reached == {"entry", "top", "inner.late", "of_package"}
     assert sources.own_imports("generic_trainer.entry") == {"generic_trainer.top", "generic_trainer.inner.late"}
@@ -73,3 +74,16 @@ def test_a_pattern_of_the_kernel_matches_files(size: ModuleType, tmp_path: pathl
 def test_a_file_of_the_kernel_that_its_own_code_does_not_reach_counts(size: ModuleType) -> None:
     assert size.figures(REPOSITORY, ["executors/training/run.py"])["kernel_spare"] == 0
     assert size.figures(REPOSITORY, ["executors/training/run.py", "executors/reporting/*.py"])["kernel_spare"] > 1
+
+
+def test_a_file_with_many_imports_is_named_unless_it_is_a_root(size: ModuleType, tmp_path: pathlib.Path) -> None:
+    modules = [f"part_{number}" for number in range(13)]
+    for name in modules:
+        (tmp_path / f"{name}.py").touch()
+    (tmp_path / "setup.cfg").write_text("[options]\npackages =\n    generic_trainer\n")
+    (tmp_path / "wide.py").write_text(f"from . import {', '.join(modules)}\n")
+    sources = size.Sources(tmp_path)
+    assert size.wrong_imports(sources, {"wide.py": 13}) == []
+    assert size.wrong_imports(sources, {}) == ["wide.py imports 13 modules of the package"]
+    [wrong] = size.wrong_imports(sources, {"wide.py": 14})
+    assert wrong == "wide.py imports 13 modules, and its entry in `roots` is 14"

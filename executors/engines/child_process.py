@@ -49,7 +49,7 @@ _HINTS: dict[int, str] = {
 }
 
 
-def run(
+def run(  # noqa: PLR0913 (keywords of a process, as of subprocess.run)
     worker: str,
     request: Mapping[str, object],
     *,

@@ -36,7 +36,7 @@ class OverTrivial(tfma.metrics.Metric):  # type: ignore[misc]
         return False
 
 
-def _computations(
+def _computations(  # noqa: PLR0913 (TFMA's signature)
     metric: str,
     name: str,
     threshold: float,

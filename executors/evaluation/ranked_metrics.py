@@ -28,7 +28,7 @@ _CURVE_STEPS = 500  # on each axis of a plotted curve
 class RankedAUC(tfma.metrics.AUC):  # type: ignore[misc]
     """`tfma.metrics.AUC` with a threshold at each score; ignores `thresholds` and `num_thresholds`."""
 
-    def _metric_computations(  # type: ignore[no-untyped-def]
+    def _metric_computations(  # type: ignore[no-untyped-def]  # noqa: PLR0913 (TFMA's signature)
         self,
         name: str,
         curve: str,
@@ -71,7 +71,7 @@ class RankedAUCPrecisionRecall(RankedAUC, tfma.metrics.AUCPrecisionRecall):  # t
 class RankedConfusionMatrixPlot(tfma.metrics.ConfusionMatrixPlot):  # type: ignore[misc]
     """`tfma.metrics.ConfusionMatrixPlot` with at most 1,000 thresholds at scores, evenly spaced on the ROC curve."""
 
-    def _confusion_matrix_plot(  # type: ignore[no-untyped-def]
+    def _confusion_matrix_plot(  # type: ignore[no-untyped-def]  # noqa: PLR0913 (TFMA's signature)
         self,
         name: str,
         eval_config: config_pb2.EvalConfig,

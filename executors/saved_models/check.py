@@ -38,7 +38,7 @@ _PROCESS = f"{__package__}.probe"
 _TARGET = "fn_args.serving_model_dir"
 
 
-def check_saved_model(
+def check_saved_model(  # noqa: PLR0913 (public; inside, one CheckRequest)
     folder: str,
     eval_files: Sequence[str] = (),
     *,

@@ -138,9 +138,7 @@ class _Reader:
         if kind in (object, Any) or (value is None and type(None) in parts):
             return value
         if origin is Annotated:
-            if isinstance(value, dict):
-                self._read_known(value, parts[1], field)
-            return self.read(value, parts[0], field)
+            return self._read_annotated(value, parts, field)
         if origin in (typing.Union, types.UnionType):
             return self._read_first([part for part in parts if part is not type(None)], value, field)
         if hasattr(kind, "from_json") and not issubclass(kind, JsonData) and isinstance(value, dict):
@@ -159,6 +157,11 @@ class _Reader:
         if not self._is_plain(value, kind):
             raise _Mismatch(f"{field or 'its value'}: expected {_name_of(kind)}, not {_shown(value)}")
         return value
+
+    def _read_annotated(self, value: object, parts: Sequence[Any], field: str) -> object:
+        if isinstance(value, dict):
+            self._read_known(value, parts[1], field)
+        return self.read(value, parts[0], field)
 
     def _read_first(self, kinds: Sequence[Any], value: object, field: str) -> object:
         try:

@@ -29,7 +29,7 @@ class Shard:
 class ShardingClient:
     """Assigns the ranges of a data set in order, epoch by epoch. It is thread-safe."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (DLRover's signature)
         self,
         dataset_name: str | None,
         batch_size: int,
