@@ -55,7 +55,7 @@ def _run_worker(run: Run, around: Callbacks) -> None:
 
 
 def merge_result(state: Mapping[str, Any], run: Run, around: Callbacks) -> None:
-    """Takes over the worker's `TrainingResult`, unless it is empty because the worker was ended."""
+    """Records the worker's `TrainingResult`, unless it is empty because the worker was ended."""
     if not state:
         return
     run.result = result = TrainingResult.from_json(state)

@@ -95,7 +95,7 @@ class RunCallback:
         return contextlib.nullcontext()
 
     def merge(self, part: Any, run: Run) -> None:
-        """Takes over the result of the `WorkerCallback` that is registered under the same name."""
+        """Records the result of the `WorkerCallback` that is registered under the same name."""
 
 
 class ForModelCheck(RunCallback):

@@ -18,7 +18,7 @@ class Profile(RunCallback):
     parts: ClassVar[Mapping[str, object]] = {"profile": {}}
 
     def merge(self, part: Any, run: Run) -> None:
-        """Takes over the summary."""
+        """Records the summary."""
         run.record.parts["profile"] = part
 
     @contextlib.contextmanager
