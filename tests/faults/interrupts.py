@@ -115,7 +115,7 @@ class InterruptedJob(Job):
             wait_until(lambda: bool(self.control.held) or self.running.poll() is not None)
             assert self.control.held, self.end().errors
             # TensorFlow reads an exported model itself, to compute its fingerprint.
-            if phase != "check" or "_prob" in psutil.Process(self.control.held).name():
+            if phase != "check" or "saved_models_pr" in psutil.Process(self.control.held).name():
                 return
             self.control.arm(*CALLS[phase])
             self.control.release()

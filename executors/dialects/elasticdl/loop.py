@@ -164,12 +164,15 @@ def fit(
     chosen = steps or LocalSteps(job)
     most = chosen.at_once if find_batch_callback(callbacks) else ENDLESS
 
+    def limit() -> int:
+        return min(most, schedule.steps_until_due())
+
     def loop(
         model: Job, *, callbacks: Sequence[keras.callbacks.Callback], initial_epoch: int, epochs: int, batch_size: int
     ) -> object:
         del batch_size  # for observers
-        data = zip(range(initial_epoch, epochs), _epochs(training, first, skip), strict=False)
-        return _train(model, data, callbacks, chosen, lambda: min(most, schedule.steps_until_due()))
+        data = _epochs(training, first, skip)
+        return _train(model, range(initial_epoch, epochs), data, callbacks, chosen, limit)
 
     with deferred_sigterm():
         observed_fit(
@@ -188,16 +191,17 @@ def _epochs(training: Callable[[int, int], tf.data.Dataset], first: int, skip: i
 
 def _train(
     job: Job,
-    data: Iterable[tuple[int, tf.data.Dataset]],
+    epochs: range,
+    data: Iterable[tf.data.Dataset],
     callbacks: Sequence[keras.callbacks.Callback],
     steps: Steps,
     limit: Callable[[], int],
 ) -> object:
-    """Trains on the datasets of epochs, like `fit`; `limit` returns the maximum number of steps of the next call."""
-    hooks = tf.keras.callbacks.CallbackList(callbacks, add_history=True, model=job)
+    """Trains on a dataset for each epoch, like `fit`; `limit` returns the maximum number of steps of the next call."""
+    hooks = tf.keras.callbacks.CallbackList(callbacks, add_history=True, model=job, epochs=epochs.stop, verbose=0)
     job.stop_training = False
     hooks.on_train_begin()
-    for epoch, dataset in data:
+    for epoch, dataset in zip(epochs, data, strict=False):
         hooks.on_epoch_begin(epoch)
         job.reset_metrics()
         steps.begin_epoch(dataset)

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from generic_trainer.executors.monitoring.run_record import RunRecord
 from generic_trainer.executors.monitoring.series import POINTS, Curve, read_metrics, step_rates
 from generic_trainer.executors.reporting.writing import write_report
 
@@ -75,7 +76,7 @@ def test_nonfinite_values_are_gaps(tmp_path: pathlib.Path) -> None:
     [loss] = read_metrics(str(tmp_path))
     assert loss.splits["train"].values == (1.0, None, None)
     assert loss.splits["train"].nonfinite_steps == (1, 2)
-    write_report(str(tmp_path), {"metrics": {"eval": {"loss": 1.0}}})
+    write_report(str(tmp_path), RunRecord(metrics={"eval": {"loss": 1.0}}))
     assert "loss (train) was NaN or infinite 2 times, first at step 1." in (tmp_path / "report.html").read_text()
 
 
@@ -101,7 +102,7 @@ def test_steps_per_second_are_those_between_two_points() -> None:
 def test_scalars_logged_once_are_in_a_table_unless_shown_elsewhere(tmp_path: pathlib.Path) -> None:
     write_scalars(tmp_path / "train", "vocabulary", [(0, 42.0)])
     write_scalars(tmp_path / "train", "epoch_loss", [(0, 0.5)])
-    write_report(str(tmp_path), {"metrics": {"train": {"loss": 0.5}}})
+    write_report(str(tmp_path), RunRecord(metrics={"train": {"loss": 0.5}}))
     page = (tmp_path / "report.html").read_text()
     table = page.partition("<caption>Logged once</caption>")[2].partition("</table>")[0]
     assert ">vocabulary</th>" in table
@@ -118,8 +119,9 @@ def test_neither_tensorflow_nor_numpy_is_imported_to_read_curves_and_make_a_page
     write_scalars(tmp_path, "loss", [(0, 0.5), (1, 0.25)])
     program = f"""
         import sys
+        from generic_trainer.executors.monitoring.run_record import RunRecord
         from generic_trainer.executors.reporting.writing import write_report
-        write_report({str(tmp_path)!r}, {{"status": "succeeded"}})
+        write_report({str(tmp_path)!r}, RunRecord(status="succeeded"))
         print([name for name in ("tensorflow", "numpy", "tfx.types") if name in sys.modules])
     """
     line = [sys.executable, "-c", "\n".join(row.strip() for row in program.splitlines())]

@@ -49,7 +49,7 @@ def compiled(loss: Callable[..., object] | None = None) -> Job:
 
 def train(job: Job, dataset: tf.data.Dataset, epochs: int, limit: Callable[[], int], *callbacks: Any) -> LocalSteps:
     steps = LocalSteps(job)
-    loop._train(job, zip(range(epochs), itertools.repeat(dataset), strict=False), callbacks, steps, limit)
+    loop._train(job, range(epochs), itertools.repeat(dataset), callbacks, steps, limit)
     return steps
 
 
@@ -91,8 +91,8 @@ def test_a_call_ends_where_something_is_due(monkeypatch: pytest.MonkeyPatch) -> 
 
     steps = LocalSteps(job)
     steps.size = 16
-    epochs = zip(range(2), itertools.repeat(data().take(50)), strict=False)
-    loop._train(job, epochs, [Noting()], steps, lambda: 20 - int(job.step) % 20)
+    data_of_epochs = itertools.repeat(data().take(50))
+    loop._train(job, range(2), data_of_epochs, [Noting()], steps, lambda: 20 - int(job.step) % 20)
     # Something is due after 20, 40, 60 and 80 steps, an epoch has 50.
     assert ends == {16, 20, 36, 40, 50, 60, 76, 80, 96, 100}
     assert batches == [*range(50), *range(50)]
@@ -118,10 +118,10 @@ def test_a_training_after_an_error_of_the_data_begins_a_new_pass() -> None:
     job = compiled()
     steps = LocalSteps(job)
     with pytest.raises(tf.errors.InvalidArgumentError):
-        loop._train(job, zip(range(1), [dataset], strict=True), [], steps, no_limit)
+        loop._train(job, range(1), [dataset], [], steps, no_limit)
     limit.assign(99.0)
     before = int(job.step)
-    loop._train(job, zip(range(1), [dataset], strict=True), [], steps, no_limit)
+    loop._train(job, range(1), [dataset], [], steps, no_limit)
     assert int(job.step) == before + 4
 
 
