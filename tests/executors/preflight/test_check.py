@@ -100,7 +100,7 @@ def test_a_model_that_is_no_savedmodel_passes_unless_it_is_to_be_evaluated(
         "    (folder / 'model.pkl').write_bytes(b'forest')\n"
     )
     fn_args = FnArgs(train_files=[str(path)], eval_files=[str(path)])
-    report = check(CheckRequest(str(module), fn_args, TrainingOptions(skip_checks=("parses",)), label=label))
+    report = check(CheckRequest(str(module), fn_args, TrainingOptions(skip_checks=("parses",)), label=label or ""))
     assert report.exit_code == (3 if label else 0), report.to_json()
     if label:
         assert "no SavedModel, which the evaluation needs" in report.get("evaluation plan").text
