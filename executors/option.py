@@ -105,7 +105,12 @@ class Option:
             remedy = ", or leave it out" if self.default is None else ""
             raise InputError(f"{self.name}={value!r}: give {self.numbers}{remedy}.")
         if self.check is not None:
-            self.check(value)
+            try:
+                self.check(value)
+            except InputError:
+                raise
+            except (TypeError, ValueError) as error:
+                raise InputError(f"{self.name}={value!r}: {error}") from error
 
 
 def option(  # noqa: PLR0913 (the facts of a declaration, as of dataclasses.field)

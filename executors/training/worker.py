@@ -6,6 +6,7 @@ An engine calls `execute` in this process or another one; arguments and result a
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Mapping
 
@@ -86,5 +87,14 @@ def train_module(request: TrainingRequest, callbacks: Mapping[str, WorkerCallbac
             require_has_run(returned, f"{request.source.path}: {request.function or name}")
         end, keras = clock(), changed_keras(request.keras)
     phases = {"load": begin - start, "run_fn": end - begin}
-    parts = {part: callback.result(returned) for part, callback in callbacks.items()}
+    parts = {part: _json_result(part, callback, returned) for part, callback in callbacks.items()}
     return TrainingResult(name, evidence, phases, keras, parts)
+
+
+def _json_result(part: str, callback: WorkerCallback, returned: object) -> object:
+    result = callback.result(returned)
+    try:
+        json.dumps(result)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"The result of the worker callback {part!r} is not JSON: {error}") from error
+    return result

@@ -70,7 +70,8 @@ class LocalSteps:
 
     def __init__(self, job: Job) -> None:
         self.size = 1
-        self._run = _make_steps(job)
+        self._step = _make_step(job)
+        self._run = _make_steps(self._step)
         self._dataset: tf.data.Dataset | None = None
         self._iterator: tf.data.Iterator | None = None
         self._is_over = False
@@ -78,6 +79,8 @@ class LocalSteps:
     def begin_epoch(self, dataset: tf.data.Dataset) -> None:
         """Implements `Steps`."""
         if dataset is not self._dataset or not self._is_over:
+            # Traced here, so that errors of the file are not those of a converted loop.
+            self._step.get_concrete_function(dataset.element_spec)
             self._dataset, self._iterator = dataset, iter(with_end_marks(dataset))
         self._is_over = False
 
@@ -85,15 +88,27 @@ class LocalSteps:
         """Implements `Steps`."""
         if self._is_over:
             return 0, 0.0
-        announce()
         start, limit = time.perf_counter(), min(limit, self.size)
-        trained, loss = self._run(self._iterator, tf.constant(limit))
-        count = int(trained)
-        for _ in range(count - 1):
+        trained, loss = self._run_one(announce) if limit == 1 else self._run_several(limit, announce)
+        self._is_over = trained < limit
+        self.resize(trained, time.perf_counter() - start)
+        return trained, float(loss)
+
+    def _run_one(self, announce: Callable[[], None]) -> tuple[int, tf.Tensor]:
+        """Runs a step, which is announced when there is a batch for it."""
+        assert self._iterator is not None
+        batch = self._iterator.get_next()
+        if not batch.has_value():
+            return 0, tf.constant(0.0)
+        announce()
+        return 1, self._step(batch.get_value())
+
+    def _run_several(self, limit: int, announce: Callable[[], None]) -> tuple[int, tf.Tensor]:
+        """Runs steps in one graph, and announces them afterwards: no callback of the file acts on each batch."""
+        count, loss = self._run(self._iterator, tf.constant(limit))
+        for _ in range(int(count)):
             announce()
-        self._is_over = count < limit
-        self.resize(count, time.perf_counter() - start)
-        return count, float(loss)
+        return int(count), loss
 
     def resize(self, count: int, seconds: float) -> None:
         """Doubles or halves `size` by the duration of the last call; only full calls double it."""
@@ -103,11 +118,8 @@ class LocalSteps:
             self.size = min(2 * self.size, _MAX_STEPS)
 
 
-def _make_steps(job: Job) -> tf.types.experimental.PolymorphicFunction:
-    """Returns a `tf.function` that trains on the next batches of an iterator over `with_end_marks`.
-
-    It takes the iterator and the maximum number of batches, and returns their number and the epoch's mean loss so far.
-    """
+def _make_step(job: Job) -> tf.types.experimental.PolymorphicFunction:
+    """Returns a `tf.function` that trains on a batch and returns the epoch's mean loss so far."""
     counter = train_counter(job)
 
     def train(batch: tuple[Tensors, Tensors]) -> tf.Tensor:
@@ -117,7 +129,16 @@ def _make_steps(job: Job) -> tf.types.experimental.PolymorphicFunction:
                 counter.assign_add(1)
         return loss
 
-    step = tf.function(train, reduce_retracing=True, jit_compile=getattr(job, "jit_compile", None) or None)
+    # As in Keras, AutoGraph does not convert the file's loss.
+    plain = tf.autograph.experimental.do_not_convert(train)
+    return tf.function(plain, reduce_retracing=True, jit_compile=getattr(job, "jit_compile", None) or None)
+
+
+def _make_steps(step: tf.types.experimental.PolymorphicFunction) -> tf.types.experimental.PolymorphicFunction:
+    """Returns a `tf.function` that runs a step for the next batches of an iterator over `with_end_marks`.
+
+    It takes the iterator and the maximum number of batches, and returns their number and the epoch's mean loss so far.
+    """
 
     def run(batches: tf.data.Iterator, limit: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         count, loss = tf.constant(0), tf.constant(0.0)
@@ -155,6 +176,8 @@ def fit(
     if 0 < options.max_step <= int(job.step.numpy()):
         return
     first, skip = int(checkpoints.epoch.numpy()), int(checkpoints.records.numpy())
+    if skip and next(iter(training(first, skip).take(1)), None) is None:  # saved at the epoch's last step
+        first, skip = first + 1, 0
     epochs = options.num_epochs if options.num_epochs > 0 else ENDLESS
     replicas = job.distribute_strategy.num_replicas_in_sync
     if replicas > 1:
@@ -237,10 +260,7 @@ def _fit_replicas(
 ) -> None:
     """Trains with Keras's `fit`, on several replicas. They do not save on preemption, but resume from a checkpoint."""
     if is_partial:
-        # No records are left if the checkpoint was saved at the epoch's last step.
-        rest = next(data)
-        if next(iter(rest.take(1)), None) is not None:
-            job.fit(rest, initial_epoch=first, epochs=first + 1, callbacks=callbacks, verbose=0)
+        job.fit(next(data), initial_epoch=first, epochs=first + 1, callbacks=callbacks, verbose=0)
         first += 1
     if first < epochs and not job.stop_training:
         job.fit(next(data), initial_epoch=first, epochs=epochs, callbacks=callbacks, verbose=0)

@@ -46,6 +46,19 @@ class AfterOutput(ModelCheck):
 
 class NeedsUnknown(ModelCheck):
     needs = ("unknown",)
+
+
+class Odd(ModelCheck):
+    def applies(self, model):
+        return "odd" in model.request.parts
+
+    def check(self, model):
+        kind = model.request.parts["odd"]
+        if kind == "raises":
+            raise ValueError("out of range")
+        if kind == "returns":
+            return True
+        model.parts["answer" if kind == "takes a name" else "odd"] = {1, 2}
 """
 NAMES = {"ops": "Ops", "output": "Output", "after_output": "AfterOutput", "needs_unknown": "NeedsUnknown"}
 SCALAR = tf.TensorSpec([None], tf.float32, name="x")
@@ -57,7 +70,7 @@ def package(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     information.mkdir(parents=True)
     (information.parent / "more_checks.py").write_text(CHECKS)
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: checks\nVersion: 1.0\n")
-    entries = [f"{name} = more_checks:{check}" for name, check in NAMES.items()]
+    entries = [f"{name} = more_checks:{check}" for name, check in (NAMES | {"odd": "Odd"}).items()]
     (information / "entry_points.txt").write_text("\n".join(["[generic_trainer.model_checks]", *entries]))
     monkeypatch.syspath_prepend(information.parent)
 
@@ -77,7 +90,8 @@ def test_a_check_passes_warns_or_is_skipped(model: str, examples: str) -> None:
     assert list(report.checks)[:5] == ["parses", "signatures", "loads", "answers", "finite"]
     outcomes = {name: report.checks[name] for name in NAMES}
     warning = "is inconclusive: y is [4.0]"
-    assert outcomes == {"ops": "passed", "output": warning, "after_output": "skipped", "needs_unknown": "skipped"}
+    unknown = "skipped: it needs 'unknown', which no installed package registers"
+    assert outcomes == {"ops": "passed", "output": warning, "after_output": "skipped", "needs_unknown": unknown}
     assert report.warnings == {"output": warning}
     assert report.to_json()["ops"] == report.parts["ops"] != {"count": 0}
     assert "ops" not in check_saved_model(model, [examples]).checks
@@ -113,3 +127,17 @@ def test_nan_in_a_variable_explains_a_signature_that_fails(tmp_path: pathlib.Pat
         check_saved_model(str(tmp_path / "nan"), [examples])
     with pytest.raises(ModelCheckError, match="'answers': its signature 'serving_default' fails on the first eval"):
         check_saved_model(str(tmp_path / "nan"), [examples], skip=["finite"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ("raises", "the check raised ValueError: out of range"),
+        ("returns", "the check returned True, neither None nor a text"),
+        ("takes a name", "the check adds the part 'answer', which is the name of a fact of every report"),
+        ("adds a set", "what the check adds to the report is not JSON: Object of type set is not JSON serializable"),
+    ],
+)
+def test_a_mistake_in_a_check_is_named_with_it(kind: str, problem: str, model: str, examples: str) -> None:
+    with pytest.raises(ModelCheckError, match=rf"failed the check 'odd': {problem}\. \(To skip it: --skip-check odd;"):
+        check_saved_model(model, [examples], parts={"odd": kind})

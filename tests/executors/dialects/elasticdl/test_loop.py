@@ -13,11 +13,14 @@ import tensorflow as tf
 
 from generic_trainer.executors.dialects.elasticdl import loop
 from generic_trainer.executors.dialects.elasticdl.batch_callbacks import find_batch_callback
+from generic_trainer.executors.dialects.elasticdl.checkpoints import Checkpoints
+from generic_trainer.executors.dialects.elasticdl.evaluation import Evaluation
 from generic_trainer.executors.dialects.elasticdl.job import Job
 from generic_trainer.executors.dialects.elasticdl.loop import LocalSteps
 from generic_trainer.executors.dialects.elasticdl.metrics import EvalMetrics
 from generic_trainer.executors.dialects.elasticdl.options import ElasticDLOptions
 from generic_trainer.executors.dialects.elasticdl.parts import Parts
+from generic_trainer.executors.dialects.elasticdl.schedule import Schedule
 
 pytestmark = pytest.mark.legacy
 BATCHES = 260  # in an epoch
@@ -125,16 +128,45 @@ def test_a_training_after_an_error_of_the_data_begins_a_new_pass() -> None:
     assert int(job.step) == before + 4
 
 
-def test_a_loss_may_branch_on_its_values() -> None:
-    def loss(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        error = tf.reduce_mean(tf.abs(labels - predictions))
-        if error > 1.0:
-            error = 2.0 * error - 1.0
-        return error
+def test_each_step_has_one_begin_and_one_end() -> None:
+    seen: list[tuple[str, int]] = []
 
-    job = compiled(loss)
-    train(job, data().take(3), 1, no_limit)
+    class Noting(tf.keras.callbacks.Callback):  # type: ignore[misc]
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            seen.append(("begin", batch))
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            seen.append(("end", batch))
+
+    train(compiled(), data().take(3), 2, lambda: 1, Noting())
+    assert seen == 2 * [(event, batch) for batch in range(3) for event in ("begin", "end")]
+
+
+def test_a_job_that_was_saved_at_the_last_step_of_an_epoch_resumes_with_the_next(tmp_path: Any) -> None:
+    job, begun = compiled(), []
+    options = ElasticDLOptions(checkpoint_dir=str(tmp_path / "checkpoints"), num_epochs=2, minibatch_size=4)
+    checkpoints = Checkpoints(job, job.optimizer, options)
+    checkpoints.records.assign(12)
+    schedule = Schedule(job, checkpoints, options, Evaluation(job, str(tmp_path), None), 4)
+
+    class Noting(tf.keras.callbacks.Callback):  # type: ignore[misc]
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            begun.append(epoch)
+
+    def training(epoch: int, skip: int) -> tf.data.Dataset:
+        return data().take(3).unbatch().skip(skip).batch(4)
+
+    loop.fit(job, training, checkpoints, schedule, [Noting()])
+    assert begun == [1]
     assert int(job.step) == 3
+
+
+def test_an_error_of_the_loss_is_its_own() -> None:
+    def loss(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+        raise ValueError("three labels are missing")
+
+    with pytest.raises(ValueError, match=r"^three labels are missing$"):
+        train(compiled(loss), data().take(3), 1, no_limit)
 
 
 def test_calls_grow_as_long_as_they_are_brief() -> None:
