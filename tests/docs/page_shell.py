@@ -27,8 +27,8 @@ _NAMES: dict[str, dict[str, object]] = {}  # the names defined by the Python blo
 _ASSIGNMENT = re.compile(r"[A-Z_]+=")
 
 
-def execute(order: dict[str, str]) -> int:
-    """Executes a request; returns its exit code."""
+def execute(order: dict[str, str], log: int) -> int:
+    """Executes a request; returns its exit code. `log` is the output, as commands redirect standard error in here."""
     os.chdir(order["folder"])
     if "python" in order:
         return run_python(pathlib.Path(order["python"]), _NAMES.setdefault(order["folder"], {"__name__": "__main__"}))
@@ -39,7 +39,8 @@ def execute(order: dict[str, str]) -> int:
     if words[0] in ("generic-trainer", "python") and any(pathlib.Path().glob("*.dist-info")):
         # The options of an installed package are declared when a process imports them.
         program = ["-m", "generic_trainer.cli.main"] if words[0] == "generic-trainer" else []
-        return subprocess.run([sys.executable, *program, *words[1:]], check=False).returncode
+        line = [sys.executable, *program, *words[1:]]
+        return subprocess.run(line, check=False, stdout=log, stderr=log).returncode
     if words[0] == "generic-trainer":
         sys.argv = words
         return command_line._exit_code()
@@ -81,7 +82,7 @@ def main(log: str) -> None:
         before, path, environment = os.path.getsize(log), list(sys.path), dict(os.environ)
         order = json.loads(line)
         command, _, filtered = order.get("command", "").partition(" | ")
-        code = execute({**order, "command": command} if command else order)
+        code = execute({**order, "command": command} if command else order, printed)
         sys.stdout.flush()
         sys.stderr.flush()
         with open(log, encoding="utf-8", errors="replace") as file:

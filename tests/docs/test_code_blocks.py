@@ -312,7 +312,8 @@ def require_printed(expected: list[str], code: int, output: str) -> None:
         pieces = [_NUMBER.split(piece) for piece in " ".join(line.split()).split("…")]
         pattern = ".*".join(_NUMBER.pattern.join(map(re.escape, piece)) for piece in pieces)
         found = any(re.fullmatch(pattern, one) for one in printed)
-        assert found, f"not printed: {line}\nbut:\n{output[-3000:]}"
+        errors = [one for one in printed if one.startswith("generic-trainer:")]  # before what goes to standard output
+        assert found, "\n".join([f"not printed: {line}", "but:", *errors, output[-3000:]])
 
 
 @pytest.mark.thorough_cases(

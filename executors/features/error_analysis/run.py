@@ -1,4 +1,4 @@
-"""Has the evaluation planned by the check, and analyzes the errors of the published model."""
+"""Plans the evaluation in the check of the model, and analyzes the errors of the published one."""
 
 from __future__ import annotations
 
