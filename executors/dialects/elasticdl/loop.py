@@ -61,6 +61,13 @@ class Steps(Protocol):
 class LocalSteps:
     """Trains with a graph of several steps; their number adapts to their duration.
 
+    A training uses the same graph from its first to its last step: in each graph, Keras 2's dropout begins the sequence
+    of its masks anew.
+
+    Args:
+      job: The compiled job.
+      one_by_one: Whether each call has one step, and each batch is announced before its step.
+
     Attributes:
       at_once: See `Steps`.
       size: Maximum number of steps of the next call, 1 to 64.
@@ -68,8 +75,9 @@ class LocalSteps:
 
     at_once = 1
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, one_by_one: bool = False) -> None:
         self.size = 1
+        self._one_by_one = one_by_one
         self._step = _make_step(job)
         self._run = _make_steps(self._step)
         self._dataset: tf.data.Dataset | None = None
@@ -88,8 +96,8 @@ class LocalSteps:
         """Implements `Steps`."""
         if self._is_over:
             return 0, 0.0
-        start, limit = time.perf_counter(), min(limit, self.size)
-        trained, loss = self._run_one(announce) if limit == 1 else self._run_several(limit, announce)
+        start, limit = time.perf_counter(), 1 if self._one_by_one else min(limit, self.size)
+        trained, loss = self._run_one(announce) if self._one_by_one else self._run_several(limit, announce)
         self._is_over = trained < limit
         self.resize(trained, time.perf_counter() - start)
         return trained, float(loss)
@@ -184,8 +192,9 @@ def fit(
         data = (share(dataset, replicas, options.minibatch_size) for dataset in _epochs(training, first, skip))
         _fit_replicas(job, data, [schedule, *callbacks], first, epochs, is_partial=skip > 0)
         return
-    chosen = steps or LocalSteps(job)
-    most = chosen.at_once if find_batch_callback(callbacks) else ENDLESS
+    one_by_one = bool(find_batch_callback(callbacks))
+    chosen = steps or LocalSteps(job, one_by_one)
+    most = chosen.at_once if one_by_one else ENDLESS
 
     def limit() -> int:
         return min(most, schedule.steps_until_due())
