@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..executors.saved_models.check import BATCH_DEPENDENCE
+from ..executors.saved_models.model_check import BATCH_DEPENDENCE
 
 if TYPE_CHECKING:
     from tfx import types

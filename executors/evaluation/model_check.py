@@ -1,8 +1,8 @@
 """Plans the evaluation of a model in the process that checks it.
 
-    check_saved_model(folder, …, parts={"evaluation": {"evidence": …}}).parts["evaluation_plan"]
+    check_saved_model(folder, …, parts={"evaluation": {"evidence": …}}).parts["evaluation"]
 
-The part is made of `PlanningFacts`; without it, there is no plan.
+The part of the request is made of `PlanningFacts`; without it, there is no plan.
 """
 
 from __future__ import annotations
@@ -41,5 +41,5 @@ class Evaluation(ModelCheck):
             Overrides(**known.get("overrides", {})),
             known.get("features"),
         )
-        model.parts["evaluation_plan"] = plan.to_json()
+        self.part = plan.to_json()
         return f"skipped: {plan.problem}" if plan.problem else None

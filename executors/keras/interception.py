@@ -199,7 +199,7 @@ def observed_fit(original: Callable[..., object], *args: object, **options: obje
       options: Its keyword arguments.
 
     Returns:
-      What it returns.
+      The function's result.
     """
     call = KerasCall.of(original, args, options)
     if call is None:

@@ -1,8 +1,11 @@
-"""The dicts of a `RunRecord` whose items are read; any of them may be missing, and others are kept."""
+"""The items of a `RunRecord` that are read; any of them may be missing, and others are kept."""
 
 from __future__ import annotations
 
-from typing import TypedDict
+import dataclasses
+from typing import Any, TypedDict
+
+from ..runtime.files.json_data import JsonData
 
 
 class Hyperparameters(TypedDict, total=False):
@@ -56,14 +59,6 @@ class ClusterJson(Account, total=False):
     failures: list[str]
 
 
-class Latency(TypedDict, total=False):
-    """Seconds per call, of repeated calls of the model; {} without an example."""
-
-    median: float
-    p90: float
-    calls: int
-
-
 class SignatureTensors(TypedDict, total=False):
     """The tensors of a signature by name, each described as "float32 (?, 4)"."""
 
@@ -88,17 +83,45 @@ class BatchDependenceJson(TypedDict, total=False):
     batch_size: int
 
 
-class CheckJson(TypedDict, total=False):
-    """The report of the SavedModel check, as `saved_models.model_check.CheckReport`."""
+PASSED, SKIPPED = "passed", "skipped"
 
-    checks: dict[str, str]
-    signatures: dict[str, SignatureTensors]
-    size_bytes: int
-    example: str
-    answer: dict[str, object]
-    asked: str
-    fed: str
-    inputs: dict[str, object]
-    latency: Latency
-    batch_dependence: BatchDependenceJson | None
-    op_packages: dict[str, list[str]]
+
+@dataclasses.dataclass(frozen=True)
+class CheckReport(JsonData):
+    """The report of the SavedModel check.
+
+    Attributes:
+      checks: {check: outcome}: "passed", "skipped", "skipped: REASON", why the check could not be run or is
+        inconclusive, or what it found.
+      signatures: {signature: {"inputs": {name: "float32 (?, 4)"}, "outputs": {…}}}.
+      size_bytes: Size of all files of the model.
+      example: Source of the example that the model was run on; "none" if it was not run.
+      answer: {output: flat list of its first 10 values}; {} if no signature was run.
+      asked: The signature that was run; "" if none was.
+      fed: The source of each input, with the reason, in words; see `feeding.Feeding.line`.
+      inputs: {feature: its first 10 values} of the example; {} if it is not a tf.Example.
+      latency: `median` and `p90` in seconds of repeated calls with that example on the CPU, and their number `calls`;
+        {} if no signature was run.
+      batch_dependence: The answer that depends on the other examples of its batch; None if no dependence was found.
+      op_packages: Packages to import before the model is loaded, because they register ops of it, with the paths of
+        their libraries as far as they are known.
+      parts: {check: the value that it adds}.
+    """
+
+    checks: dict[str, str] = dataclasses.field(default_factory=dict)
+    signatures: dict[str, SignatureTensors] = dataclasses.field(default_factory=dict)
+    size_bytes: int = 0
+    example: str = "none"
+    answer: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
+    asked: str = ""
+    fed: str = ""
+    inputs: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
+    latency: dict[str, float] = dataclasses.field(default_factory=dict)
+    batch_dependence: BatchDependenceJson | None = None
+    op_packages: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    parts: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def warnings(self) -> dict[str, str]:
+        """The checks that neither passed nor were skipped, with their outcome."""
+        return {name: outcome for name, outcome in self.checks.items() if not outcome.startswith((PASSED, SKIPPED))}

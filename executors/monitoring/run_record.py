@@ -34,7 +34,7 @@ from ..runtime.logs.redaction import masked, masked_text
 from ..runtime.process.identity import ProcessIdentity
 from ..runtime.process.preemption import Preempted
 from ..runtime.process.termination import Terminated
-from .run_json import Arguments, CheckJson, ClusterJson
+from .run_json import Arguments, CheckReport, ClusterJson
 
 T = TypeVar("T")
 FILE_NAME = "run.json"
@@ -75,7 +75,7 @@ class RunRecord(JsonData):
         logged or reported so far.
       cluster: For a run on a cluster: number of `workers` in each try, `failures`, and `tries`, `restarts`,
         `redone_steps`, `goodput`, `speeds` and `stragglers` as the engine defines them; otherwise empty.
-      check: The SavedModel check's report.
+      check: The SavedModel check's report, as `run_json.CheckReport`.
       rejected: Folder of outputs that were not published because the model failed the check, publishing failed, or the
         module raised after saving its model; otherwise "". With a `check`, the model in it is complete.
       unchecked: Whether the model in `rejected` was not checked, because a signal or an error ended the run before.
@@ -100,7 +100,7 @@ class RunRecord(JsonData):
     phases: dict[str, float] = dataclasses.field(default_factory=dict)
     metrics: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
     cluster: ClusterJson = dataclasses.field(default_factory=ClusterJson)
-    check: CheckJson = dataclasses.field(default_factory=CheckJson)
+    check: Annotated[dict[str, Any], CheckReport] = dataclasses.field(default_factory=dict)
     rejected: str = ""
     unchecked: bool = False
     resumed_model: str = ""
@@ -116,7 +116,7 @@ class RunRecord(JsonData):
         self.parts = {**copy.deepcopy(dict(parts)), **self.parts}
 
     def part(self, name: str, kind: type[T]) -> T:
-        """Returns a feature's part as a type; that type's default without the part or, with a warning, if it is odd."""
+        """Returns a feature's part as a type; its default without the part or, with a warning, if it is unreadable."""
         try:
             if self.parts.get(name):
                 return from_json(kind, self.parts[name], f"{self.path}: {name}")

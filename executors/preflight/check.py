@@ -56,7 +56,7 @@ from .verdicts import (
 )
 
 if TYPE_CHECKING:
-    from ..saved_models.model_check import CheckReport
+    from ..monitoring.run_json import CheckReport
     from .raw_data import RawDataRequest
 
 CHECKING = "GENERIC_TRAINER_CHECK"  # environment variable, "1" during a check: modules can skip lasting side effects
@@ -233,7 +233,7 @@ class _Check:
         source = _relative_to(report.example, trial.folder, self._folder)
         self._add(_model_verdict(report, re.sub(r"the first (\w+ )?eval example \(.*\)", "an eval example", source)))
         is_evaluated = result["evaluation"]["overrides"]["labels"]
-        if is_evaluated and (plan := report.parts.get("evaluation_plan")):
+        if is_evaluated and (plan := report.parts.get("evaluation")):
             self._add_plan(EvaluationPlan.from_json(plan))
         elif is_evaluated and find_saved_model(fn_args.serving_model_dir) is None:
             problem = "fn_args.serving_model_dir contains no SavedModel, which the evaluation needs"

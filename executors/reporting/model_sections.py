@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from ..evaluation.plan import EvaluationPlan
+from ..monitoring.run_json import PASSED, SKIPPED
 from ..options import TrainingOptions
 from .document import (
     GOOD,
@@ -25,11 +26,10 @@ from .source import MAX_SOURCE_BYTES, sources_of
 from .values import code, flattened, values_of, without_empty
 
 if TYPE_CHECKING:
-    from ..monitoring.run_json import Arguments, CheckJson
+    from ..monitoring.run_json import Arguments
     from ..monitoring.run_record import RunRecord
 
 _ROWS = 30  # longer tables are initially collapsed
-_PASSED, _SKIPPED = "passed", "skipped"
 
 
 def model_section(record: RunRecord) -> Section:
@@ -63,7 +63,7 @@ def model_section(record: RunRecord) -> Section:
     )
 
 
-def _answer(check: CheckJson) -> Iterator[Block]:
+def _answer(check: Mapping[str, Any]) -> Iterator[Block]:
     if check.get("answer"):
         what = f"Signature {check['asked']}" if check.get("asked") else "The model"
         example, fed = str(check.get("example")), check.get("fed") or ""
@@ -75,7 +75,7 @@ def _answer(check: CheckJson) -> Iterator[Block]:
 
 
 def _tone(outcome: str) -> str:
-    return GOOD if outcome == _PASSED else "" if outcome.startswith(_SKIPPED) else WARN
+    return GOOD if outcome == PASSED else "" if outcome.startswith(SKIPPED) else WARN
 
 
 def arguments_section(record: RunRecord) -> Section:

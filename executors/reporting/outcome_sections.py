@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..checkpoints.damage import Damage
 from ..inputs.bad_records import SkippedRecords
@@ -24,7 +24,6 @@ from .quantities import seconds, size
 from .values import code, without_empty
 
 if TYPE_CHECKING:
-    from ..monitoring.run_json import CheckJson
     from ..monitoring.run_record import RunRecord
 
 _TILES = 4
@@ -75,7 +74,7 @@ def outcome(record: RunRecord, metrics: Metrics, facts: Sequence[tuple[str, Valu
     )
 
 
-def median_of(check: CheckJson) -> Cell | None:
+def median_of(check: Mapping[str, Any]) -> Cell | None:
     """Returns the median latency of a prediction in the model check; None if it was not measured."""
     median = check.get("latency", {}).get("median")
     return None if median is None else seconds(median)

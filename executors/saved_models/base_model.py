@@ -22,6 +22,6 @@ def base_model_path(uri: str) -> str:
     """
     artifact = os.path.join(uri, "model") if file_io.isdir(os.path.join(uri, "model")) else uri
     for folder in [*(os.path.join(artifact, name) for name in SERVING_DIRS), uri]:
-        if file_io.isdir(folder) and (found := find_saved_model(folder)):
-            return found
+        if file_io.isdir(folder) and (model := find_saved_model(folder)):
+            return model
     raise InputError(f"base_model {uri}: no SavedModel in {', '.join(SERVING_DIRS)}, or the folder itself.")

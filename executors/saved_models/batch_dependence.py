@@ -53,7 +53,7 @@ class Batches(ModelCheck):
         answer = model.answer
         assert answer is not None  # it is needed
         comparison = compare_in_batch(answer.function, answer.feeds, answer.outputs)
-        model.parts["batch_dependence"] = comparison.dependence
+        self.part = comparison.dependence
         return comparison.outcome
 
 

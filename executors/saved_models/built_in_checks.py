@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import ModelCheckError
-from .model_check import SKIPPED, ModelCheck
+from ..monitoring.run_json import SKIPPED
+from .model_check import ModelCheck
 from .tensor_values import excerpt, first_nonfinite
 
 if TYPE_CHECKING:

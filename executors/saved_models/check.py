@@ -22,23 +22,22 @@ from absl import logging
 from ..engines.base import WorkerStart, fresh_process
 from ..errors import ModelCheckError, ProcessDiedError
 from ..examples_format import ExamplesFormat
+from ..monitoring.run_json import PASSED, SKIPPED, CheckReport
 from ..options import check_names
 from ..runtime.files import file_io
 from .locations import find_saved_model, timestamped_models
-from .model_check import PASSED, SKIPPED, CheckReport, CheckRequest
+from .model_check import ModelCheckRequest
 from .readable_files import first_problem
 
 if TYPE_CHECKING:
     from .custom_ops import OpPackage
     from .sample_input import SampleInput
 
-BATCHES = "batches"  # the check whether the answer for an example is the same alone and in a batch
-BATCH_DEPENDENCE = "batch_dependence"  # property of a Model artifact, with the outcome of that check
 _PROCESS = f"{__package__}.probe"
 _TARGET = "fn_args.serving_model_dir"
 
 
-def check_saved_model(  # noqa: PLR0913 (public; inside, one CheckRequest)
+def check_saved_model(  # noqa: PLR0913 (public; inside, one ModelCheckRequest)
     folder: str,
     eval_files: Sequence[str] = (),
     *,
@@ -105,7 +104,7 @@ def check_saved_model(  # noqa: PLR0913 (public; inside, one CheckRequest)
     if "parses" in skip:
         return CheckReport(dict.fromkeys(check_names(), SKIPPED), size_bytes=size)
     assert model is not None
-    request = CheckRequest(
+    request = ModelCheckRequest(
         model,
         shown,
         list(eval_files),
@@ -127,11 +126,11 @@ def check_saved_model(  # noqa: PLR0913 (public; inside, one CheckRequest)
         return fresh_process(timeout).execute(start)
 
     try:
-        found = run_checks()
+        report = run_checks()
     except (ProcessDiedError, MemoryError):  # retry: a temporary lack of memory must not discard the training
         logging.warning("The check of the model in %s was interrupted; retrying it once.", shown)
-        found = run_checks()
-    return CheckReport(**{**found, "size_bytes": size})
+        report = run_checks()
+    return CheckReport(**{**report, "size_bytes": size})
 
 
 def log_report(report: CheckReport) -> None:
@@ -140,7 +139,7 @@ def log_report(report: CheckReport) -> None:
         logging.info("The model loads in a fresh process; its signatures: %s", ", ".join(report.signatures))
     if report.answer:
         answer = ", ".join(
-            f"{name}={[float(f'{one:.4g}') if isinstance(one, float) else one for one in values]}"
+            f"{name}={[float(f'{value:.4g}') if isinstance(value, float) else value for value in values]}"
             for name, values in report.answer.items()
         )
         logging.info("Prediction for %s: %s", report.example, answer if len(answer) < 200 else f"{answer[:200]}…")

@@ -1,6 +1,6 @@
 """A trained model in the process that checks it; whatever the checks ask for is determined once, when it is asked for.
 
-model = CheckedModel(CheckRequest("model/Format-Serving", "model/Format-Serving", ["eval/*"]))
+model = CheckedModel(ModelCheckRequest("model/Format-Serving", "model/Format-Serving", ["eval/*"]))
 model.signatures  # {"serving_default": {"inputs": {"examples": "string (?)"}, "outputs": {"y": "float32 (?, 1)"}}}
 model.answer.outputs  # {"y": <tf.Tensor: …>}, by a model that is loaded then
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from absl import logging
@@ -21,7 +21,7 @@ from ..errors import ModelCheckError
 from ..runtime.logs.exceptions import one_line_message
 from .custom_ops import needed_packages
 from .missing_files import missing_files
-from .model_check import CheckRequest
+from .model_check import ModelCheckRequest
 from .op_package_imports import import_problems
 from .signatures import described_signatures, signature_in
 from .tensor_values import first_nonfinite
@@ -43,12 +43,10 @@ class CheckedModel:
 
     Attributes:
       request: The request.
-      parts: What checks add to the report, by name: JSON values.
     """
 
-    def __init__(self, request: CheckRequest) -> None:
+    def __init__(self, request: ModelCheckRequest) -> None:
         self.request = request
-        self.parts: dict[str, Any] = {}
 
     def failed(self, check: str, what: str) -> ModelCheckError:
         """Returns the error of a check that the model fails, with the name of the model and how to skip the check."""

@@ -15,17 +15,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..examples_format import TF_EXAMPLE
 
 if TYPE_CHECKING:
-    from ..monitoring.run_json import BatchDependenceJson, CheckJson, SignatureTensors
     from .checked_model import CheckedModel
     from .custom_ops import OpPackage
     from .sample_input import SampleInput
 
-PASSED, SKIPPED = "passed", "skipped"
+BATCHES = "batches"  # the check whether the answer for an example is the same alone and in a batch
+BATCH_DEPENDENCE = "batch_dependence"  # property of a Model artifact, with the outcome of that check
 
 
 class ModelCheck:
@@ -34,10 +34,12 @@ class ModelCheck:
     Attributes:
       order: Checks run in this order; the last built-in one has 45.
       needs: Names of checks of a lower order. If one of them has not passed, this check is skipped.
+      part: A JSON value that `check` adds to the report and to `run.json`, where it is in `check.parts`; None for none.
     """
 
     order: ClassVar[int] = 50
     needs: ClassVar[tuple[str, ...]] = ()
+    part: Any = None
 
     def applies(self, model: CheckedModel) -> bool:
         """Whether to run the check; otherwise it is not in the report."""
@@ -47,7 +49,7 @@ class ModelCheck:
         """Checks the model.
 
         Args:
-          model: The model. What the check adds to `model.parts` becomes part of the report and of `run.json`.
+          model: The model.
 
         Returns:
           None if the model passes, "skipped: REASON", or the words of a warning that follow the check's name, such as
@@ -60,7 +62,7 @@ class ModelCheck:
 
 
 @dataclasses.dataclass(frozen=True)
-class CheckRequest:
+class ModelCheckRequest:
     """A request to the fresh process, of JSON values; see `check_saved_model`.
 
     Attributes:
@@ -82,52 +84,3 @@ class CheckRequest:
     op_packages: Mapping[str, OpPackage] = dataclasses.field(default_factory=dict)
     example: SampleInput | None = None
     parts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True)
-class CheckReport:
-    """The result of a check.
-
-    Attributes:
-      checks: {check: outcome}: "passed", "skipped", "skipped: REASON", why the check could not be run or is
-        inconclusive, or what it found.
-      signatures: {signature: {"inputs": {name: "float32 (?, 4)"}, "outputs": {…}}}.
-      size_bytes: Size of all files of the model.
-      example: Source of the example that the model was run on; "none" if it was not run.
-      answer: {output: flat list of its first 10 values}; {} if no signature was run.
-      asked: The signature that was run; "" if none was.
-      fed: The source of each input, with the reason, in words; see `feeding.Feeding.line`.
-      inputs: {feature: its first 10 values} of the example; {} if it is not a tf.Example.
-      latency: `median` and `p90` in seconds of repeated calls with that example on the CPU, and their number `calls`;
-        {} if no signature was run.
-      op_packages: Packages to import before the model is loaded, because they register ops of it, with the paths of
-        their libraries as far as they are known.
-      parts: {name: what a check has added}, such as `batch_dependence` and `evaluation_plan`.
-    """
-
-    checks: dict[str, str]
-    signatures: dict[str, SignatureTensors] = dataclasses.field(default_factory=dict)
-    size_bytes: int = 0
-    example: str = "none"
-    answer: dict[str, list[str | float]] = dataclasses.field(default_factory=dict)
-    asked: str = ""
-    fed: str = ""
-    inputs: dict[str, list[str | float]] = dataclasses.field(default_factory=dict)
-    latency: dict[str, float] = dataclasses.field(default_factory=dict)
-    op_packages: dict[str, list[str]] = dataclasses.field(default_factory=dict)
-    parts: dict[str, Any] = dataclasses.field(default_factory=dict)
-
-    @property
-    def batch_dependence(self) -> BatchDependenceJson | None:
-        """The answer that depends on the other examples of its batch; None if no dependence was found."""
-        return self.parts.get("batch_dependence")
-
-    @property
-    def warnings(self) -> dict[str, str]:
-        """The checks that neither passed nor were skipped, with their outcome."""
-        return {name: outcome for name, outcome in self.checks.items() if not outcome.startswith((PASSED, SKIPPED))}
-
-    def to_json(self) -> CheckJson:
-        """Returns the report for the run record, with the parts beside the other facts."""
-        state = dataclasses.asdict(self)
-        return cast("CheckJson", {**state.pop("parts"), "batch_dependence": self.batch_dependence, **state})

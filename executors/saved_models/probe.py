@@ -9,21 +9,20 @@ from typing import Any, cast
 
 from .. import plugins
 from ..errors import TrainerError
+from ..monitoring.run_json import PASSED, SKIPPED, CheckReport
 from ..options import MODEL_CHECKS
 from .checked_model import CheckedModel
-from .model_check import PASSED, SKIPPED, CheckReport, CheckRequest, ModelCheck
+from .model_check import BATCHES, ModelCheck, ModelCheckRequest
 from .tensor_values import excerpt
 from .trial import NO_MEMORY
 
-_REPORTED = {field.name for field in dataclasses.fields(CheckReport)}
 
-
-def execute(state: Mapping[str, object]) -> dict[str, Any]:
-    """Entry point of the process: returns the fields of a `CheckReport`, without the size, for a `CheckRequest`."""
-    names = (field.name for field in dataclasses.fields(CheckRequest))
-    model = CheckedModel(CheckRequest(**{name: cast("Any", state[name]) for name in names}))
+def execute(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Entry point of the process: returns a `CheckReport` without the size, for a `ModelCheckRequest`."""
+    model = CheckedModel(ModelCheckRequest(**state))
     checks = cast("Mapping[str, type[ModelCheck]]", plugins.load(MODEL_CHECKS))
     outcomes: dict[str, str] = {}
+    parts: dict[str, Any] = {}
     for name, check in sorted(checks.items(), key=lambda item: item[1].order):
         if not (instance := check()).applies(model):
             continue
@@ -33,12 +32,12 @@ def execute(state: Mapping[str, object]) -> dict[str, Any]:
             outcomes[name] = SKIPPED
         else:
             outcomes[name] = _outcome(name, instance, model)
-    return dataclasses.asdict(_report(model, outcomes))
+            parts[name] = instance.part
+    return _report(model, outcomes, {name: part for name, part in parts.items() if part is not None}).to_json()
 
 
 def _outcome(name: str, check: ModelCheck, model: CheckedModel) -> str:
     """Runs a check; an exception or a result that a check must not have becomes an error with the check's name."""
-    before = set(model.parts)
     try:
         outcome = check.check(model)
     except (TrainerError, *NO_MEMORY):
@@ -47,18 +46,18 @@ def _outcome(name: str, check: ModelCheck, model: CheckedModel) -> str:
         raise model.failed(name, f"the check raised {type(error).__name__}: {error}") from error
     if not isinstance(outcome, (str, type(None))):
         raise model.failed(name, f"the check returned {outcome!r}, neither None nor a text")
-    added = {part: value for part, value in model.parts.items() if part not in before}
-    if taken := _REPORTED & added.keys():
-        raise model.failed(name, f"the check adds the part {min(taken)!r}, which is the name of a fact of every report")
     try:
-        json.dumps(added)
+        json.dumps(check.part, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise model.failed(name, f"what the check adds to the report is not JSON: {error}") from error
     return outcome or PASSED
 
 
-def _report(model: CheckedModel, outcomes: dict[str, str]) -> CheckReport:
-    report = CheckReport(outcomes, model.signatures, op_packages=model.op_packages, parts=model.parts)
+def _report(model: CheckedModel, outcomes: dict[str, str], parts: dict[str, Any]) -> CheckReport:
+    dependence = parts.pop(BATCHES, None)
+    report = CheckReport(
+        outcomes, model.signatures, batch_dependence=dependence, op_packages=model.op_packages, parts=parts
+    )
     answer = model.answer if outcomes["loads"] == PASSED else None
     if answer is None:
         return report

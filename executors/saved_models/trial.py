@@ -25,7 +25,7 @@ from .trial_examples import Example, examples_for
 
 if TYPE_CHECKING:
     from ..errors import ModelCheckError
-    from .model_check import CheckRequest
+    from .model_check import ModelCheckRequest
     from .sample_input import Value
     from .signatures import ServedSignature
     from .tensor_values import Tensor
@@ -79,7 +79,7 @@ class Answer:
 
 
 def answer_of(
-    function: Function, signature: ServedSignature, request: CheckRequest, failed: Callable[[str], ModelCheckError]
+    function: Function, signature: ServedSignature, request: ModelCheckRequest, failed: Callable[[str], ModelCheckError]
 ) -> Answer:
     """Runs a signature on the first example that it accepts.
 

@@ -21,7 +21,7 @@ from .fitting_examples import kind_for
 from .sample_input import SAMPLED_EXAMPLES, features_of
 
 if TYPE_CHECKING:
-    from .model_check import CheckRequest
+    from .model_check import ModelCheckRequest
     from .sample_input import Value
     from .signatures import ServedSignature
 
@@ -56,7 +56,7 @@ class Example:
         return {name: _DTYPES.get(type(values[0]), "int64") for name, values in features if values}
 
 
-def examples_for(request: CheckRequest, signature: ServedSignature) -> Iterator[Example]:
+def examples_for(request: ModelCheckRequest, signature: ServedSignature) -> Iterator[Example]:
     """Yields examples to try: real ones first, then the sample input, a synthetic example, and zeros."""
     yield from _real_examples(request, signature)
     arbitrary = functools.partial(Example, is_certain=False, is_real=False)
@@ -71,7 +71,7 @@ def examples_for(request: CheckRequest, signature: ServedSignature) -> Iterator[
     yield arbitrary("an input of zeros")
 
 
-def _real_examples(request: CheckRequest, signature: ServedSignature) -> Sequence[Example]:
+def _real_examples(request: ModelCheckRequest, signature: ServedSignature) -> Sequence[Example]:
     """Returns the first eval examples, if there is a Transform graph in the form that the signature takes."""
     examples = _first_examples(request.eval_files, request.payload)
     if not request.transform_graph_path:

@@ -83,7 +83,7 @@ class RunCallback:
         return contextlib.nullcontext()
 
     def check(self, run: Run) -> Context:
-        """Surrounds the check of the model; may add to `run.check_parts` and `run.on_checked`."""
+        """Surrounds the check of the model; may add to `run.check_parts`, and read `run.reports` afterwards."""
         return contextlib.nullcontext()
 
     def publish(self, run: Run) -> Context:

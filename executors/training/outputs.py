@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..fn_args import FnArgs
+    from ..monitoring.run_json import CheckReport
     from ..options import TrainingOptions
-    from ..saved_models.model_check import CheckReport
     from .callbacks import Callbacks
     from .run_state import Run
 
 
 def collect_and_check(run: Run, around: Callbacks) -> tuple[str, list[str]]:
     """Moves and checks the module's outputs; returns their folder and the names in it before the check."""
-    run.check_parts, run.on_checked = {}, []
+    run.check_parts, run.reports = {}, {}
     with around(CHECK, run):
         replace_links(run.staging.written)
         outputs = run.staging.take_outputs()
@@ -71,15 +71,10 @@ def _check(run: Run, args: FnArgs) -> None:
     others = os.path.join(file_io.parent(args.serving_model_dir), OTHER_MODELS)
     for name in file_io.listdir(others) if file_io.isdir(others) else ():
         folder = os.path.join(others, name)
-        _announce(run, folder, check_saved_model(folder, skip=run.options.skip_checks, **process))
-    _announce(run, args.serving_model_dir, report)
+        run.reports[folder] = check_saved_model(folder, skip=run.options.skip_checks, **process)
+    run.reports[args.serving_model_dir] = report
     run.record.check = report.to_json()
     log_report(report)
-
-
-def _announce(run: Run, folder: str, report: CheckReport) -> None:
-    for function in run.on_checked:
-        function(folder, report)
 
 
 def publish_outputs(run: Run, outputs: str, names: Sequence[str]) -> None:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ..engines.base import Engine, Place
     from ..fn_args import FnArgs
     from ..modules.keras_version import KerasChoice
+    from ..monitoring.run_json import CheckReport
     from ..options import TrainingOptions
-    from ..saved_models.model_check import CheckReport
     from .preconditions import ReadyTraining
 
 
@@ -54,7 +54,7 @@ class Run:
       variables: Environment variables for the next start of the worker, which callbacks add in ATTEMPT.
       on_start: Functions that callbacks add in ATTEMPT; they are called with the id of the worker's process.
       check_parts: {model check: JSON values for it}, which callbacks add in CHECK.
-      on_checked: Functions that callbacks add in CHECK; they are called with the folder of each checked model.
+      reports: {folder of a model: report of its check}, at the end of CHECK.
       shown_phase: Returns the context that displays a phase to the user.
     """
 
@@ -76,7 +76,7 @@ class Run:
     variables: dict[str, str] = dataclasses.field(default_factory=dict)
     on_start: list[Callable[[int], object]] = dataclasses.field(default_factory=list)
     check_parts: dict[str, Any] = dataclasses.field(default_factory=dict)
-    on_checked: list[Callable[[str, CheckReport], object]] = dataclasses.field(default_factory=list)
+    reports: dict[str, CheckReport] = dataclasses.field(default_factory=dict)
     shown_phase: Callable[[str], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
 
     @property

@@ -19,7 +19,7 @@ from ..monitoring.run_record import RunRecord
 from ..options import TrainingOptions
 from ..runtime.logs.sanitize import printable
 from ..runtime.logs.setup import announce
-from ..saved_models.check import BATCH_DEPENDENCE, BATCHES
+from ..saved_models.model_check import BATCH_DEPENDENCE, BATCHES
 from .after_publishing import warned_after_publishing
 from .artifacts import Artifact, Artifacts, fn_args_from_artifacts, raw_eval_files
 from .failures import record_failure

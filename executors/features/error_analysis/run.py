@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...evaluation import evaluated_examples
 from ...evaluation.error_analysis import delete_error_analysis
@@ -46,7 +46,7 @@ class ErrorAnalysis(RunCallback):
         """Lets the check of the model plan the evaluation, and records the plan."""
         run.check_parts["evaluation"] = {"evidence": dict(run.record.parts["evaluation_evidence"])}
         yield
-        run.record.parts["evaluation_plan"] = cast("dict[str, Any]", run.record.check).pop("evaluation_plan", {})
+        run.record.parts["evaluation_plan"] = run.record.check["parts"].pop("evaluation", {})
 
     @contextlib.contextmanager
     def published(self, run: Run) -> Iterator[None]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from ...training.callbacks import RunCallback
 
 if TYPE_CHECKING:
-    from ...saved_models.model_check import CheckReport
     from ...training.run_state import Run
 
 
@@ -22,12 +21,9 @@ class NeededPackages(RunCallback):
     @contextlib.contextmanager
     def check(self, run: Run) -> Iterator[None]:
         """Notes the packages, for `predict` and the Evaluator."""
-        run.on_checked.append(_note)
         yield
+        for folder, report in run.reports.items():
+            if report.op_packages:
+                from ...saved_models.op_package_note import note_packages
 
-
-def _note(folder: str, report: CheckReport) -> None:
-    if report.op_packages:
-        from ...saved_models.op_package_note import note_packages
-
-        note_packages(folder, report.op_packages)
+                note_packages(folder, report.op_packages)

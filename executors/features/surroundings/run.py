@@ -19,7 +19,7 @@ class Surroundings(RunCallback):
     order = 0
 
     def setup(self, run: Run) -> Context:
-        """Checks them."""
+        """Checks the folders and TensorFlow."""
         require_working_folder()
         require_tensorflow_can_run()
         require_temporary_folder()

@@ -69,7 +69,7 @@ def _to_json(value: object) -> object:
     if dataclasses.is_dataclass(value):
         return JsonData.to_json(cast("JsonData", value))
     if isinstance(value, Mapping):
-        if any(isinstance(key, tuple) for key in value):
+        if value and all(isinstance(key, tuple) for key in value):
             return [[*key, _to_json(item)] for key, item in value.items()]
         return {key: _to_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -97,7 +97,7 @@ def read_json(path: str, kind: type[T], what: str, *, finite: bool = True) -> T:
 
 
 def read_or_skip(path: str, kind: type[T], what: str, *, finite: bool = True) -> T | None:
-    """Reads as `read_json`; returns None if there is no such file, or, with a warning, if it is odd."""
+    """Reads as `read_json`; returns None if there is no such file, or, with a warning, if it is not readable."""
     try:
         return read_json(path, kind, what, finite=finite) if file_io.exists(path) else None
     except (InputError, OSError) as error:
@@ -187,8 +187,8 @@ class _Reader:
             raise _Mismatch(f"{field or 'its value'}: {str(error).rstrip('.')}") from error
 
     def _read_known(self, value: dict[str, object], kind: Any, field: str) -> dict[str, Any]:
-        declared = {name: one for name, one in _fields_of(kind).items() if name in value}
-        return {name: self.read(value[name], one, _joined(field, name)) for name, one in declared.items()}
+        present = {name: declared for name, declared in _fields_of(kind).items() if name in value}
+        return {name: self.read(value[name], declared, _joined(field, name)) for name, declared in present.items()}
 
     def _is_plain(self, value: object, kind: type) -> bool:
         """Whether a value is of a plain type; an integer must fit in 64 bits."""

@@ -52,6 +52,11 @@ def test_missing_fields_have_their_defaults_and_newer_ones_are_ignored() -> None
     assert Whole.from_json({"size": 3, "newer": [{}]}) == Whole(3)
 
 
+def test_keys_that_are_texts_and_tuples_have_no_json_form() -> None:
+    with pytest.raises(TypeError, match="tuple"):
+        json.dumps(Whole(1, parts=(Part("a", {(0, 1): 5.0, "01": 2.0}),)).to_json())  # type: ignore[dict-item]
+
+
 @pytest.mark.parametrize(
     ("state", "problem"),
     [

@@ -26,7 +26,7 @@ class Ops(ModelCheck):
         most = model.request.parts["ops"]["most"]
         if len(model.ops) > most:
             raise model.failed("ops", f"it has {len(model.ops)} ops, more than {most}")
-        model.parts["ops"] = {"count": len(model.ops)}
+        self.part = {"count": len(model.ops)}
 
 
 class Output(ModelCheck):
@@ -58,7 +58,7 @@ class Odd(ModelCheck):
             raise ValueError("out of range")
         if kind == "returns":
             return True
-        model.parts["answer" if kind == "takes a name" else "odd"] = {1, 2}
+        self.part = {"sets": {1, 2}, "is NaN": float("nan")}[kind]
 """
 NAMES = {"ops": "Ops", "output": "Output", "after_output": "AfterOutput", "needs_unknown": "NeedsUnknown"}
 SCALAR = tf.TensorSpec([None], tf.float32, name="x")
@@ -93,7 +93,7 @@ def test_a_check_passes_warns_or_is_skipped(model: str, examples: str) -> None:
     unknown = "skipped: it needs 'unknown', which no installed package registers"
     assert outcomes == {"ops": "passed", "output": warning, "after_output": "skipped", "needs_unknown": unknown}
     assert report.warnings == {"output": warning}
-    assert report.to_json()["ops"] == report.parts["ops"] != {"count": 0}
+    assert report.to_json()["parts"] == {"ops": report.parts["ops"]} != {"ops": {"count": 0}}
     assert "ops" not in check_saved_model(model, [examples]).checks
 
 
@@ -134,8 +134,8 @@ def test_nan_in_a_variable_explains_a_signature_that_fails(tmp_path: pathlib.Pat
     [
         ("raises", "the check raised ValueError: out of range"),
         ("returns", "the check returned True, neither None nor a text"),
-        ("takes a name", "the check adds the part 'answer', which is the name of a fact of every report"),
-        ("adds a set", "what the check adds to the report is not JSON: Object of type set is not JSON serializable"),
+        ("sets", "what the check adds to the report is not JSON: Object of type set is not JSON serializable"),
+        ("is NaN", "what the check adds to the report is not JSON: Out of range float values are not JSON compliant"),
     ],
 )
 def test_a_mistake_in_a_check_is_named_with_it(kind: str, problem: str, model: str, examples: str) -> None:
