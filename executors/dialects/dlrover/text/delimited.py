@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ...errors import InputError, did_you_mean
-from ..message_text import join_names, short_repr
+from ....errors import InputError, did_you_mean
+from ....inputs.message_text import join_names, short_repr
+from ....inputs.readers.reader_errors import MAX_COLUMNS
 
-MAX_COLUMNS = 1 << 16
 FIELD_DELIM = ","
 VALUE_DELIM = "\x01"
 

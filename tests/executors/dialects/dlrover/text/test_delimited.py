@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from generic_trainer.executors.dialects.dlrover.text.delimited import DECODE_ERRORS, Field, decode
+from generic_trainer.executors.dialects.dlrover.text.row_checks import check_rows, looks_like_data, split_row
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.inputs.csv.delimited import DECODE_ERRORS, Field, decode
-from generic_trainer.executors.inputs.csv.row_checks import check_rows, looks_like_data, split_row
 
 WHOLE = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float16", "float32", "float64"]
@@ -415,8 +415,8 @@ def test_rows_are_decoded_and_checked_in_a_program_that_has_switched_to_graphs()
         import tensorflow as tf
         tf.compat.v1.disable_v2_behavior()
         from generic_trainer.executors.errors import InputError
-        from generic_trainer.executors.inputs.csv.delimited import Field, decode
-        from generic_trainer.executors.inputs.csv.row_checks import check_rows, looks_like_data
+        from generic_trainer.executors.dialects.dlrover.text.delimited import Field, decode
+        from generic_trainer.executors.dialects.dlrover.text.row_checks import check_rows, looks_like_data
 
         fields = [Field("a", "int8"), Field("b", "float32", is_sparse=True), Field("c", "bool")]
         dataset = tf.data.Dataset.from_tensor_slices(["1,1.5\\x012,true", ",,", "300,,"]).batch(2)

@@ -21,8 +21,9 @@ from types import TracebackType
 import numpy as np
 import tensorflow as tf
 
-from ...errors import InputError
-from ..message_text import join_names, short_repr
+from ....errors import InputError
+from ....inputs.csv.separators import SEPARATORS
+from ....inputs.message_text import join_names, short_repr
 from .delimited import (
     DECODE_ERRORS,
     FIELD_DELIM,
@@ -31,7 +32,6 @@ from .delimited import (
     check_format,
     parsed_values,
 )
-from .separators import SEPARATORS
 
 _ROWS_AT_ONCE = 1024
 _WHOLE = re.compile(rb"\s*[+-]?\d+\s*")

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import tensorflow.compat.v1 as tf
 
+from generic_trainer.executors.dialects.dlrover.sharding.shard_ledger import Shard, ShardError, ShardLedger
+from generic_trainer.executors.dialects.dlrover.sharding.shared_ledger import ChiefPart, WorkerPart, part_of
 from generic_trainer.executors.distributed.tf_config import ClusterTask
 from generic_trainer.executors.errors import InputError, ProcessDiedError
-from generic_trainer.executors.estimator.shared_ledger import ChiefPart, WorkerPart, part_of
-from generic_trainer.executors.inputs.readers.shard_ledger import Shard, ShardError, ShardLedger
 
 
 @dataclasses.dataclass

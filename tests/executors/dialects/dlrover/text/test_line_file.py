@@ -14,8 +14,8 @@ import random
 import pytest
 
 from generic_trainer import InputError
-from generic_trainer.executors.inputs.csv import line_file
-from generic_trainer.executors.inputs.csv.line_file import LineFile
+from generic_trainer.executors.dialects.dlrover.text import line_file
+from generic_trainer.executors.dialects.dlrover.text.line_file import LineFile
 
 
 @pytest.fixture

@@ -19,8 +19,7 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 
-from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.inputs.readers.range_reader import (
+from generic_trainer.executors.dialects.dlrover.sharding.range_reader import (
     RowsError,
     batches,
     count_rows,
@@ -28,8 +27,9 @@ from generic_trainer.executors.inputs.readers.range_reader import (
     read_range,
     read_ranges,
 )
+from generic_trainer.executors.dialects.dlrover.sharding.shard_ledger import Shard, ShardLedger
+from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.inputs.readers.reader_errors import ReaderErrors
-from generic_trainer.executors.inputs.readers.shard_ledger import Shard, ShardLedger
 
 SIZE = 103
 
@@ -341,8 +341,8 @@ def test_a_second_iterator_waits_for_the_call_of_the_first() -> None:
 def test_a_hanging_reader_does_not_keep_the_process_alive() -> None:
     program = """
         import time
-        from generic_trainer.executors.inputs.readers.range_reader import read_ranges
-        from generic_trainer.executors.inputs.readers.shard_ledger import ShardLedger
+        from generic_trainer.executors.dialects.dlrover.sharding.range_reader import read_ranges
+        from generic_trainer.executors.dialects.dlrover.sharding.shard_ledger import ShardLedger
 
         class Hanging:
             def read_data_by_index_range(self, start, end):
@@ -462,9 +462,9 @@ def test_rows_reach_a_program_that_has_switched_to_graphs() -> None:
         import json
         import tensorflow as tf
         tf.compat.v1.disable_v2_behavior()
-        from generic_trainer.executors.inputs.readers.range_reader import batches, iterate_rows, read_ranges
+        from generic_trainer.executors.dialects.dlrover.sharding.range_reader import batches, iterate_rows, read_ranges
         from generic_trainer.executors.inputs.readers.reader_errors import ReaderErrors
-        from generic_trainer.executors.inputs.readers.shard_ledger import ShardLedger
+        from generic_trainer.executors.dialects.dlrover.sharding.shard_ledger import ShardLedger
 
         class Both:
             def read_data_by_index_range(self, start, end):

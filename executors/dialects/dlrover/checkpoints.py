@@ -27,8 +27,8 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 from tensorflow.python.trackable import base as trackable
 from tensorflow.python.training.saving import saveable_object_util
 
-from ..monitoring.progress import save_timed
-from .background_saving import BackgroundSaverHook
+from ...estimator.background_saving import BackgroundSaverHook
+from ...monitoring.progress import save_timed
 
 if TYPE_CHECKING:
     from tensorflow.python.training.saving.saveable_object import SaveableObject

@@ -29,9 +29,9 @@ from typing import Protocol
 import tensorflow.compat.v1 as tf
 from absl import logging
 
-from ..distributed.tf_config import CHIEF, PS, WORKER, ClusterTask
-from ..errors import InputError, ProcessDiedError
-from ..inputs.readers.shard_ledger import (
+from ....distributed.tf_config import CHIEF, PS, WORKER, ClusterTask
+from ....errors import InputError, ProcessDiedError
+from .shard_ledger import (
     MAX_TRIES,
     Ledger,
     Shard,

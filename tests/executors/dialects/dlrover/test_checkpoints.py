@@ -19,7 +19,7 @@ from generic_trainer.executors.estimator import restore_estimator
 restore_estimator()
 import numpy as np
 import tensorflow.compat.v1 as tf
-from generic_trainer.executors.estimator import checkpoints
+from generic_trainer.executors.dialects.dlrover import checkpoints
 
 FOLDER = sys.argv[1]
 found = {}

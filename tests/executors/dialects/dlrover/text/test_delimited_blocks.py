@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from generic_trainer.executors.dialects.dlrover.sharding.range_reader import batches, read_range, read_ranges
+from generic_trainer.executors.dialects.dlrover.sharding.shard_ledger import ShardLedger
 from generic_trainer.executors.dialects.dlrover.shim.file_reader import FileReader
 from generic_trainer.executors.dialects.dlrover.shim.joined_reader import JoinedReader
-from generic_trainer.executors.inputs.csv.delimited import DECODE_ERRORS, Field, decode, raw_columns
-from generic_trainer.executors.inputs.csv.delimited_blocks import BlockDecoder
-from generic_trainer.executors.inputs.readers.range_reader import batches, read_range, read_ranges
+from generic_trainer.executors.dialects.dlrover.text.delimited import DECODE_ERRORS, Field, decode, raw_columns
+from generic_trainer.executors.dialects.dlrover.text.delimited_blocks import BlockDecoder
 from generic_trainer.executors.inputs.readers.reader_errors import ReaderErrors
-from generic_trainer.executors.inputs.readers.shard_ledger import ShardLedger
 
 pytestmark = pytest.mark.legacy  # pyarrow is another there, and so are TensorFlow's rules for numbers
 

@@ -21,9 +21,10 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
-from ..readers.range_reader import read_range
-from ..readers.reader_errors import ReaderErrors
-from .arrow_rows import parsed_rows
+from ....inputs.csv.arrow_rows import parsed_rows
+from ....inputs.csv.rows import byte_positions
+from ....inputs.readers.reader_errors import ReaderErrors
+from ..sharding.range_reader import read_range
 from .delimited import (
     FIELD_DELIM,
     VALUE_DELIM,
@@ -33,10 +34,9 @@ from .delimited import (
     raw_columns,
     typed,
 )
-from .rows import byte_positions
 
 if TYPE_CHECKING:
-    from ..readers.reader_errors import Nested
+    from ....inputs.readers.reader_errors import Nested
 
 _MAX_BYTES = 1 << 30
 _MAX_REFUSED = 4  # consecutive blocks, after which Arrow is not tried again; a failure takes 0.1 s with pyarrow 10

@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
+from generic_trainer.executors.dialects.dlrover.sharding.shard_ledger import MAX_TRIES, Shard, ShardError, ShardLedger
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.inputs.readers.shard_ledger import MAX_TRIES, Shard, ShardError, ShardLedger
 
 
 def taken(ledger: ShardLedger, worker: str = "") -> list[tuple[int, int, int]]:

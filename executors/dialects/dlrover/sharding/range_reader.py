@@ -31,11 +31,10 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 import tensorflow as tf
 
-from ...compat.dlrover import row_count_of
-from ...errors import InputError
-from ...runtime.logs.exceptions import add_note
-from ..bad_records import TooManyBadRecordsError
-from .reader_errors import ReaderErrors
+from ....errors import InputError
+from ....inputs.bad_records import TooManyBadRecordsError
+from ....inputs.readers.reader_errors import ReaderErrors
+from ....runtime.logs.exceptions import add_note
 from .shard_ledger import Ledger, Shard, ShardError
 
 Rows = TypeVar("Rows")
@@ -75,6 +74,11 @@ def count_rows(reader: object) -> int:
     if number == 0:
         raise InputError(f"{name} has no rows: its count_data() set self._data_nums to 0.")
     return number
+
+
+def row_count_of(reader: object) -> Any:
+    """Returns the number of rows that a reader's `count_data()` has set, or None."""
+    return getattr(reader, "_data_nums", None)
 
 
 def read_range(reader: object, start: int, end: int, is_stopped: Callable[[], bool] = lambda: False) -> np.ndarray:

@@ -18,7 +18,7 @@ from typing import TypedDict
 
 import tensorflow.compat.v1 as tf
 
-from ..distributed.tf_config import CHIEF, WORKER, ClusterTask
+from ....distributed.tf_config import CHIEF, WORKER, ClusterTask
 
 _BOX = "generic_trainer_mail_to_{}"
 _MAX_MESSAGES = 10_000  # maximum number of messages in a mailbox

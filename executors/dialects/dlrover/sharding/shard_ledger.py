@@ -29,7 +29,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from ...errors import InputError
+from ....errors import InputError
 
 MAX_TRIES = 3  # as in DLRover
 

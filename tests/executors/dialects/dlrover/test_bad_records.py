@@ -18,7 +18,7 @@ from generic_trainer.executors.dialects.dlrover.sources import open_source
 from generic_trainer.executors.inputs.bad_records import skipping
 from generic_trainer.executors.inputs.readers.reader_errors import ReaderErrors
 
-from .test_bad_records import example, write
+from ...inputs.test_bad_records import example, write
 
 COLUMNS = (
     Column.create(name="x", dtype="float32", is_label=False),

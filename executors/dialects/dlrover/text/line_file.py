@@ -28,10 +28,10 @@ from typing import AnyStr
 
 import numpy as np
 
-from ...errors import InputError, did_you_mean
-from ...runtime.files import file_io
-from ..gzipped_files import opened
-from ..readers.record_files import check_text
+from ....errors import InputError, did_you_mean
+from ....inputs.gzipped_files import opened
+from ....inputs.readers.record_files import check_text
+from ....runtime.files import file_io
 
 _LINE_END, _CARRIAGE_RETURN = b"\n", b"\r"
 _BLOCK_BYTES = 4 << 20
