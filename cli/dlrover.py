@@ -21,7 +21,7 @@ from .abbreviations import abbreviations
 from .first_write import OnStart
 from .number_type import NumberType
 from .removed_flags import removed_flags, without_removed
-from .submitted_command import Submittable
+from .submitted_command import JobCommand, Submittable
 from .summary import print_summary, summary_lines
 from .terminal import live_display, logs_kept_on_start
 from .training_flags import (
@@ -30,7 +30,7 @@ from .training_flags import (
     parse_custom_config,
     training_flags,
 )
-from .worker_counts import with_counts
+from .worker_counts import CountFlags, with_counts
 
 # DLRover's local platforms simulate a cluster with processes on this machine.
 _LOCAL = ("LOCAL", "LOCAL_KUBERNETES", "LOCAL_RAY")
@@ -46,9 +46,15 @@ _REMOVED = {
     "mock": _NO_MASTER,
 }
 _ABBREVIATED = ("conf", "platform", "worker_num", *_REMOVED)  # not ps_num: --ps is an option here
+_COUNTS = CountFlags("worker_num", "ps_num", needs_server=True)
+_SUBMITTABLE = Submittable(
+    "conf",
+    counts=_COUNTS,
+    note="The conf's data and model_dir, for checkpoints and exports, must be URIs or on a volume.",
+)
 
 
-@click.command(context_settings=abbreviations(_ABBREVIATED))
+@click.command(context_settings=abbreviations(_ABBREVIATED), cls=JobCommand, submittable=_SUBMITTABLE)
 @click.option("--conf", required=True, metavar="MODULE.CLASS|FILE", help="Conf class, or a file that defines one.")
 @click.option(
     "--platform", default="Local", show_default=True, help="Platform; must be Local. For a cluster, use `submit`."
@@ -89,7 +95,7 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
     _require_local(platform)
     sys.path.insert(0, os.getcwd())  # as `python -m dlrover.trainer` does
     flags = {**without_removed(flags, _REMOVED), "dialect": "dlrover"}
-    options: TrainingOptions = with_counts(options_from(flags), flags, needs_server=True)
+    options: TrainingOptions = with_counts(options_from(flags), flags, _COUNTS)
     if options.engine == LOCAL:
         for name in (name for name in ("worker_num", "ps_num") if flags[name]):
             click.echo(f"--{name} is ignored: without --engine=ray there is only one process.", err=True)
@@ -131,13 +137,3 @@ def _require_local(platform: str) -> None:
         )
     if name not in _LOCAL:
         raise InputError(f"--platform={platform}: choose Local.{did_you_mean(name, [*_LOCAL, *_CLUSTERS])}")
-
-
-SUBMITTED = {
-    "dlrover": Submittable(
-        dlrover,
-        "conf",
-        needs_server=True,
-        note="The conf's data and model_dir, for checkpoints and exports, must be URIs or on a volume.",
-    )
-}

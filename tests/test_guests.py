@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -60,6 +61,11 @@ def flags() -> dict[str, str]:
     }
 
 
+def commands() -> dict[str, str]:
+    """Returns the owner of each command."""
+    return {entry.name: owner_of(entry.module) for entry in plugins.entries("generic_trainer.commands")}
+
+
 def install_without(deleted: set[str], folder: pathlib.Path) -> None:
     """Installs the package without some guests and commands into a folder."""
     for name in PACKAGE:
@@ -76,9 +82,9 @@ def install_without(deleted: set[str], folder: pathlib.Path) -> None:
             (folder / "generic_trainer" / name).unlink()
     config = configparser.ConfigParser()
     config.read(REPOSITORY / "setup.cfg")
-    parts = tuple(f".{name.replace('/', '.')}." for name in deleted)
+    parts = re.compile("|".join(rf"\.{name.removesuffix('.py').replace('/', '.')}[.:]" for name in deleted))
     groups = [
-        f"[{group}]\n" + "\n".join(line for line in lines.split("\n") if not any(part in line for part in parts))
+        f"[{group}]\n" + "\n".join(line for line in lines.split("\n") if not parts.search(line))
         for group, lines in config["options.entry_points"].items()
     ]
     information = folder / "generic_trainer-0.0.dist-info"
@@ -103,7 +109,9 @@ def test_a_guest_can_be_deleted(guest: str, iris: Examples, tmp_path: pathlib.Pa
 
     assert str(tmp_path) in run("-c", "import generic_trainer; print(generic_trainer.__file__)")
     run("-c", IMPORT_REGISTERED)
-    assert "train" in run("-m", "generic_trainer.cli.main", "--help")
+    listed = run("-m", "generic_trainer.cli.main", "--help").partition("Commands:")[2]
+    left = {name for name, owner in commands().items() if owner not in deleted}
+    assert {line.split()[0] for line in listed.splitlines() if line} == left
     shown = run("-m", "generic_trainer.cli.main", "train", "--help")
     assert [flag for flag in flags() if flag in shown] == [
         name for name, owner in flags().items() if owner not in deleted

@@ -1,8 +1,8 @@
 """Translates DLRover's `ElasticJob` manifests to command lines of generic-trainer, with notes on unsupported fields.
 
-    elastic = read_elastic_job("elasticjob.yaml")
-    elastic.command     # ("dlrover", "--conf=train_conf.TrainConf", "--engine=ray", "--workers=3", "--ps=2", …)
-    elastic.notes       # one line per field that was left out
+    job = read_job_file("elasticjob.yaml")
+    job.command     # ("dlrover", "--conf=train_conf.TrainConf", "--engine=ray", "--workers=3", "--ps=2", …)
+    job.notes       # one line per field that was left out
 
 The format is DLRover's custom resource definition (its dlrover/go/operator/config/crd), version v1alpha1.
 The number of workers is that of chief and worker replicas together. Without a chief replica DLRover makes one of the
@@ -11,14 +11,13 @@ workers the chief; here all of them train.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...executors.errors import InputError
 from ...executors.number_range import RETRIES, TASKS, NumberRange
-from ...executors.runtime.files.plain_yaml import yaml_documents
+from .job_file import JobFile
 from .quantities import gigabytes, processors
 from .trainer_call import TrainerCall, find_call
 
@@ -40,45 +39,18 @@ _REASONS = {
 }
 
 
-@dataclasses.dataclass
-class ElasticJob:
-    """A translated ElasticJob.
-
-    Attributes:
-      name: The job's name.
-      namespace: The job's namespace, or "".
-      metadata: The job's labels and annotations.
-      image: The image of the training replicas.
-      command: The equivalent command line of generic-trainer, without the program's name.
-      pod_template: The pod template of the training replicas, without command, image and resources.
-      folder: The working directory in the image that the command changes to with `cd`; "" if it does not.
-      folders: Paths of the template's volume mounts.
-      suspend: Whether the job is suspended.
-      notes: One line per field that was left out or changed, with its value and the reason.
-    """
-
-    name: str
-    namespace: str
-    metadata: dict[str, object]
-    image: str
-    command: tuple[str, ...]
-    pod_template: dict[str, object]
-    folder: str
-    folders: tuple[str, ...]
-    suspend: bool
-    notes: tuple[str, ...]
-
-
-def read_elastic_job(path: str) -> ElasticJob:
-    """Reads a YAML file with one ElasticJob; other documents in the file are left out and noted.
+def translate(path: str, document: dict[str, Any]) -> JobFile:
+    """Translates an ElasticJob of a YAML file.
 
     Raises:
-      InputError: When the file does not contain exactly one ElasticJob, the job does not match DLRover's definition,
-        or its command does not run DLRover's TensorFlow trainer.
+      InputError: When the job does not match DLRover's definition, or its command does not run DLRover's TensorFlow
+        trainer.
     """
-    document, notes = _only_job(path)
+    version = str(document.get("apiVersion"))
+    if version.partition("/")[0] != GROUP:
+        raise InputError(f"--from {path}: apiVersion is {version!r}, not {GROUP}/v1alpha1.")
     try:
-        return _Translation(path, document, notes).job()
+        return _Translation(path, document).job()
     except InputError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:  # a field of a wrong type
@@ -91,14 +63,14 @@ def read_elastic_job(path: str) -> ElasticJob:
 class _Translation:
     """The translation of one ElasticJob: translated fields are removed, and the remaining ones are noted at the end."""
 
-    def __init__(self, path: str, document: Mapping[str, object], notes: list[str]) -> None:
+    def __init__(self, path: str, document: Mapping[str, object]) -> None:
         self._path = path
-        self._notes = notes
+        self._notes: list[str] = []
         self._metadata = self._mapping(document, "metadata")
         self._spec = self._mapping(document, "spec")
         self._replicas = self._mapping(self._spec, "replicaSpecs")
 
-    def job(self) -> ElasticJob:
+    def job(self) -> JobFile:
         specs = {role: self._mapping(self._replicas, role) for role in _ROLES if role in self._replicas}
         trainers = [role for role in _TRAINERS if role in specs and specs[role].get("template")]
         if not trainers:
@@ -130,7 +102,7 @@ class _Translation:
             del self._spec["distributionStrategy"]  # expressed by --ps
         self._note_remaining_fields(counts, specs)
         mounts = container.get("volumeMounts", [])
-        return ElasticJob(
+        return JobFile(
             name,
             namespace,
             metadata,
@@ -140,7 +112,7 @@ class _Translation:
             call.folder,
             tuple(str(mount["mountPath"]) for mount in mounts if mount.get("mountPath")),
             suspend,
-            tuple(dict.fromkeys(self._notes)),
+            tuple(self._notes),
         )
 
     def _note(self, where: str, value: object, key: str, why: str = "") -> None:
@@ -268,20 +240,6 @@ class _Translation:
                 self._note(f"spec.{key}", value, key)
         for key, value in self._metadata.items():
             self._note(f"metadata.{key}", value, key)
-
-
-def _only_job(path: str) -> tuple[dict[str, object], list[str]]:
-    """Returns the only ElasticJob in a file, and notes on the file's other documents."""
-    documents = yaml_documents(path, "--from")
-    kinds = [document.get("kind") if isinstance(document, dict) else type(document).__name__ for document in documents]
-    jobs = [document for document in documents if isinstance(document, dict) and document.get("kind") == "ElasticJob"]
-    if len(jobs) != 1:
-        found = ", ".join(map(str, kinds)) or "nothing"
-        raise InputError(f"--from {path}: expected exactly one ElasticJob, found {found}.")
-    version = str(jobs[0].get("apiVersion"))
-    if version.partition("/")[0] != GROUP:
-        raise InputError(f"--from {path}: apiVersion is {version!r}, not {GROUP}/v1alpha1.")
-    return jobs[0], [f"The file's {kind} was left out." for kind in kinds if kind != "ElasticJob"]
 
 
 def _container(template: Mapping[str, Any]) -> dict[str, Any]:

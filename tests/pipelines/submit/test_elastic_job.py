@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from generic_trainer import InputError, TrainingOptions
-from generic_trainer.pipelines.submit.elastic_job import ElasticJob, read_elastic_job
+from generic_trainer.pipelines.submit.job_file import JobFile, read_job_file
 from generic_trainer.pipelines.submit.kuberay import KubeRay, ray_job
 from generic_trainer.pipelines.submit.quantities import gigabytes, processors
 from generic_trainer.pipelines.submit.submission import SubmittedJob
@@ -49,18 +49,18 @@ def elastic_job(**replicas: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def read(tmp_path: pathlib.Path, require_valid: Callable[..., None]) -> Callable[..., ElasticJob]:
-    def translate(document: dict[str, Any], *, valid: bool = True) -> ElasticJob:
+def read(tmp_path: pathlib.Path, require_valid: Callable[..., None]) -> Callable[..., JobFile]:
+    def translate(document: dict[str, Any], *, valid: bool = True) -> JobFile:
         if valid:
             require_valid(document, "elasticjob_v1alpha1")
         path = tmp_path / "elasticjob.yaml"
         path.write_text(yaml.safe_dump(document))
-        return read_elastic_job(str(path))
+        return read_job_file(str(path))
 
     return translate
 
 
-def as_ray_job(elastic: ElasticJob) -> dict[str, Any]:
+def as_ray_job(elastic: JobFile) -> dict[str, Any]:
     place = KubeRay(
         namespace=elastic.namespace,
         metadata=elastic.metadata,
@@ -71,7 +71,7 @@ def as_ray_job(elastic: ElasticJob) -> dict[str, Any]:
     return ray_job(SubmittedJob(elastic.name, elastic.image, elastic.command, TrainingOptions(engine="ray")), place)
 
 
-def test_dlrovers_documented_job(read: Callable[..., ElasticJob], require_valid: Callable[..., None]) -> None:
+def test_dlrovers_documented_job(read: Callable[..., JobFile], require_valid: Callable[..., None]) -> None:
     elastic = read(elastic_job())
     assert (elastic.name, elastic.namespace, elastic.image) == ("deepctr", "dlrover", "registry/dlrover:deeprec")
     assert elastic.command == (
@@ -100,7 +100,7 @@ def test_dlrovers_documented_job(read: Callable[..., ElasticJob], require_valid:
     assert "command" not in worker["containers"][0]
 
 
-def test_chief_evaluator_and_master(read: Callable[..., ElasticJob]) -> None:
+def test_chief_evaluator_and_master(read: Callable[..., JobFile]) -> None:
     elastic = read(
         elastic_job(
             chief={"replicas": 1, "restartCount": 1, "template": template()},
@@ -114,7 +114,7 @@ def test_chief_evaluator_and_master(read: Callable[..., ElasticJob]) -> None:
     assert any(note.startswith("replicaSpecs.dlrover-master: ") for note in elastic.notes)
 
 
-def test_gpus_limits_and_sidecars(read: Callable[..., ElasticJob]) -> None:
+def test_gpus_limits_and_sidecars(read: Callable[..., JobFile]) -> None:
     document = elastic_job()
     container = document["spec"]["replicaSpecs"]["worker"]["template"]["spec"]["containers"][0]
     container["resources"] = {"requests": {"cpu": "500m"}, "limits": {"cpu": "2", "nvidia.com/gpu": 1, "rdma/hca": 1}}
@@ -136,7 +136,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[list[Any], Any]]:
             yield [key], item
 
 
-def test_nothing_is_dropped_silently(read: Callable[..., ElasticJob]) -> None:
+def test_nothing_is_dropped_silently(read: Callable[..., JobFile]) -> None:
     document = elastic_job()
     document["metadata"] |= {"labels": {"team": "a"}, "annotations": {"note": "b"}, "uid": "c"}
     document["spec"] |= {
@@ -204,7 +204,7 @@ def test_nothing_is_dropped_silently(read: Callable[..., ElasticJob]) -> None:
         (lambda job: _main(job).update(resources={"limits": {"memory": "4GB"}}), "'4GB' is not a quantity"),
     ],
 )
-def test_untranslatable_fields_are_rejected(read: Callable[..., ElasticJob], change: Any, text: str) -> None:
+def test_untranslatable_fields_are_rejected(read: Callable[..., JobFile], change: Any, text: str) -> None:
     document = elastic_job()
     change(document)
     with pytest.raises(InputError, match=text):
@@ -220,7 +220,7 @@ def _main(job: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("wrong", ["text", [1], {"a": 1}])
-def test_any_invalid_content_raises_a_trainer_error(read: Callable[..., ElasticJob], wrong: Any) -> None:
+def test_any_invalid_content_raises_a_trainer_error(read: Callable[..., JobFile], wrong: Any) -> None:
     document = elastic_job(ps={"replicas": 1})
     document["spec"]["envs"] = {"LEVEL": {"value": "debug"}}
 
@@ -249,16 +249,16 @@ def test_an_invalid_or_missing_file_is_rejected(tmp_path: pathlib.Path, content:
     path = tmp_path / "elasticjob.yaml"
     path.write_text(content)
     with pytest.raises(InputError, match=f"--from {path}"):
-        read_elastic_job(str(path))
+        read_job_file(str(path))
     with pytest.raises(InputError, match="cannot read the file"):
-        read_elastic_job(str(tmp_path / "nowhere.yaml"))
+        read_job_file(str(tmp_path / "nowhere.yaml"))
 
 
 def test_yaml_does_not_create_objects(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "elasticjob.yaml"
     path.write_text("!!python/object/apply:os.system ['false']\n")
     with pytest.raises(InputError, match="line 1: the tag"):
-        read_elastic_job(str(path))
+        read_job_file(str(path))
 
 
 @pytest.mark.parametrize(

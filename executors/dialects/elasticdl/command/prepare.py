@@ -6,11 +6,11 @@ import os
 
 import click
 
-from ..executors.dialects.elasticdl.prepare.command import FORMATS, TF_RECORD, PreparationJob
-from ..executors.dialects.elasticdl.prepare.command import prepare as prepare_data
-from ..executors.number_range import POSITIVE, WORKERS
-from .elasticdl_flags import model_file
-from .number_type import NumberType
+from .....cli.number_type import NumberType
+from ....number_range import POSITIVE, WORKERS
+from ..prepare.command import FORMATS, TF_RECORD, PreparationJob
+from ..prepare.command import prepare as prepare_data
+from .flags import model_file
 
 
 @click.command()

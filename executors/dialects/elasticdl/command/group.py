@@ -9,26 +9,37 @@ from typing import Any
 
 import click
 
-from ..executors.dialects.elasticdl import worker
-from ..executors.fn_args import FnArgs
-from ..executors.options import LOCAL
-from ..executors.runtime.files import file_io
-from ..executors.runtime.logs.setup import LOG_NAME, keep_logs
-from ..executors.training.after_publishing import warned_after_publishing
-from ..executors.training.run import train as run_training
-from .abbreviations import abbreviations
-from .elasticdl_flags import DEFAULT_OUTPUT, effective_flags, elasticdl_flags, flags_of, model_file
-from .elasticdl_images import clean, zoo
-from .elasticdl_prepare import prepare
-from .first_write import OnStart
-from .submitted_command import Submittable
-from .summary import print_summary, summary_lines
-from .terminal import live_display
-from .train import on_start
-from .training_flags import options_from, training_flags
-from .worker_counts import SERVERS, WORKERS, with_counts
+from .....cli.abbreviations import abbreviations
+from .....cli.first_write import OnStart
+from .....cli.submitted_command import JobCommand, Submittable
+from .....cli.summary import print_summary, summary_lines
+from .....cli.terminal import live_display
+from .....cli.train import on_start
+from .....cli.training_flags import options_from, training_flags
+from .....cli.worker_counts import CountFlags, with_counts
+from ....fn_args import FnArgs
+from ....options import LOCAL
+from ....runtime.files import file_io
+from ....runtime.logs.setup import LOG_NAME, keep_logs
+from ....training.after_publishing import warned_after_publishing
+from ....training.run import train as run_training
+from .. import worker
+from .flags import DEFAULT_OUTPUT, effective_flags, elasticdl_flags, flags_of, model_file
+from .images import clean, zoo
+from .prepare import prepare
 
 _NOT_IN_CONFIG = ("model_zoo", "model_def", "output")
+_COUNTS = CountFlags("num_workers", "num_ps_pods")
+_SUBMITTABLE = Submittable(
+    "model_zoo",
+    file_in=lambda values: model_file(values["model_zoo"], values["model_def"])[0],
+    named_by="model_def",
+    counts=_COUNTS,
+    replaced=("distribution_strategy",),
+    tables=("training_data", "validation_data"),
+    inputs=("checkpoint_dir_for_init",),
+    outputs=("checkpoint_dir",),
+)
 
 
 @click.group()
@@ -49,7 +60,7 @@ elasticdl.add_command(zoo)
 elasticdl.add_command(clean)
 
 
-@elasticdl.command(context_settings=abbreviations(flags_of("train")))
+@elasticdl.command(context_settings=abbreviations(flags_of("train")), cls=JobCommand, submittable=_SUBMITTABLE)
 @elasticdl_flags("train")
 @training_flags
 def train(**flags: object) -> None:
@@ -63,8 +74,8 @@ def train(**flags: object) -> None:
     flags["dialect"] = "elasticdl"
     options = options_from(flags)
     given = effective_flags("train", flags, options.engine != LOCAL, options.ps)
-    options = with_counts(options, given)
-    given = {name: value for name, value in given.items() if name not in (*WORKERS, *SERVERS)}
+    options = with_counts(options, given, _COUNTS)
+    given = {name: value for name, value in given.items() if name not in (_COUNTS.workers, _COUNTS.servers)}
     module, model_name, fn_args = _make_job(given)
     fn_args.seed = options.seed
     start = on_start(fn_args.model_run_dir)
@@ -133,13 +144,3 @@ def _make_job(given: Mapping[str, Any]) -> tuple[str, str, FnArgs]:
 def _checkpoints(fn_args: FnArgs) -> str:
     folder = (fn_args.custom_config or {}).get("checkpoint_dir") or os.path.join(fn_args.model_run_dir, "checkpoints")
     return str(folder) if file_io.isdir(folder) else ""
-
-
-SUBMITTED = {
-    "elasticdl train": Submittable(
-        train,
-        "model_zoo",
-        file_in=lambda values: model_file(values["model_zoo"], values["model_def"])[0],
-        named_by="model_def",
-    )
-}

@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 
 import click
 
-from ..executors.errors import InputError, did_you_mean
-from ..executors.modules.archive import archive_in
-from ..executors.number_range import INT64, POSITIVE, STEPS, TASKS, WORKERS, NumberRange
-from .number_type import NumberType
-from .removed_flags import removed_flags, without_removed
+from .....cli.number_type import NumberType
+from .....cli.removed_flags import removed_flags, without_removed
+from ....errors import InputError, did_you_mean
+from ....modules.archive import archive_in
+from ....number_range import INT64, POSITIVE, STEPS, TASKS, WORKERS, NumberRange
 
 Command = TypeVar("Command", bound=Callable[..., object])
 ALL = ("train", "evaluate", "predict")

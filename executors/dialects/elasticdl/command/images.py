@@ -6,8 +6,8 @@ from typing import NoReturn
 
 import click
 
-from ..executors.errors import InputError
-from .elasticdl_flags import IMAGE
+from ....errors import InputError
+from .flags import IMAGE
 
 _ANY = {"ignore_unknown_options": True, "help_option_names": []}
 

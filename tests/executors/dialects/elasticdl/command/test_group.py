@@ -15,7 +15,7 @@ import pytest
 
 from generic_trainer.executors.evaluation.error_analysis import read_error_analysis
 
-from ..world.records import example
+from .....world.records import example
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Signalled = Callable[[list[str], str, signal.Signals], tuple[str, int]]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 import pytest
 
-from generic_trainer.cli import elasticdl
 from generic_trainer.cli.dlrover import dlrover
-from generic_trainer.cli.elasticdl_flags import SUPPORTED, effective_flags
+from generic_trainer.executors.dialects.elasticdl.command.flags import SUPPORTED, effective_flags
+from generic_trainer.executors.dialects.elasticdl.command.group import elasticdl
 from generic_trainer.executors.errors import InputError
 
-COMMANDS: dict[str, click.Command] = elasticdl.elasticdl.commands
+COMMANDS: dict[str, click.Command] = elasticdl.commands
 MODEL = "--model_zoo=model_zoo --model_def=mnist.mnist_functional_api.custom_model"
 CHECKPOINT = "--checkpoint_dir_for_init=/ckpt/version-100"
 PODS = "--image_name=elasticdl:ci --job_name=test --master_resource_request=cpu=0.3,memory=1024Mi --volume=host_path=/d"
