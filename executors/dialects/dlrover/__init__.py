@@ -22,6 +22,7 @@
     checkpoints.py  checkpoints with the position in the data
     run.py        entry point: trains, evaluates and exports
 
+    command/      `generic-trainer dlrover`, and ElasticJob manifests as job files of `submit`
     dialect.py    the `Dialect` subclass; detects confs before they are imported
 
 The DLRover names that confs import are provided by `shim/`.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 import pytest
 
-from generic_trainer.cli.dlrover import dlrover
 from generic_trainer.executors.dialects.elasticdl.command.flags import SUPPORTED, effective_flags
 from generic_trainer.executors.dialects.elasticdl.command.group import elasticdl
 from generic_trainer.executors.errors import InputError
@@ -89,7 +88,7 @@ def test_unique_beginnings_of_elasticdls_flags_are_accepted() -> None:
         COMMANDS["train"].make_context("train", ["--checkpoint=/c"])
 
 
-@pytest.mark.parametrize("command", [*(COMMANDS[name] for name in ("train", "evaluate", "predict")), dlrover])
+@pytest.mark.parametrize("command", [COMMANDS[name] for name in ("train", "evaluate", "predict")])
 def test_no_option_is_the_beginning_of_another_projects_flag(command: click.Command) -> None:
     full_name = command.context_settings["token_normalize_func"]
     names = [option.lstrip("-") for parameter in command.params for option in parameter.opts]

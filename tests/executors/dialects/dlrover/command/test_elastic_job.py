@@ -12,11 +12,13 @@ import pytest
 import yaml
 
 from generic_trainer import InputError, TrainingOptions
+from generic_trainer.executors.dialects.dlrover.command.quantities import gigabytes, processors
+from generic_trainer.executors.dialects.dlrover.command.trainer_call import find_call
 from generic_trainer.pipelines.submit.job_file import JobFile, read_job_file
 from generic_trainer.pipelines.submit.kuberay import KubeRay, ray_job
-from generic_trainer.pipelines.submit.quantities import gigabytes, processors
 from generic_trainer.pipelines.submit.submission import SubmittedJob
-from generic_trainer.pipelines.submit.trainer_call import find_call
+
+from .....world.manifests import require_valid
 
 TRAINER = "python -m dlrover.trainer.entry.local_entry --platform=Kubernetes --conf=train_conf.TrainConf"
 
@@ -49,7 +51,7 @@ def elastic_job(**replicas: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def read(tmp_path: pathlib.Path, require_valid: Callable[..., None]) -> Callable[..., JobFile]:
+def read(tmp_path: pathlib.Path) -> Callable[..., JobFile]:
     def translate(document: dict[str, Any], *, valid: bool = True) -> JobFile:
         if valid:
             require_valid(document, "elasticjob_v1alpha1")
@@ -71,7 +73,7 @@ def as_ray_job(elastic: JobFile) -> dict[str, Any]:
     return ray_job(SubmittedJob(elastic.name, elastic.image, elastic.command, TrainingOptions(engine="ray")), place)
 
 
-def test_dlrovers_documented_job(read: Callable[..., JobFile], require_valid: Callable[..., None]) -> None:
+def test_dlrovers_documented_job(read: Callable[..., JobFile]) -> None:
     elastic = read(elastic_job())
     assert (elastic.name, elastic.namespace, elastic.image) == ("deepctr", "dlrover", "registry/dlrover:deeprec")
     assert elastic.command == (

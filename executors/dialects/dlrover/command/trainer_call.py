@@ -15,7 +15,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from ...executors.errors import InputError
+from ....errors import InputError
 
 _SHELLS = ("bash", "sh", "dash", "zsh")
 _PYTHON = re.compile(r"python[\d.]*")

@@ -15,9 +15,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...executors.errors import InputError
-from ...executors.number_range import RETRIES, TASKS, NumberRange
-from .job_file import JobFile
+from .....pipelines.submit.job_file import JobFile
+from ....errors import InputError
+from ....number_range import RETRIES, TASKS, NumberRange
 from .quantities import gigabytes, processors
 from .trainer_call import TrainerCall, find_call
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from generic_trainer.executors.dialects.dlrover.command.dlrover import dlrover
 from generic_trainer.executors.evaluation.error_analysis import read_error_analysis
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -273,6 +274,12 @@ def test_an_unsupported_platform_is_reported(command: Command, platform: str, sa
     done = command("dlrover", "--conf=conf.TrainConf", f"--platform={platform}")
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_no_option_is_the_beginning_of_a_flag_that_can_be_abbreviated() -> None:
+    full_name = dlrover.context_settings["token_normalize_func"]
+    names = [option.lstrip("-") for parameter in dlrover.params for option in parameter.opts]
+    assert [full_name(name) for name in names] == names
 
 
 def test_a_missing_conf_is_reported(command: Command, tmp_path: pathlib.Path) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from ...executors.errors import InputError
-from ...executors.number_range import AMOUNTS
+from ....errors import InputError
+from ....number_range import AMOUNTS
 
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(m|[kKMGTPE]i?|)")
 _DECIMAL = {"": 1.0, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}

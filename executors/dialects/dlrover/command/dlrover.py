@@ -7,30 +7,30 @@ import sys
 
 import click
 
-from ..executors.dialects.dlrover.conf import HAS_TRAINED, LABEL_IN_SIGNATURE, RESTART_DATA, USE_CONF_MODEL_DIR
-from ..executors.distributed.tf_config import task_from_environment
-from ..executors.errors import InputError, did_you_mean
-from ..executors.fn_args import FnArgs
-from ..executors.monitoring import run_record
-from ..executors.number_range import TASKS, WORKERS
-from ..executors.options import LOCAL, TrainingOptions
-from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
-from ..executors.training.after_publishing import warned_after_publishing
-from ..executors.training.run import train as run_training
-from .abbreviations import abbreviations
-from .first_write import OnStart
-from .number_type import NumberType
-from .removed_flags import removed_flags, without_removed
-from .submitted_command import JobCommand, Submittable
-from .summary import print_summary, summary_lines
-from .terminal import live_display, logs_kept_on_start
-from .training_flags import (
+from .....cli.abbreviations import abbreviations
+from .....cli.first_write import OnStart
+from .....cli.number_type import NumberType
+from .....cli.removed_flags import removed_flags, without_removed
+from .....cli.submitted_command import JobCommand, Submittable
+from .....cli.summary import print_summary, summary_lines
+from .....cli.terminal import live_display, logs_kept_on_start
+from .....cli.training_flags import (
     custom_config_flag,
     options_from,
     parse_custom_config,
     training_flags,
 )
-from .worker_counts import CountFlags, with_counts
+from .....cli.worker_counts import CountFlags, with_counts
+from ....distributed.tf_config import task_from_environment
+from ....errors import InputError, did_you_mean
+from ....fn_args import FnArgs
+from ....monitoring import run_record
+from ....number_range import TASKS, WORKERS
+from ....options import LOCAL, TrainingOptions
+from ....runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
+from ....training.after_publishing import warned_after_publishing
+from ....training.run import train as run_training
+from ..conf import HAS_TRAINED, LABEL_IN_SIGNATURE, RESTART_DATA, USE_CONF_MODEL_DIR
 
 # DLRover's local platforms simulate a cluster with processes on this machine.
 _LOCAL = ("LOCAL", "LOCAL_KUBERNETES", "LOCAL_RAY")
