@@ -13,27 +13,19 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
+from collections.abc import Callable, Sequence
 
-import numpy as np
 import tensorflow as tf
 
 from ....errors import InputError
 from ....inputs.csv.separators import SEPARATORS
 from ....inputs.message_text import join_names, short_repr
-from .delimited import (
-    DECODE_ERRORS,
-    FIELD_DELIM,
-    VALUE_DELIM,
-    Field,
-    check_format,
-    parsed_values,
-)
+from ....inputs.tfrecord.scan import ParseTrial, refused
+from .delimited import FIELD_DELIM, VALUE_DELIM, Field, check_format, decode, parsed_values
 
-_ROWS_AT_ONCE = 1024
 _WHOLE = re.compile(rb"\s*[+-]?\d+\s*")
 _DIGITS = 40  # more digits than any supported integer type has
 _NAME = re.compile(r"[^\W\d][\w .:/#()%-]*")
@@ -61,25 +53,20 @@ def check_rows(
       InputError: If a row is rejected, with its location, the reason and its text.
     """
     check_format(fields, delim, value_delim)
-    with _Trial() as trial:
-        for start in range(0, len(rows), _ROWS_AT_ONCE):
-            some = rows[start : start + _ROWS_AT_ONCE]
-            bad = _first_problem(some, fields, delim, value_delim, trial)
-            if bad is None:
-                continue
-            index, what = bad
-            number = first + start + index
-            header = (
-                " It looks like a header, which must be skipped." if number == 0 and _is_header(some[0], delim) else ""
-            )
-            raise InputError(f"{where(number)}: {what}. The row is {short_repr(some[index])}.{header}")
+    bad = next(refused(rows, _row_trial(tuple(fields), delim, value_delim)), None)
+    if bad is None:
+        return
+    index, error = bad
+    row, number = rows[index], first + index
+    hint = " It looks like a header, which must be skipped." if number == 0 and _is_header(row, delim) else ""
+    problem = _problem(row, fields, delim, value_delim) or error
+    raise InputError(f"{where(number)}: {problem}. The row is {short_repr(row)}.{hint}")
 
 
 def describe_problem(row: bytes, fields: Sequence[Field], delim: str, value_delim: str) -> str:
     """Returns why a row is rejected, and its text, or "" if it is accepted. The arguments are as in `check_rows`."""
-    with _Trial() as trial:
-        found = _first_problem([row], fields, delim, value_delim, trial)
-    return f"{found[1]}: {short_repr(row)}" if found else ""
+    problem = _problem(row, fields, delim, value_delim)
+    return f"{problem}: {short_repr(row)}" if problem else ""
 
 
 def looks_like_data(
@@ -94,8 +81,7 @@ def looks_like_data(
     if not any(text for field, text in zip(fields, texts, strict=False) if field.dtype != tf.string):
         return False
     optional = [dataclasses.replace(field, is_required=False) for field in fields]
-    with _Trial() as trial:
-        return _first_problem([row], optional, delim, value_delim, trial) is None
+    return not _problem(row, optional, delim, value_delim)
 
 
 def split_row(row: bytes, delim: str = FIELD_DELIM) -> list[bytes]:
@@ -149,80 +135,32 @@ def _quoted(row: bytes, start: int, separator: bytes) -> tuple[bytes, int]:
         position = end + 2
 
 
-class _Trial:
-    """Tests which strings TensorFlow parses as values of a type, since number syntax differs between releases."""
-
-    def __init__(self) -> None:
-        self._graph = tf.Graph()
-        cpu = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
-        self._session = tf.compat.v1.Session(graph=self._graph, config=cpu)
-        self._parsers: dict[tf.DType, Callable[[np.ndarray], object]] = {}
-
-    def __enter__(self) -> _Trial:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._session.close()
-
-    def first_refused(self, texts: Sequence[bytes], dtype: tf.DType) -> int | None:
-        """Returns the index of the first string that does not parse as the type, by binary search; None if all do."""
-        if self._accepts(texts, dtype):
-            return None
-        good, bad = 0, len(texts)  # texts[:good] is accepted, texts[:bad] is not
-        while bad - good > 1:
-            middle = (good + bad) // 2
-            good, bad = (middle, bad) if self._accepts(texts[good:middle], dtype) else (good, middle)
-        return good
-
-    def _accepts(self, texts: Sequence[bytes], dtype: tf.DType) -> bool:
-        if dtype not in self._parsers:
-            with self._graph.as_default():
-                text = tf.compat.v1.placeholder(tf.string, [None])
-                self._parsers[dtype] = self._session.make_callable(parsed_values(text, dtype), [text])
-        try:
-            self._parsers[dtype](np.array(texts, object))
-        except DECODE_ERRORS:
-            return False
-        return True
+@functools.lru_cache(maxsize=1)  # blocks of the same rows are checked one after the other
+def _row_trial(fields: tuple[Field, ...], delim: str, value_delim: str) -> ParseTrial:
+    return ParseTrial(lambda rows: decode(rows, fields, delim, value_delim))
 
 
-def _first_problem(
-    rows: Sequence[bytes], fields: Sequence[Field], delim: str, value_delim: str, trial: _Trial
-) -> tuple[int, str] | None:
-    """Returns the index of the first row that cannot be decoded, and why."""
-    split: list[list[bytes]] = []
-    bad = None
-    for row in rows:
-        try:
-            split.append(_split_exactly(row, fields, delim))
-        except ValueError as error:
-            bad = len(split), str(error)
-            break
-    for place, field in enumerate(fields):
-        if (
-            field.is_required
-            and (empty := next((index for index, row in enumerate(split) if not row[place]), None)) is not None
-        ):
-            bad = empty, f"the field {field.name!r} is empty, but a value is required"
-            del split[empty:]
-        if field.dtype == tf.string:
+@functools.cache
+def _value_trial(dtype: tf.DType) -> ParseTrial:
+    """Tests whether TensorFlow parses strings as a type, since number syntax differs between releases."""
+    return ParseTrial(lambda text: parsed_values(text, dtype))
+
+
+def _problem(row: bytes, fields: Sequence[Field], delim: str, value_delim: str) -> str:
+    """Returns why a row cannot be decoded; "" if it can."""
+    try:
+        texts = _split_exactly(row, fields, delim)
+    except ValueError as error:
+        return str(error)
+    for field, text in zip(fields, texts, strict=True):
+        if field.is_required and not text:
+            return f"the field {field.name!r} is empty, but a value is required"
+        if field.dtype == tf.string or not text:
             continue
-        values = list(_values([row[place] for row in split], field, value_delim))
-        refused = trial.first_refused([text for _, text in values], field.dtype)
-        if refused is not None:
-            index, text = values[refused]
-            bad = index, _describe_wrong_value(field, text)
-            del split[index:]  # the first bad row is this one or an earlier one
-    return bad
-
-
-def _values(texts: Sequence[bytes], field: Field, value_delim: str) -> Iterator[tuple[int, bytes]]:
-    """Yields (row index, value) for each value of a column; empty fields are skipped."""
-    for index, text in enumerate(texts):
-        if text:
-            yield from ((index, value) for value in (text.split(value_delim.encode()) if field.is_sparse else [text]))
+        values = text.split(value_delim.encode()) if field.is_sparse else [text]
+        for index, _ in refused(values, _value_trial(field.dtype)):
+            return _describe_wrong_value(field, values[index])
+    return ""
 
 
 def _split_exactly(row: bytes, fields: Sequence[Field], delim: str) -> list[bytes]:
