@@ -183,7 +183,7 @@ class Data:
 
     def records(self, columns: list[str]) -> Any:
         """Returns the Parquet rows as records for an ElasticDL model file, batched again."""
-        from generic_trainer.executors.inputs.readers.open_records import open_records
+        from generic_trainer.executors.dialects.elasticdl.readers.open_records import open_records
 
         return _with_options(open_records(self._parquet, {"columns": columns}).dataset().batch(BATCH_SIZE))
 
@@ -235,7 +235,7 @@ class Data:
 
     def csv(self) -> Any:
         """Returns the CSV rows as the input of an ElasticDL model file, batched and parsed."""
-        from generic_trainer.executors.inputs.readers.open_records import open_records
+        from generic_trainer.executors.dialects.elasticdl.readers.open_records import open_records
 
         return _with_options(self._numbers(open_records(self._csv, {"columns": self.columns, "sep": ","}).dataset()))
 

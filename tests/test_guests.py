@@ -133,3 +133,17 @@ def test_the_contract_on_imports_names_each_guest() -> None:
     names = {line.strip().strip('",') for line in contract.partition("]")[0].splitlines() if line}
     guests = {f"generic_trainer.executors.{'features/*' if 'features' in name else name}" for name in GUESTS}
     assert names == {guest.replace("/", ".") for guest in guests}
+
+
+@pytest.mark.parametrize("name", ["dlrover", "elasticdl"])
+def test_no_other_folder_names_an_ecosystem(name: str) -> None:
+    allowed = (f"executors/dialects/{name}/", "executors/compat/", "module_files/")
+    folders = [REPOSITORY / part for part in PACKAGE]
+    paths = [path for folder in folders for path in (folder, *folder.rglob("*")) if path.is_file()]
+    naming = [
+        path.relative_to(REPOSITORY).as_posix()
+        for path in paths
+        if path.suffix != ".pyc" and name in path.read_bytes().decode("latin-1").lower()
+    ]
+    assert [path for path in naming if not path.startswith(allowed)] == []
+    assert naming

@@ -13,7 +13,7 @@ dialect, which calls `measured_steps`; an interval that the user sets is kept:
 | -------------------------- | ------------------------------------------------- | ----------------------------------- |
 | Keras, `callbacks`         | one worker: 60 s, several: 500 steps              | `keras/callbacks.py`                |
 | Estimators                 | `RunConfig`: 600 s                                | `estimator/measured_interval.py`    |
-| ElasticDL                  | one worker: none, several: 500 steps              | `dialects/elasticdl/options.py`     |
+| other dialects             | the framework's                                   | where the dialect reads its options |
 """
 
 from __future__ import annotations

@@ -20,8 +20,7 @@ from absl import logging
 from ...errors import InputError
 from ...inputs.bad_records import policy
 from ...inputs.message_text import short_repr
-from ...inputs.readers.reader_params import CSV, TEXT, TF_RECORD
-from ...inputs.readers.record_files import find_record_files, kind_of
+from ...inputs.readers.record_files import CSV, TEXT, TF_RECORD, find_record_files, kind_of
 from .columns import Columns
 from .conf import DataSet
 from .examples import READER, infer_kinds

@@ -1,1 +1,1 @@
-"""Record readers: custom readers, MaxCompute tables, and files of any format."""
+"""Record readers: the format of files, and parsers of records."""

@@ -243,7 +243,7 @@ def mnist(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     import tensorflow as tf
     from sklearn.datasets import load_digits
 
-    from generic_trainer.executors.inputs.recordio.records import RecordWriter
+    from generic_trainer.executors.dialects.elasticdl.recordio.records import RecordWriter
 
     folder = tmp_path_factory.mktemp("mnist")
     data = load_digits()

@@ -13,8 +13,8 @@ import pytest
 from generic_trainer.executors.dialects.elasticdl.prepare.command import PreparationJob
 from generic_trainer.executors.dialects.elasticdl.prepare.manifest import Group, GroupResult, Manifest
 from generic_trainer.executors.dialects.elasticdl.prepare.shards import find_prepare_function, write_group
+from generic_trainer.executors.dialects.elasticdl.readers.open_records import open_records
 from generic_trainer.executors.errors import InputError, ModuleError
-from generic_trainer.executors.inputs.readers.open_records import open_records
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
+from generic_trainer.executors.dialects.elasticdl.readers import maxcompute
+from generic_trainer.executors.dialects.elasticdl.readers.open_records import open_records
+from generic_trainer.executors.dialects.elasticdl.readers.reader_params import ODPS
+from generic_trainer.executors.dialects.elasticdl.readers.records import Shard
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.inputs.readers import maxcompute
-from generic_trainer.executors.inputs.readers.open_records import open_records
-from generic_trainer.executors.inputs.readers.reader_params import ODPS
-from generic_trainer.executors.inputs.readers.records import Shard
 
 TYPES = {"id": "BIGINT", "width": "DOUBLE", "variety": "STRING"}
 

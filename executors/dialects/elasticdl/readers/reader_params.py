@@ -11,13 +11,22 @@ from __future__ import annotations
 import ast
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...errors import InputError, did_you_mean
-from ...number_range import POSITIVE, WORKERS
+from ....errors import InputError, did_you_mean
+from ....inputs.readers.record_files import (
+    CSV,
+    PARQUET,
+    RECORD_IO,
+    TEXT,
+    TF_RECORD,
+    find_record_files,
+    kind_of,
+)
+from ....number_range import POSITIVE, WORKERS
 
-CSV, ODPS, RECORD_IO, TF_RECORD, TEXT, PARQUET = "CSV", "ODPS", "RecordIO", "TFRecord", "Text", "Parquet"
+ODPS = "ODPS"
 READER_TYPES = (CSV, ODPS, RECORD_IO, TF_RECORD, TEXT, PARQUET)
 
 MAXCOMPUTE_VARIABLES = {
@@ -134,6 +143,27 @@ class ReaderParams:
         elif isinstance(columns, str):
             given["columns"] = (columns,)
         return cls(**given)
+
+
+def find_records(origins: Sequence[str], params: ReaderParams) -> tuple[str, list[str]]:
+    """Returns the kind of some data, one of READER_TYPES, and their files; ODPS without files for a table.
+
+    Raises:
+      InputError: If there are no data, or the files are of different or unknown formats.
+    """
+    if not any(origins):
+        raise InputError("there is no data to read: the path, pattern or table name is empty.")
+    if params.reader_type == ODPS or (params.reader_type is None and _names_table(origins)):
+        return ODPS, []
+    files = find_record_files(origins)
+    by_columns = params.columns is not None or params.sep is not None
+    if params.reader_type is None:
+        return kind_of(files, by_columns)
+    return (TEXT if params.reader_type == CSV and not by_columns else params.reader_type), files
+
+
+def _names_table(origins: Sequence[str]) -> bool:
+    return has_maxcompute_account() and len(origins) == 1 and "/" not in origins[0]
 
 
 def _value(text: str, following: list[str]) -> object:

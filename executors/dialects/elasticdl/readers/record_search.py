@@ -19,12 +19,12 @@ from typing import TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from ...errors import InputError
-from ...runtime.logs.exceptions import one_line_message
-from ..bad_records import policy
-from ..csv.records import column_names
-from ..message_text import join_names, short_repr, shorten
-from .reader_params import CSV, TEXT
+from ....errors import InputError
+from ....inputs.bad_records import policy
+from ....inputs.csv.records import column_names
+from ....inputs.message_text import join_names, short_repr, shorten
+from ....inputs.readers.record_files import CSV, TEXT
+from ....runtime.logs.exceptions import one_line_message
 from .records import Records
 
 Feed: TypeAlias = "Callable[[tf.data.Dataset], tf.data.Dataset]"

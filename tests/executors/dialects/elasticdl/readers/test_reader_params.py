@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from generic_trainer.executors.dialects.elasticdl.readers.reader_params import ReaderParams, parse_reader_params
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.inputs.readers.reader_params import ReaderParams, parse_reader_params
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pathlib
 
 import pytest
 
-from generic_trainer.executors.inputs.readers.open_records import open_records
-from generic_trainer.executors.saved_models.record_reader import read_record_reader, write_record_reader
+from generic_trainer.executors.dialects.elasticdl.readers.open_records import open_records
+from generic_trainer.executors.dialects.elasticdl.record_reader import RECORDS, row_reader, write_record_reader
 
 
 @pytest.mark.parametrize("params", [{}, {"sep": ";"}, {"columns": ["label", "age"], "sep": ";"}])
@@ -17,17 +17,19 @@ def test_a_csv_file_is_read_again_in_the_same_way(tmp_path: pathlib.Path, params
     records = open_records(str(path), params)
 
     write_record_reader(str(tmp_path / "model"), records, str(params.get("sep", ",")))
-    again = open_records(str(path), read_record_reader(str(tmp_path / "model")))
+    read = row_reader(str(tmp_path / "model"), [RECORDS])
 
-    values = [list(map(str, one.dataset().as_numpy_iterator())) for one in (records, again)]
-    assert len(values[0]) == (2 if params else 4)
-    assert values[1] == values[0]
+    assert read is not None
+    values = [record.tolist() if params else record for record in records.dataset().as_numpy_iterator()]
+    assert len(values) == (2 if params else 4)
+    assert [record for batch in read(str(path), 3) for record in batch] == values
+    assert row_reader(str(tmp_path / "model"), ["age"]) is None
 
 
 def test_other_records_leave_nothing(tmp_path: pathlib.Path) -> None:
-    from generic_trainer.executors.inputs.recordio.records import RecordWriter
+    from generic_trainer.executors.dialects.elasticdl.recordio.records import RecordWriter
 
     with RecordWriter(str(tmp_path / "data.recordio")) as file:
         file.write(b"one")
     write_record_reader(str(tmp_path / "model"), open_records(str(tmp_path / "data.recordio")), ",")
-    assert read_record_reader(str(tmp_path / "model")) is None
+    assert row_reader(str(tmp_path / "model"), [RECORDS]) is None

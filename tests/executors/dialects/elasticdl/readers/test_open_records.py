@@ -15,14 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
+from generic_trainer.executors.dialects.elasticdl.readers.open_records import open_records
+from generic_trainer.executors.dialects.elasticdl.readers.records import Records, Shard
+from generic_trainer.executors.dialects.elasticdl.recordio import records as recordio
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.inputs.csv import rows as csv_rows
-from generic_trainer.executors.inputs.readers.open_records import open_records
-from generic_trainer.executors.inputs.readers.reader_params import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
-from generic_trainer.executors.inputs.readers.records import Records, Shard
-from generic_trainer.executors.inputs.recordio import records as recordio
+from generic_trainer.executors.inputs.readers.record_files import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
 
-from ....world.records import write_records
+from .....world.records import write_records
 
 IRIS = "sepal.length,sepal.width,variety\n5.1,3.5,Setosa\n7.0,3.2,Versicolor\n"
 

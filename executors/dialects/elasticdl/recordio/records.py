@@ -1,4 +1,4 @@
-"""Reads ranges of RecordIO files, and writes them, in the format of wangkuiyi/recordio that ElasticDL uses.
+"""Reads ranges of RecordIO files, and writes them, in the format of wangkuiyi/recordio, which ElasticDL uses.
 
 A file is a sequence of chunks. A chunk consists of a header and a payload. The header has five little-endian 32-bit
 words: magic number, CRC-32 of the stored payload, compressor, size of the payload, and number of records. The payload
@@ -24,11 +24,11 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import IO
 
-from ...errors import InputError
-from ...runtime.files import file_io
-from ..bad_records import policy
-from ..file_signatures import RECORD_IO_MAGIC
-from ..readers.reader_params import RECORD_IO
+from ....errors import InputError
+from ....inputs.bad_records import policy
+from ....inputs.file_signatures import RECORD_IO_MAGIC
+from ....inputs.readers.record_files import RECORD_IO
+from ....runtime.files import file_io
 from . import snappy_framing
 
 NO_COMPRESSION, SNAPPY, GZIP = 0, 1, 2
@@ -107,6 +107,16 @@ def read_chunks(path: str, start: int = 0, end: int | None = None) -> Iterator[l
                     bad.skip(path, f"byte {chunk.offset}, {chunk.records} records", error.problem, chunk.records)
                     continue
                 yield records[inside]
+
+
+def count_records(path: str, is_read: bool) -> int:
+    """Returns the number of a file's records: by reading them, or else by its chunks' headers.
+
+    Raises:
+      BrokenChunkError: As `read_chunks` or `read_index`.
+    """
+    counts = map(len, read_chunks(path)) if is_read else (chunk.records for chunk in read_index(path))
+    return sum(counts)
 
 
 class RecordWriter:

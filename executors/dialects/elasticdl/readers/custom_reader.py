@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 import tensorflow as tf
 
-from ...errors import InputError
-from .reader_errors import ReaderErrors
+from ....errors import InputError
+from ....inputs.readers.reader_errors import ReaderErrors
 from .records import Metadata, Records, Shard
 
 if TYPE_CHECKING:
-    from .reader_errors import Nested
+    from ....inputs.readers.reader_errors import Nested
 
 Leaf = TypeVar("Leaf")
 New = TypeVar("New")

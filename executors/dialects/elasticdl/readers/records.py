@@ -14,8 +14,8 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ...errors import InputError
-from .reader_errors import ReaderErrors
+from ....errors import InputError
+from ....inputs.readers.reader_errors import ReaderErrors
 
 if TYPE_CHECKING:
     import tensorflow as tf

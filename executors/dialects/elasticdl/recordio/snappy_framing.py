@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from ..checksums import masked_crc32c
+from ....inputs.checksums import masked_crc32c
 
 _IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
 _COMPRESSED, _UNCOMPRESSED, _IDENTIFIER_TYPE = 0x00, 0x01, 0xFF

@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
+from generic_trainer.executors.dialects.elasticdl.readers.custom_reader import open_custom
+from generic_trainer.executors.dialects.elasticdl.readers.open_records import open_records
+from generic_trainer.executors.dialects.elasticdl.readers.record_search import describe_failure, lines_note
+from generic_trainer.executors.dialects.elasticdl.readers.records import Records
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.inputs.parse_errors import locate_bad_records, track_feed, tracking_parsers
-from generic_trainer.executors.inputs.readers.custom_reader import open_custom
-from generic_trainer.executors.inputs.readers.open_records import open_records
-from generic_trainer.executors.inputs.readers.record_search import describe_failure, lines_note
-from generic_trainer.executors.inputs.readers.records import Records
 
-from ....world import records
+from .....world import records
 
 SIZE, BAD = 3000, 2500  # records, and the index of the bad one: beyond the first window of the search
 ROWS = [("old" if index == BAD else f"{index}.5", "ab", str(index % 3)) for index in range(SIZE)]

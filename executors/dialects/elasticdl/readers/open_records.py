@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...errors import InputError
-from ..bad_records import policy
-from .reader_errors import ReaderErrors
-from .reader_params import CSV, ODPS, PARQUET, RECORD_IO, TEXT, TF_RECORD, ReaderParams
-from .record_files import find_records
+from ....errors import InputError
+from ....inputs.bad_records import policy
+from ....inputs.readers.reader_errors import ReaderErrors
+from ....inputs.readers.record_files import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
+from .reader_params import ODPS, ReaderParams, find_records
 from .records import Metadata, Records, Shard
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _open_table(origins: Sequence[str], params: ReaderParams) -> Records:
 def _open_csv(origin: str, files: list[str], params: ReaderParams) -> Records:
     import tensorflow as tf
 
-    from ..csv import records as csv_records
+    from ....inputs.csv import records as csv_records
 
     sep = params.sep or ","
     columns = list(params.columns or csv_records.column_names(files[0], sep))
@@ -81,7 +81,7 @@ def _open_csv(origin: str, files: list[str], params: ReaderParams) -> Records:
 
 
 def _open_parquet(origin: str, files: list[str], params: ReaderParams) -> Records:
-    from ..parquet import records as parquet_records
+    from ....inputs.parquet import records as parquet_records
 
     signature = parquet_records.parquet_signature(files[0], params.columns)
     errors = ReaderErrors()
@@ -117,8 +117,8 @@ def _open_recordio(origin: str, files: list[str], _: ReaderParams) -> Records:
 
 
 def _open_tf_records(origin: str, files: list[str], _: ReaderParams) -> Records:
-    from ..tfrecord import native_records
-    from ..tfrecord.scan import scan
+    from ....inputs.tfrecord import native_records
+    from ....inputs.tfrecord.scan import scan
 
     errors = ReaderErrors(lambda: native_records.check_tf_records(files))
 
@@ -129,7 +129,7 @@ def _open_tf_records(origin: str, files: list[str], _: ReaderParams) -> Records:
 
 
 def _open_text(origin: str, files: list[str], _: ReaderParams) -> Records:
-    from ..tfrecord import native_records
+    from ....inputs.tfrecord import native_records
 
     errors = ReaderErrors()
     return Records(origin, TEXT, Metadata(None), lambda _: native_records.line_dataset(files, errors), errors=errors)

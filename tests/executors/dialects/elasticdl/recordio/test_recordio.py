@@ -13,12 +13,18 @@ import zlib
 import pyarrow as pa
 import pytest
 
+from generic_trainer.executors.dialects.elasticdl.recordio import records as recordio
+from generic_trainer.executors.dialects.elasticdl.recordio import snappy_framing
+from generic_trainer.executors.dialects.elasticdl.recordio.records import (
+    GZIP,
+    NO_COMPRESSION,
+    SNAPPY,
+    RecordWriter,
+    read_chunks,
+)
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.inputs.checksums import masked_crc32c
 from generic_trainer.executors.inputs.file_signatures import RECORD_IO_MAGIC
-from generic_trainer.executors.inputs.recordio import records as recordio
-from generic_trainer.executors.inputs.recordio import snappy_framing
-from generic_trainer.executors.inputs.recordio.records import GZIP, NO_COMPRESSION, SNAPPY, RecordWriter, read_chunks
 
 COMPRESSORS = {"none": NO_COMPRESSION, "snappy": SNAPPY, "gzip": GZIP}
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from generic_trainer.executors.dialects.elasticdl.readers.custom_reader import KIND, open_custom
+from generic_trainer.executors.dialects.elasticdl.readers.records import Metadata, Records, Shard
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.inputs.readers.custom_reader import KIND, open_custom
-from generic_trainer.executors.inputs.readers.records import Metadata, Records, Shard
 
 
 class Reader:

@@ -25,9 +25,9 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from ...errors import InputError
-from ..csv.records import check_columns
-from .reader_errors import ReaderErrors
+from ....errors import InputError
+from ....inputs.csv.records import check_columns
+from ....inputs.readers.reader_errors import ReaderErrors
 from .reader_params import MAXCOMPUTE_REQUIRED, MAXCOMPUTE_VARIABLES, ODPS, ReaderParams
 from .records import Metadata, Records, Shard
 
