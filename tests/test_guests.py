@@ -61,9 +61,9 @@ def flags() -> dict[str, str]:
     }
 
 
-def commands() -> dict[str, str]:
-    """Returns the owner of each command."""
-    return {entry.name: owner_of(entry.module) for entry in plugins.entries("generic_trainer.commands")}
+def owners(group: str) -> dict[str, str]:
+    """Returns the owner of what each entry point of a group registers."""
+    return {entry.name: owner_of(entry.module) for entry in plugins.entries(f"generic_trainer.{group}")}
 
 
 def install_without(deleted: set[str], folder: pathlib.Path) -> None:
@@ -110,8 +110,10 @@ def test_a_guest_can_be_deleted(guest: str, iris: Examples, tmp_path: pathlib.Pa
     assert str(tmp_path) in run("-c", "import generic_trainer; print(generic_trainer.__file__)")
     run("-c", IMPORT_REGISTERED)
     listed = run("-m", "generic_trainer.cli.main", "--help").partition("Commands:")[2]
-    left = {name for name, owner in commands().items() if owner not in deleted}
+    left = {name for name, owner in owners("commands").items() if owner not in deleted}
     assert {line.split()[0] for line in listed.splitlines() if line} == left
+    has_job_files = not deleted.issuperset(owners("job_files").values())
+    assert ("--from FILE" in run("-m", "generic_trainer.cli.main", "submit", "--help")) == has_job_files
     shown = run("-m", "generic_trainer.cli.main", "train", "--help")
     assert [flag for flag in flags() if flag in shown] == [
         name for name, owner in flags().items() if owner not in deleted
