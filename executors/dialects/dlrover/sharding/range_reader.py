@@ -110,33 +110,28 @@ def read_range(reader: object, start: int, end: int, is_stopped: Callable[[], bo
 
 
 @overload
-def read_ranges(reader: object, ledger: Ledger, worker: str = "", threads: int = THREADS) -> Iterator[np.ndarray]: ...
+def read_ranges(reader: object, ledger: Ledger, threads: int = THREADS) -> Iterator[np.ndarray]: ...
 
 
 @overload
 def read_ranges(
-    reader: object, ledger: Ledger, worker: str = "", threads: int = THREADS, *, read: Callable[..., Rows]
+    reader: object, ledger: Ledger, threads: int = THREADS, *, read: Callable[..., Rows]
 ) -> Iterator[Rows]: ...
 
 
 def read_ranges(
-    reader: object,
-    ledger: Ledger,
-    worker: str = "",
-    threads: int = THREADS,
-    read: Callable[..., object] = read_range,
+    reader: object, ledger: Ledger, threads: int = THREADS, *, read: Callable[..., object] = read_range
 ) -> Iterator[object]:
     """Yields the rows of the ledger's shards as vectors of bytes, one per shard, in the order of assignment.
 
     A background thread reads ahead of the consumer. If the reader's attribute `thread_safe` is True, more threads are
     started when the consumer has to wait. The order of the rows stays the same.
 
-    When the iterator is closed, untrained shards stay assigned to the worker until `ledger.release` is called.
+    When the iterator is closed, untrained shards stay assigned.
 
     Args:
       reader: Object with `read_data_by_index_range(start, end)`.
       ledger: Assigns the shards; the caller reports trained records to it.
-      worker: Name of the worker that the shards are assigned to.
       threads: Maximum number of threads, and of shards in memory besides the last one yielded.
       read: Function that reads a shard, with the arguments of `read_range`; its results are yielded.
 
@@ -144,7 +139,7 @@ def read_ranges(
       RowsError: See `read_range`; not retried.
       Exception: The reader's exception at the third failure of the same shard, with a note that names the rows.
     """
-    reading = _Reading(reader, ledger, worker, threads, read)
+    reading = _Reading(reader, ledger, threads, read)
     try:
         yield from reading.blocks()
     finally:
@@ -193,10 +188,8 @@ def batches(make_blocks: Callable[[], Iterator[np.ndarray]], errors: ReaderError
 class _Reading(Generic[Rows]):
     """Pool of threads that reads shards of a ledger ahead; see `read_ranges`."""
 
-    def __init__(
-        self, reader: object, ledger: Ledger, worker: str, threads: int, read_rows: Callable[..., Rows]
-    ) -> None:
-        self._reader, self._ledger, self._worker, self._most_threads = reader, ledger, worker, threads
+    def __init__(self, reader: object, ledger: Ledger, threads: int, read_rows: Callable[..., Rows]) -> None:
+        self._reader, self._ledger, self._most_threads = reader, ledger, threads
         self._read_rows = read_rows
         self._waiting: collections.deque[tuple[Shard, concurrent.futures.Future[Rows]]] = collections.deque()
         self._jobs: queue.SimpleQueue[tuple[Shard, concurrent.futures.Future[Rows]] | None] = queue.SimpleQueue()
@@ -241,7 +234,7 @@ class _Reading(Generic[Rows]):
 
     def _take(self, most: int, read_already: Mapping[Shard, concurrent.futures.Future[Rows]] | None = None) -> None:
         """Takes shards until `most` are waiting; queues those for reading that are not in `read_already`."""
-        while len(self._waiting) < most and (shard := self._ledger.take(self._worker)) is not None:
+        while len(self._waiting) < most and (shard := self._ledger.take()) is not None:
             future = (read_already or {}).get(shard)
             if future is None:
                 future = concurrent.futures.Future()
@@ -255,9 +248,9 @@ class _Reading(Generic[Rows]):
           Whether to retry; False if the shard has failed too often.
         """
         (shard, _), *later = self._waiting
-        self._ledger.put_back([other for other, _ in later], self._worker)
+        self._ledger.put_back([other for other, _ in later])
         try:
-            self._ledger.failed(shard, error, self._worker)
+            self._ledger.failed(shard, error)
         except ShardError as final:
             add_note(error, f"rows {shard} of {type(self._reader).__name__} failed {final.tries} times")
             return False

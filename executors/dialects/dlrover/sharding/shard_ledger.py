@@ -141,21 +141,21 @@ class ShardsInProgress:
 
 
 class Ledger(Protocol):
-    """The operations of a ledger that a worker uses; see `ShardLedger`."""
+    """The operations that one worker uses of a ledger; see `ShardLedger`."""
 
-    def take(self, worker: str = "") -> Shard | None:
+    def take(self) -> Shard | None:
         """Assigns the next shard."""
 
-    def taken(self, worker: str = "") -> list[Shard]:
+    def taken(self) -> list[Shard]:
         """Returns the untrained remainders of the assigned shards."""
 
-    def trained(self, count: int, worker: str = "") -> None:
+    def trained(self, count: int) -> None:
         """Marks the next `count` records as trained."""
 
-    def put_back(self, shards: Iterable[Shard], worker: str = "") -> None:
+    def put_back(self, shards: Iterable[Shard]) -> None:
         """Returns untouched shards to the ledger."""
 
-    def failed(self, shard: Shard, error: BaseException | None = None, worker: str = "") -> None:
+    def failed(self, shard: Shard, error: BaseException | None = None) -> None:
         """Reports that a shard could not be read."""
 
 

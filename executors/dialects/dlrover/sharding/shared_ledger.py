@@ -335,7 +335,7 @@ class WorkerPart:
         self._request(_LEAVE)
         self._mail.close()
 
-    def take(self, worker: str = "") -> Shard | None:
+    def take(self) -> Shard | None:
         """See `Ledger`."""
         found = self._request(_TAKE).get("shard")
         if not found:
@@ -345,28 +345,28 @@ class WorkerPart:
             self._in_hand.add(shard)
         return shard
 
-    def taken(self, worker: str = "") -> list[Shard]:
+    def taken(self) -> list[Shard]:
         """See `Ledger`."""
         with self._changed:
             return self._in_hand.remainders
 
-    def trained(self, count: int, worker: str = "") -> None:
+    def trained(self, count: int) -> None:
         """See `Ledger`; reported to the chief with the next request."""
         with self._changed:
-            self._in_hand.trained(count, worker)
+            self._in_hand.trained(count)
             self._trained += count
 
-    def put_back(self, shards: Iterable[Shard], worker: str = "") -> None:
+    def put_back(self, shards: Iterable[Shard]) -> None:
         """See `Ledger`."""
         shards = list(shards)
         with self._changed:
-            self._in_hand.remove(shards, worker)
+            self._in_hand.remove(shards)
         self._request(_PUT_BACK, shards=[dataclasses.astuple(shard) for shard in shards])
 
-    def failed(self, shard: Shard, error: BaseException | None = None, worker: str = "") -> None:
+    def failed(self, shard: Shard, error: BaseException | None = None) -> None:
         """See `Ledger`."""
         with self._changed:
-            self._in_hand.remove([shard], worker)
+            self._in_hand.remove([shard])
         if self._request(_FAILED, shards=[dataclasses.astuple(shard)]).get("is_final"):
             raise ShardError(shard, MAX_TRIES, self._data) from error
 

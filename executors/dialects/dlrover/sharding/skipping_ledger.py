@@ -36,29 +36,29 @@ class SkippingLedger:
         self._inner = inner
         self._bad = bad
 
-    def trained(self, count: int, worker: str = "") -> None:
+    def trained(self, count: int) -> None:
         """Marks the next `count` good rows as trained, together with the bad rows among and directly after them."""
         total = 0
-        for shard in self._inner.taken(worker):
+        for shard in self._inner.taken():
             good = sum(number not in self._bad for number in range(shard.start, shard.end))
             if count < good:
                 total += place_after(shard.start, count, self._bad) - shard.start
                 break
             total, count = total + shard.count, count - good
-        self._inner.trained(total, worker)
+        self._inner.trained(total)
 
-    def take(self, worker: str = "") -> Shard | None:
+    def take(self) -> Shard | None:
         """See `Ledger`."""
-        return self._inner.take(worker)
+        return self._inner.take()
 
-    def taken(self, worker: str = "") -> list[Shard]:
+    def taken(self) -> list[Shard]:
         """See `Ledger`."""
-        return self._inner.taken(worker)
+        return self._inner.taken()
 
-    def put_back(self, shards: Iterable[Shard], worker: str = "") -> None:
+    def put_back(self, shards: Iterable[Shard]) -> None:
         """See `Ledger`."""
-        self._inner.put_back(shards, worker)
+        self._inner.put_back(shards)
 
-    def failed(self, shard: Shard, error: BaseException | None = None, worker: str = "") -> None:
+    def failed(self, shard: Shard, error: BaseException | None = None) -> None:
         """See `Ledger`."""
-        self._inner.failed(shard, error, worker)
+        self._inner.failed(shard, error)

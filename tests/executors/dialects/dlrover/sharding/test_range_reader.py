@@ -188,11 +188,11 @@ def test_another_worker_may_get_a_failed_shard() -> None:
         theirs.append(ledger.take("other"))
 
     ledger.failed = stealing  # type: ignore[method-assign]
-    mine = [row for block in read_ranges(Flaky(1, thread_safe=True), ledger, "me") for row in block]
+    mine = [row for block in read_ranges(Flaky(1, thread_safe=True), ledger) for row in block]
 
     assert theirs == [Shard(1, 20, 25)]
     assert numbers_and_threads(mine)[0] == [*range(20), *range(25, 50)]
-    assert [shard.start for shard in ledger.taken("me")] == [0, 5, 10, 15, 25, 30, 35, 40, 45]
+    assert [shard.start for shard in ledger.taken()] == [0, 5, 10, 15, 25, 30, 35, 40, 45]
 
 
 @pytest.mark.parametrize(
