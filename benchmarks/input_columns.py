@@ -183,7 +183,7 @@ class Data:
 
     def records(self, columns: list[str]) -> Any:
         """Returns the Parquet rows as records for an ElasticDL model file, batched again."""
-        from generic_trainer.executors.inputs.readers.open_records import open_records
+        from generic_trainer.executors.dialects.elasticdl.readers.open_records import open_records
 
         return _with_options(open_records(self._parquet, {"columns": columns}).dataset().batch(BATCH_SIZE))
 
@@ -200,11 +200,11 @@ class Data:
         """Returns the CSV rows as the input of a DLRover conf."""
         import tensorflow as tf
 
+        from generic_trainer.executors.dialects.dlrover.sharding.range_reader import count_rows, read_ranges
+        from generic_trainer.executors.dialects.dlrover.sharding.shard_ledger import ShardLedger
         from generic_trainer.executors.dialects.dlrover.shim.file_reader import FileReader
-        from generic_trainer.executors.inputs.csv.delimited_blocks import BlockDecoder
-        from generic_trainer.executors.inputs.readers.range_reader import count_rows, read_ranges
+        from generic_trainer.executors.dialects.dlrover.text.delimited_blocks import BlockDecoder
         from generic_trainer.executors.inputs.readers.reader_errors import ReaderErrors
-        from generic_trainer.executors.inputs.readers.shard_ledger import ShardLedger
 
         decoder, reader = BlockDecoder(self._fields()), FileReader(self._csv)
         size = count_rows(reader)
@@ -221,7 +221,7 @@ class Data:
         """Returns the CSV rows as in DLRover's input pipeline."""
         import tensorflow as tf
 
-        from generic_trainer.executors.inputs.csv.delimited import decode
+        from generic_trainer.executors.dialects.dlrover.text.delimited import decode
 
         def lines() -> Iterator[str]:
             with open(self._csv, encoding="utf-8") as file:
@@ -235,7 +235,7 @@ class Data:
 
     def csv(self) -> Any:
         """Returns the CSV rows as the input of an ElasticDL model file, batched and parsed."""
-        from generic_trainer.executors.inputs.readers.open_records import open_records
+        from generic_trainer.executors.dialects.elasticdl.readers.open_records import open_records
 
         return _with_options(self._numbers(open_records(self._csv, {"columns": self.columns, "sep": ","}).dataset()))
 
@@ -280,7 +280,7 @@ class Data:
         return rows.batch(BATCH_SIZE).map(typed, num_parallel_calls=10)
 
     def _fields(self) -> list[Any]:
-        from generic_trainer.executors.inputs.csv.delimited import Field
+        from generic_trainer.executors.dialects.dlrover.text.delimited import Field
 
         kinds = {"INT": "int64", "FLOAT": "float32", "BYTES": "string"}
         return [Field(name, kinds[kind]) for name, kind in self._types.items()]

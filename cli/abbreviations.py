@@ -1,4 +1,4 @@
-"""Abbreviated flags, as argparse accepts them in the command lines of ElasticDL and DLRover.
+"""Abbreviated flags, as argparse accepts them in the command lines of other projects.
 
 @click.command(context_settings=abbreviations(["num_ps_pods", "num_workers"]))      # --num_ps=2
 """

@@ -6,7 +6,7 @@
     label: big_tip
     slice-by: [trip_start_hour]  # a list for options that may be repeated
     custom-config: {epochs: 5}
-    train:                       # for this command only; "elasticdl train:" for a command of a group
+    train:                       # for this command only; "group train:" for a command of a group
       train-files: [taxi/train*]
       output: out
 
@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import json
 import os
 import re
@@ -36,7 +35,7 @@ from ..executors.runtime.files.plain_values import require_plain
 from ..executors.runtime.files.plain_yaml import PlainLoader, yaml_errors
 from ..executors.runtime.files.user_text import read_user_file
 from ..executors.runtime.logs.redaction import masked, masked_text
-from .command_names import COMMANDS
+from . import commands
 from .path_type import OUTPUT, PathType
 
 Result = TypeVar("Result")
@@ -46,13 +45,8 @@ _COMPLETED = ("DIR", "FILE", "GLOB", "PLACE")
 _PATHS = ("DIR", "FILE", "GLOB", "PLACE", "URL", "JSON|@FILE")
 _REMOTE_COMMANDS = ("compile", "submit")  # paths other than --output may be on the file systems of other machines
 _STORE_COMMANDS = ("train", "show", "report")  # read and write s3://, see executors/features/object_stores
-_MODULES = (
-    "module",
-    "module_file",
-    "transform_module",
-    "tuner_module",
-    "conf",
-)  # a file or a dotted module name
+_MODULES = ("module", "module_file", "transform_module", "tuner_module")  # a file or a dotted module name
+_OR_FILE = "|FILE"  # the end of the metavar of other options with either
 _ALIASES = {"module": "module_file", "module_file": "module"}
 _SOURCES = {
     ParameterSource.COMMANDLINE: "command line",
@@ -175,7 +169,7 @@ class _Entry:
         joined = os.path.normpath(os.path.join(os.path.dirname(self.path), plain))
         if "://" in plain or plain in ("", "-"):
             return word
-        if self.name in _MODULES:
+        if self.name in _MODULES or _metavar(self.parameter).endswith(_OR_FILE):
             return joined if os.path.exists(joined.partition("@")[2] or joined) else word
         if _metavar(self.parameter) == "JSON|@FILE":
             return mark + joined if mark else word
@@ -216,11 +210,11 @@ def _entries(path: str, context: click.Context) -> Iterator[_Entry]:
     command = context.command_path.partition(" ")[2]
     sections = []
     for key, value in _pairs(node, path):
-        if isinstance(value, yaml.MappingNode) and str(key.value).partition(" ")[0] in COMMANDS:
+        if isinstance(value, yaml.MappingNode) and str(key.value).partition(" ")[0] in commands.names():
             sections += [value] * (key.value == command)
         elif (parameter := _find_option(context.command, key.value)) is not None:
             yield _Entry(path, parameter, key, value, loader)
-        elif not any(_find_option(other, key.value) for other in _commands()):
+        elif not any(_find_option(commands.load(name), key.value) for name in commands.names()):
             raise _no_such_option(path, key, context.command)
     for section in sections:
         for key, value in _pairs(section, path):
@@ -278,11 +272,6 @@ def _no_such_option(path: str, key: yaml.ScalarNode, command: click.Command) -> 
         f"--config {path}, line {key.start_mark.line + 1}: no such option: {key.value!r}.{nearest} "
         f"`generic-trainer {command.name} --print-config` lists all options."
     )
-
-
-def _commands() -> Iterator[click.Command]:
-    for name in COMMANDS:
-        yield getattr(importlib.import_module(f"{__package__}.{name}"), name)
 
 
 def _metavar(parameter: click.Parameter) -> str:

@@ -22,8 +22,8 @@ def convert(module: str, write: bool, function: str | None) -> None:
     Example:
       generic-trainer convert taxi_estimator.py --write
 
-    MODULE is a file or package.module with a trainer_fn, a model_fn or an Estimator, or a DLRover conf class. With the
-    change it must be importable. What it still lacks is listed, with the lines to add.
+    MODULE is a file or package.module with a trainer_fn, a model_fn or an Estimator, or a conf class. With the change
+    it must be importable. What it still lacks is listed, with the lines to add.
     """  # noqa: D301 (click's mark of lines to keep)
     sys.path.insert(0, os.getcwd())
     converted = conversion.convert(module, function)

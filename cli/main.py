@@ -8,7 +8,6 @@ terminated by signal N.
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 import signal
 import sys
@@ -38,7 +37,7 @@ from ..executors.runtime.process import deadline, generated_modules, session, su
 from ..executors.runtime.process.preemption import handle_like_sigterm
 from ..executors.runtime.process.termination import Terminated
 from ..executors.spelling import nearest
-from .command_names import COMMANDS
+from . import commands
 from .configuration import with_config
 from .variables import check_variables
 
@@ -48,16 +47,13 @@ _OBJECTS_PER_COLLECTION = 10_000
 
 
 class _Group(click.Group):
-    """Imports the module of a sub-command, which has the same name, on first use: some import pyarrow or TFX."""
+    """Imports a sub-command on first use: some import pyarrow or TFX."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return commands.names()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = getattr(importlib.import_module(f"{__package__}.{cmd_name}"), cmd_name)
-        return with_config(command)
+        return with_config(commands.load(cmd_name)) if cmd_name in commands.names() else None
 
 
 def _print_versions(context: click.Context, parameter: click.Parameter, requested: bool) -> None:

@@ -1,4 +1,4 @@
-"""Obsolete flags of ElasticDL and DLRover: accepted so that existing command lines work, and ignored with a message.
+"""Obsolete flags of other projects: accepted so that existing command lines work, and ignored with a message.
 
 Usage:
 

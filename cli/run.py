@@ -29,7 +29,7 @@ from ..pipelines.definition.pipeline_root import convert_data_in_root
 from . import run_check
 from .history_flags import metadata_flag
 from .pipeline_flags import pipeline_flags, pipeline_options
-from .submitted_command import Submittable
+from .submitted_command import JobCommand, Submittable
 from .summary import PipelineSummary, fields_of, json_flag, print_summary, run_summary, summary_lines
 from .tables import print_json
 from .terminal import live_display, logs_of_pipeline, module_output, quiet_flag
@@ -43,7 +43,7 @@ _UNCHECKED = (
 )
 
 
-@click.command()
+@click.command(cls=JobCommand, submittable=Submittable("module_file"))
 @pipeline_flags
 @click.option(
     "--runner", type=click.Choice(["beam", "local"]), default="beam", show_default=True, help="TFX runner to use."
@@ -164,6 +164,3 @@ def _summary(outcome: Outcome, record: RunRecord) -> PipelineSummary:
 def _not_pushed_message(outcome: Outcome) -> str:
     reason = outcome.reason or "its metrics do not meet the thresholds of the Evaluator's configuration"
     return f"The model was not pushed: {reason.rstrip('.')}. It is kept in {outcome.model}."
-
-
-SUBMITTED = {"run": Submittable(run, "module_file")}

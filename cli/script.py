@@ -23,14 +23,14 @@ from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.run import train as run_training
 from .first_write import OnStart
-from .submitted_command import Submittable
+from .submitted_command import JobCommand, Submittable
 from .summary import print_summary, summary_lines
 from .terminal import live_display
 from .train import on_start
 from .training_flags import options_from, training_flags
 
 
-@click.command()
+@click.command(cls=JobCommand, submittable=Submittable("file"))
 @click.argument("file")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--output", required=True, metavar="DIR", help="Output directory of model/ and model_run/.")
@@ -87,6 +87,3 @@ def _module_to_run(name: str) -> str:
     with tempfile.TemporaryDirectory() as scratch:
         path = find_source(name, scratch).path
     return f"{name}.__main__" if os.path.basename(path) == "__init__.py" else name
-
-
-SUBMITTED = {"script": Submittable(script, "file")}

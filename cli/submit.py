@@ -18,7 +18,7 @@ from ..executors.options import TrainingOptions, declared_options
 from ..executors.runtime.files.output_file import STDOUT, write_output
 from ..pipelines.definition.code_archive import CodeArchive
 from ..pipelines.submit import kuberay, kubernetes_api, train_job, vertex
-from ..pipelines.submit.elastic_job import ElasticJob, read_elastic_job
+from ..pipelines.submit.job_file import JobFile, kinds, read_job_file
 from ..pipelines.submit.secrets import require_no_secrets
 from ..pipelines.submit.submission import SubmittedJob, derived_name
 from ..pipelines.submit.vertex import Vertex
@@ -29,13 +29,11 @@ from .submit_request import KUBERAY, PLATFORMS, TRAINER, VERTEX, SubmitRequest
 from .submitted_command import CommandLine, read_command_line
 from .submitted_files import pack_modules, require_reachable
 from .training_flags import parse_custom_config
-from .worker_counts import SERVERS, WORKERS
 
 # Options of Ray, which without Ray become replica counts and resources in the manifest.
 _REPLACED_BY_REPLICAS = (
     *("engine", "cluster"),
     *(option.name for option in declared_options() if option.needs_cluster),
-    *(*WORKERS, *SERVERS, "distribution_strategy"),  # of ElasticDL and DLRover
 )
 
 
@@ -54,7 +52,10 @@ _REPLACED_BY_REPLICAS = (
 @click.option(
     "--accelerator", default="", metavar="TYPE", help="GPU type: nvidia-tesla-t4, or a node label LABEL=VALUE."
 )
-@click.option("--from", "elastic_job", default="", metavar="FILE", help="kuberay: DLRover ElasticJob to convert.")
+@click.option(
+    "--from", "job_file", default="", metavar="FILE", hidden=not kinds(),
+    help=f"kuberay: {' or '.join(kinds())} to convert.",
+)  # fmt: skip
 @click.option("--namespace", default="", help="Kubernetes: namespace (default: kubectl's).")
 @pod_flags
 @click.option("--head-cpus", type=NumberType(CPUS), help="kuberay: CPUs of the head (default: 2).")
@@ -84,7 +85,7 @@ _REPLACED_BY_REPLICAS = (
 def submit(command: tuple[str, ...], **flags: Any) -> None:
     """Creates a job for KubeRay, Kubeflow Trainer or Vertex AI from a command line.
 
-    The job is a RayJob, a TrainJob or a CustomJob. COMMAND is train, script, run, elasticdl train or dlrover, with its
+    The job is a RayJob, a TrainJob or a CustomJob. COMMAND is train, run or another command that trains, with its
     arguments. Workers, resources, restarts and timeout are taken from its options. For kubeflow-trainer without
     COMMAND, the result is a ClusterTrainingRuntime with the name of --runtime.
 
@@ -93,7 +94,7 @@ def submit(command: tuple[str, ...], **flags: Any) -> None:
       generic-trainer submit --to kuberay --image IMAGE --code-root gs://bucket/code --output job.yaml \\
           -- train taxi_keras.py --train-files 'gs://bucket/taxi/train*' --output gs://bucket/out \\
              --engine ray --workers 1:4
-      generic-trainer submit --to kuberay --image IMAGE --from elasticjob.yaml
+      generic-trainer submit --to kuberay --image IMAGE --from other_job.yaml
     """  # noqa: D301 (click's mark of lines to keep)
     if flags["platform"] == VERTEX:
         require_only(flags, ("labels", "env"), VERTEX)
@@ -103,18 +104,18 @@ def submit(command: tuple[str, ...], **flags: Any) -> None:
         runtime = train_job.cluster_runtime(request.runtime, request.image, request.kubeflow_trainer())
         _finish(request, [runtime], [])
         return
-    elastic = read_elastic_job(request.elastic_job) if request.elastic_job else None
-    folders = request.folders(elastic)
+    job_file = read_job_file(request.job_file) if request.job_file else None
+    folders = request.folders(job_file)
     notes: list[str] = []
-    if elastic and not any(word.partition("=")[0] == "--output" for word in command):
-        output = _derived_output(request, elastic, folders)
+    if job_file and not any(word.partition("=")[0] == "--output" for word in command):
+        output = _derived_output(request, job_file, folders)
         notes.append(f"The output directory is {output}. To change it, add -- --output=DIR.")
         command = (f"--output={output}", *command)
-    line = _parse_command(request, [*(elastic.command if elastic else ()), *command])
+    line = _parse_command(request, [*(job_file.command if job_file else ()), *command])
     require_reachable(line, folders, request.in_image, request.hint)
     archives = pack_modules(line, request.code_root, folders, request.in_image)
-    job = _job(request, line, archives, elastic)
-    manifests, more = _manifests(request, job, elastic)
+    job = _job(request, line, archives, job_file)
+    manifests, more = _manifests(request, job, job_file)
     notes += more
     notes += [line.kind.note] if line.kind.note else []
     for archive in archives.values():
@@ -134,13 +135,13 @@ def _finish(request: SubmitRequest, manifests: Sequence[Mapping[str, Any]], note
     click.echo(f"Created {' and '.join(created)}.", err=True)
 
 
-def _derived_output(request: SubmitRequest, elastic: ElasticJob, folders: Sequence[str]) -> str:
-    """Returns the output directory of an ElasticJob, which has none: a folder with its name on its first volume."""
-    name = request.name or derived_name(elastic.name, kuberay.LONGEST_NAME)
+def _derived_output(request: SubmitRequest, job_file: JobFile, folders: Sequence[str]) -> str:
+    """Returns the output directory of a job file, which has none: a folder with its name on its first volume."""
+    name = request.name or derived_name(job_file.name, kuberay.LONGEST_NAME)
     if not folders:
         raise InputError(
-            f"{request.elastic_job}: the job has no volume for its outputs. Run: generic-trainer submit --to "
-            f"{request.platform} --from {request.elastic_job} -- --output=gs://BUCKET/{name}, or mount a volume with "
+            f"{request.job_file}: the job has no volume for its outputs. Run: generic-trainer submit --to "
+            f"{request.platform} --from {request.job_file} -- --output=gs://BUCKET/{name}, or mount a volume with "
             "--volume CLAIM:/FOLDER."
         )
     return posixpath.join(folders[0], name)
@@ -159,12 +160,12 @@ def _parse_command(request: SubmitRequest, words: Sequence[str]) -> CommandLine:
         if name == "custom_config":
             text = json.dumps(parse_custom_config(text))
         require_no_secrets(line.flag(name), text, request.not_secret)
-    if line.command == "run" and request.platform == VERTEX:
+    if line.name == "run" and request.platform == VERTEX:
         raise InputError(
             "run: a pipeline stores its metadata in SQLite, which needs a persistent file system; Vertex AI jobs have "
             "none. Submit it with --to kuberay and a volume, or submit train."
         )
-    if line.command == "run" and request.platform == TRAINER:
+    if line.name == "run" and request.platform == TRAINER:
         raise InputError("run: a pipeline is one process; Kubeflow Trainer starts a cluster. Use --to kuberay.")
     if line.values.get("cluster") and request.platform == KUBERAY:
         raise InputError("--cluster starts a cluster on one machine. On Ray, use --engine ray --workers N --ps N.")
@@ -172,13 +173,13 @@ def _parse_command(request: SubmitRequest, words: Sequence[str]) -> CommandLine:
 
 
 def _job(
-    request: SubmitRequest, line: CommandLine, archives: Mapping[str, CodeArchive], elastic: ElasticJob | None
+    request: SubmitRequest, line: CommandLine, archives: Mapping[str, CodeArchive], job_file: JobFile | None
 ) -> SubmittedJob:
-    image = request.image or (elastic.image if elastic else "")
+    image = request.image or (job_file.image if job_file else "")
     _require_image(image)
     options, evaluators = (line.options, 0) if request.platform == KUBERAY else _replicas(line)
     return SubmittedJob(
-        name=request.name or derived_name(elastic.name if elastic else _module_name(line), kuberay.LONGEST_NAME),
+        name=request.name or derived_name(job_file.name if job_file else _module_name(line), kuberay.LONGEST_NAME),
         image=image,
         command=line.words(_changes(request, line, archives)),
         options=options,
@@ -206,7 +207,9 @@ def _changes(request: SubmitRequest, line: CommandLine, archives: Mapping[str, C
     if str(line.values.get("custom_config") or "").startswith("@"):  # a file on this machine
         changes["custom_config"] = json.dumps(parse_custom_config(line.values["custom_config"]))
     if request.platform != KUBERAY:
-        changes.update(dict.fromkeys(_REPLACED_BY_REPLICAS))
+        counts = line.kind.counts
+        own = (counts.workers, counts.servers) if counts else ()
+        changes.update(dict.fromkeys((*_REPLACED_BY_REPLICAS, *own, *line.kind.replaced)))
     return changes
 
 
@@ -235,7 +238,7 @@ def _module_name(line: CommandLine) -> str:
 
 
 def _manifests(
-    request: SubmitRequest, job: SubmittedJob, elastic: ElasticJob | None
+    request: SubmitRequest, job: SubmittedJob, job_file: JobFile | None
 ) -> tuple[Sequence[Mapping[str, Any]], list[str]]:
     """Returns the manifests, and notes to show to the user."""
     if request.platform == VERTEX:
@@ -245,10 +248,10 @@ def _manifests(
         return [vertex.custom_job(job, place)], vertex.remarks(job)
     if request.platform == TRAINER:
         return train_job.manifests(job, request.kubeflow_trainer()), train_job.remarks(job)
-    manifest = kuberay.ray_job(job, request.kuberay(elastic))
-    notes = [*(elastic.notes if elastic else ()), *kuberay.remarks(job, request.pods.queue)]
-    if elastic and not request.image:
-        notes.append(f"The image {job.image} is from the ElasticJob; it must contain generic-trainer[kuberay].")
+    manifest = kuberay.ray_job(job, request.kuberay(job_file))
+    notes = [*(job_file.notes if job_file else ()), *kuberay.remarks(job, request.pods.queue)]
+    if job_file and not request.image:
+        notes.append(f"The image {job.image} is from {request.job_file}; it must contain generic-trainer[kuberay].")
     return [manifest], notes
 
 

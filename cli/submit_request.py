@@ -6,7 +6,7 @@ import dataclasses
 
 from ..executors.errors import InputError
 from ..pipelines.submit import vertex
-from ..pipelines.submit.elastic_job import ElasticJob
+from ..pipelines.submit.job_file import JobFile
 from ..pipelines.submit.kuberay import KubeRay
 from ..pipelines.submit.names import BUCKET, PROJECT, REGION
 from ..pipelines.submit.pods import PodSettings
@@ -16,7 +16,7 @@ KUBERAY, TRAINER, VERTEX = "kuberay", "kubeflow-trainer", "vertex"
 PLATFORMS = (KUBERAY, TRAINER, VERTEX)
 _ONLY = {
     KUBERAY: {
-        "elastic_job": "--from",
+        "job_file": "--from",
         "head_cpus": "--head-cpus",
         "head_memory_gb": "--head-memory-gb",
         "ray_version": "--ray-version",
@@ -52,7 +52,7 @@ class SubmitRequest:
     not_secret: tuple[str, ...]
     service_account: str
     accelerator: str
-    elastic_job: str
+    job_file: str
     namespace: str
     pods: PodSettings
     head_cpus: float | None
@@ -86,14 +86,14 @@ class SubmitRequest:
             return f"Use gs://bucket/… or {vertex.BUCKETS}/bucket/…."
         return "Use URIs such as gs://bucket/…, or folders of a volume mounted with --volume CLAIM:/FOLDER."
 
-    def folders(self, elastic: ElasticJob | None) -> list[str]:
+    def folders(self, job: JobFile | None) -> list[str]:
         """Returns the folders that are mounted on the platform."""
         if self.platform == VERTEX:
             return [vertex.BUCKETS]
-        return [*(volume.path for volume in self.pods.volumes), *(elastic.folders if elastic else ())]
+        return [*(volume.path for volume in self.pods.volumes), *(job.folders if job else ())]
 
-    def kuberay(self, elastic: ElasticJob | None) -> KubeRay:
-        """Returns the Kubernetes-specific settings; flags take precedence over those of an ElasticJob."""
+    def kuberay(self, job: JobFile | None) -> KubeRay:
+        """Returns the Kubernetes-specific settings; flags take precedence over those of a job file."""
         place = KubeRay(
             namespace=self.namespace,
             pods=self.pods,
@@ -102,15 +102,15 @@ class SubmitRequest:
             ray_version=self.ray_version,
             metrics_port=self.metrics_port or 0,
         )
-        if elastic is None:
+        if job is None:
             return place
         return dataclasses.replace(
             place,
-            namespace=self.namespace or elastic.namespace,
-            metadata=elastic.metadata,
-            pod_template=elastic.pod_template,
-            folder=elastic.folder,
-            suspend=elastic.suspend,
+            namespace=self.namespace or job.namespace,
+            metadata=job.metadata,
+            pod_template=job.pod_template,
+            folder=job.folder,
+            suspend=job.suspend,
         )
 
     def kubeflow_trainer(self) -> KubeflowTrainer:

@@ -5,13 +5,14 @@
     line.words({"module": "taxi@gs://b/code/taxi-3f2a.zip"})   # the same command line with another module
 
 Command lines that the command would reject raise the same errors here. Options are written as `--name=value`, in their
-original order. A module with commands that can be submitted defines `SUBMITTED`: {command name: `Submittable`}.
+original order. A command that can be submitted declares what `submit` needs:
+
+    @click.command(cls=JobCommand, submittable=Submittable("module"))
 """
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,30 +20,44 @@ import click
 
 from ..executors.errors import InputError, did_you_mean
 from ..executors.options import TrainingOptions
-from .command_names import COMMANDS
+from . import commands
 from .training_flags import options_from
-from .worker_counts import with_counts
+from .worker_counts import CountFlags, with_counts
 
 
 @dataclasses.dataclass(frozen=True)
 class Submittable:
-    """A command that can be submitted.
+    """What `submit` needs of a command, as names of its parameters.
 
     Attributes:
-      command: The command.
       module: Name of the parameter with the training module.
       file_in: If that parameter is a folder: returns the module's file in it, given the command's values.
       named_by: Name of the parameter from which the job's name is derived; "" for `module`.
-      needs_server: Whether several workers get one parameter server if no number is given.
+      counts: Its own flags for the number of workers and parameter servers; None for no others than --workers and --ps.
+      replaced: Further parameters that a platform without Ray replaces by replicas.
+      tables: Parameters with a path that it reads, or the name of a table.
+      inputs: Parameters with a path that it reads, besides those of `train` and `run`.
+      outputs: Parameters with a path that it writes, besides --output.
       note: A note to show to the user; "" for none.
     """
 
-    command: click.Command
     module: str
     file_in: Callable[[Mapping[str, Any]], str] | None = None
     named_by: str = ""
-    needs_server: bool = False
+    counts: CountFlags | None = None
+    replaced: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
     note: str = ""
+
+
+class JobCommand(click.Command):
+    """A click command that can be submitted."""
+
+    def __init__(self, *arguments: Any, submittable: Submittable, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.submittable = submittable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,16 +65,21 @@ class CommandLine:
     """A parsed command line.
 
     Attributes:
-      command: The command's name, such as "train".
-      kind: The command's description.
+      name: The command's name, such as "train".
+      command: The command.
       values: Parsed values of all parameters by name, including defaults.
       given: The given parameters in order, each with its value as written; None for an option without a value.
     """
 
-    command: str
-    kind: Submittable
+    name: str
+    command: JobCommand
     values: Mapping[str, Any]
     given: tuple[tuple[click.Parameter, str | bool | None], ...]
+
+    @property
+    def kind(self) -> Submittable:
+        """What `submit` needs of the command."""
+        return self.command.submittable
 
     @property
     def options(self) -> TrainingOptions:
@@ -68,11 +88,12 @@ class CommandLine:
         Raises:
           InputError: When the options are inconsistent.
         """
-        return with_counts(options_from(dict(self.values)), self.values, self.kind.needs_server)
+        options = options_from(dict(self.values))
+        return with_counts(options, self.values, self.kind.counts) if self.kind.counts else options
 
     def flag(self, name: str) -> str:
         """Returns a parameter's name on the command line."""
-        return next(flag_name(parameter) for parameter in self.kind.command.params if parameter.name == name)
+        return next(flag_name(parameter) for parameter in self.command.params if parameter.name == name)
 
     def words(self, changes: Mapping[str, str | None]) -> tuple[str, ...]:
         """Returns the words of the command line, starting with the command's name.
@@ -95,10 +116,8 @@ class CommandLine:
                 options.append(flag_name(parameter) if value is None else f"{flag_name(parameter)}={value}")
         given = {parameter.name for parameter, _ in self.given}
         added = [f"{self.flag(name)}={value}" for name, value in changes.items() if value and name not in given]
-        rest = next(
-            (self.values[str(parameter.name)] for parameter in self.kind.command.params if parameter.nargs < 0), ()
-        )
-        return (*self.command.split(), *arguments, *options, *added, *(["--", *rest] if rest else ()))
+        rest = next((self.values[str(parameter.name)] for parameter in self.command.params if parameter.nargs < 0), ())
+        return (*self.name.split(), *arguments, *options, *added, *(["--", *rest] if rest else ()))
 
 
 def flag_name(parameter: click.Parameter) -> str:
@@ -113,8 +132,7 @@ def read_command_line(words: Sequence[str]) -> CommandLine:
       click.UsageError: When the command's parser rejects it.
       InputError: When the command cannot be submitted.
     """
-    name, kind, arguments = _command(words)
-    command = kind.command
+    name, command, arguments = _command(words)
     context = command.make_context(
         f"generic-trainer {name}", list(arguments), help_option_names=["-h", "--help"], max_content_width=120
     )
@@ -131,16 +149,16 @@ def read_command_line(words: Sequence[str]) -> CommandLine:
         if value is None and isinstance(parameter, click.Argument):
             continue
         given.append((parameter, value if isinstance(value, (str, bool)) else None))
-    return CommandLine(name, kind, dict(context.params), tuple(given))
+    return CommandLine(name, command, dict(context.params), tuple(given))
 
 
-def _command(words: Sequence[str]) -> tuple[str, Submittable, Sequence[str]]:
-    """Returns the command's name at the start of some words, its description, and the remaining words."""
-    for name, kind in _submittable(words[:1]):
+def _command(words: Sequence[str]) -> tuple[str, JobCommand, Sequence[str]]:
+    """Returns the command's name at the start of some words, the command, and the remaining words."""
+    for name, command in _submittable(words[:1]):
         length = len(name.split())
         if tuple(words[:length]) == tuple(name.split()):
-            return name, kind, words[length:]
-    known = [name for name, _ in _submittable(COMMANDS)]
+            return name, command, words[length:]
+    known = [name for name, _ in _submittable(commands.names())]
     if not words:
         raise InputError(f"submit needs a command to submit: {', '.join(known)}, with its arguments.")
     raise InputError(
@@ -148,8 +166,11 @@ def _command(words: Sequence[str]) -> tuple[str, Submittable, Sequence[str]]:
     )
 
 
-def _submittable(commands: Sequence[str]) -> Iterator[tuple[str, Submittable]]:
-    """Yields (name, description) of those of the given commands, and of their sub-commands, that can be submitted."""
-    for name in COMMANDS:
-        if name in commands:
-            yield from getattr(importlib.import_module(f"{__package__}.{name}"), "SUBMITTED", {}).items()
+def _submittable(names: Sequence[str]) -> Iterator[tuple[str, JobCommand]]:
+    """Yields (name, command) of those of the given commands, and of their sub-commands, that can be submitted."""
+    for name in (name for name in commands.names() if name in names):
+        command = commands.load(name)
+        inner = command.commands if isinstance(command, click.Group) else {}
+        for path, each in {name: command, **{f"{name} {part}": inner[part] for part in inner}}.items():
+            if isinstance(each, JobCommand):
+                yield path, each

@@ -21,9 +21,7 @@ from .submitted_command import CommandLine
 _PATHS = (
     *("train_files", "eval_files", "output", "schema", "transform_graph", "base_model", "hyperparameters", "data_view"),
     *("data", "pipeline_root", "push_to", "eval_config", "metadata", "baseline_model"),
-    *("training_data", "validation_data", "checkpoint_dir", "checkpoint_dir_for_init"),
 )
-_TABLES = ("training_data", "validation_data")  # these may also be names of tables
 _LOCAL_ONLY = ("pipeline_root", "push_to")  # TFX's local runners do not support URIs here
 
 
@@ -39,13 +37,14 @@ def require_reachable(line: CommandLine, folders: Sequence[str], in_image: Seque
     Raises:
       InputError: When some paths cannot be accessed; the message lists all of them.
     """
-    bad = []
-    for name in _PATHS:
+    kind, bad = line.kind, []
+    written = ("output", *kind.outputs, *_LOCAL_ONLY)
+    for name in (*_PATHS, *kind.tables, *kind.outputs, *kind.inputs):
         values = line.values.get(name)
         for value in values if isinstance(values, tuple) else [values]:
-            if not value or (name in _TABLES and _is_table(value)):
+            if not value or (name in kind.tables and _is_table(value)):
                 continue
-            readable = folders if name in ("output", "checkpoint_dir", *_LOCAL_ONLY) else (*folders, *in_image)
+            readable = folders if name in written else (*folders, *in_image)
             if not is_reachable(value, readable):
                 default = "" if any(parameter.name == name for parameter, _ in line.given) else " (its default)"
                 bad.append(f"{line.flag(name)} {value}{default}")
@@ -102,7 +101,7 @@ def _references(line: CommandLine) -> dict[str, str]:
     name = line.kind.module
     given = {one: line.values[one] for one in (name, "transform_module", "tuner_module") if line.values.get(one)}
     place = path_in_reference(given[name])
-    if line.command != "run" or "transform_module" in given or place is None or not file_io.exists(place):
+    if line.name != "run" or "transform_module" in given or place is None or not file_io.exists(place):
         return given
     with _import_path(), tempfile.TemporaryDirectory(prefix="generic-trainer-") as scratch:
         modules = find_modules(given[name], scratch)

@@ -25,7 +25,7 @@ from ..executors.training.run import train as run_training
 from .cluster_flag import local_cluster, parse_counts
 from .first_write import OnStart
 from .number_type import NumberType
-from .submitted_command import Submittable
+from .submitted_command import JobCommand, Submittable
 from .summary import fields_of, json_flag, print_summary, run_summary, summary_lines
 from .tables import print_json
 from .terminal import live_display, logs_kept_on_start, module_output, quiet_flag
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ..executors.monitoring.run_record import RunRecord
 
 
-@click.command()
+@click.command(cls=JobCommand, submittable=Submittable("module"))
 @click.argument("module")
 @click.option(
     "--train-files",
@@ -185,6 +185,3 @@ def keep_finished_run(model_run_dir: str) -> None:
         number += 1
     file_io.move(model_run_dir, f"{model_run_dir}.{number}")
     click.echo(f"The logs of the previous run were moved to {model_run_dir}.{number}.", err=True)
-
-
-SUBMITTED = {"train": Submittable(train, "module")}

@@ -5,7 +5,6 @@ GENERIC_TRAINER_RUN_LABLE=big_tip  # Did you mean GENERIC_TRAINER_RUN_LABEL?
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -14,7 +13,7 @@ from absl import logging
 
 from ..executors.errors import InputError
 from ..executors.spelling import is_misspelling, nearest
-from .command_names import COMMANDS
+from . import commands
 
 _PREFIX = "GENERIC_TRAINER_"
 # Kubernetes sets these in each pod of a namespace with a Service called generic-trainer.
@@ -46,7 +45,7 @@ def check_variables(environment: Mapping[str, str], command: str) -> None:
     unknown -= set(_option_variables([command])) if unknown else set()
     if not unknown:
         return
-    known = [name.removeprefix(_PREFIX) for name in (*_OTHERS, *_option_variables(COMMANDS))]
+    known = [name.removeprefix(_PREFIX) for name in (*_OTHERS, *_option_variables(commands.names()))]
     for name in sorted(unknown):
         own = name.removeprefix(_PREFIX)
         near = nearest(own, known)
@@ -60,17 +59,16 @@ def check_variables(environment: Mapping[str, str], command: str) -> None:
 
 def _owner(name: str) -> str | None:
     """Returns the command in a variable's name after the prefix; None if there is none."""
-    return next((command for command in COMMANDS if name.startswith(f"{_prefix_of(command)}_")), None)
+    return next((command for command in commands.names() if name.startswith(f"{_prefix_of(command)}_")), None)
 
 
 def _prefix_of(command: str) -> str:
     return _PREFIX + command.upper().replace("-", "_")
 
 
-def _option_variables(commands: Iterable[str]) -> Iterator[str]:
-    for name in commands:
-        command = getattr(importlib.import_module(f"{__package__}.{name}"), name)
-        yield from _variables_of(command, _prefix_of(name))
+def _option_variables(names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        yield from _variables_of(commands.load(name), _prefix_of(name))
 
 
 def _variables_of(command: click.Command, prefix: str) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generic_trainer.pipelines.submit.elastic_job import read_elastic_job
+from generic_trainer.pipelines.submit.job_file import read_job_file
 
 from .target import answer, file_of
 
@@ -44,7 +44,7 @@ SEEDS = [
 def check(data: bytes) -> None:
     """Reads the data as a manifest, and checks the command and the types."""
     path = file_of(data, "elasticjob.yaml")
-    job = answer(lambda: read_elastic_job(path), path)
+    job = answer(lambda: read_job_file(path), path)
     if job is not None:
         assert job.command[0] == "dlrover"
         assert all(isinstance(word, str) for word in (*job.command, *job.notes, *job.folders))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from generic_trainer.executors.dialects.elasticdl.readers.reader_params import ReaderParams, parse_reader_params
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.inputs.readers.reader_params import ReaderParams, parse_reader_params
 
 SEEDS = [
     b"columns=['sepal.length', 'variety']; sep=','",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 import zlib
 
+from generic_trainer.executors.dialects.elasticdl.recordio import records as recordio
 from generic_trainer.executors.inputs.file_signatures import RECORD_IO_MAGIC
-from generic_trainer.executors.inputs.recordio import records as recordio
 
 from .target import answer, file_of
 

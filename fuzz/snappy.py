@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from generic_trainer.executors.dialects.elasticdl.recordio import snappy_framing
 from generic_trainer.executors.inputs.checksums import masked_crc32c
-from generic_trainer.executors.inputs.recordio import snappy_framing
 
 SEEDS = [snappy_framing.compress(data) for data in (b"", b"one", b"two" * 1000, bytes(range(256)) * 3)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 
-from generic_trainer.executors.inputs.csv.line_file import LineFile
+from generic_trainer.executors.dialects.dlrover.text.line_file import LineFile
 
 from .target import answer, file_of
 

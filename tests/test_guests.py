@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -60,6 +61,11 @@ def flags() -> dict[str, str]:
     }
 
 
+def owners(group: str) -> dict[str, str]:
+    """Returns the owner of what each entry point of a group registers."""
+    return {entry.name: owner_of(entry.module) for entry in plugins.entries(f"generic_trainer.{group}")}
+
+
 def install_without(deleted: set[str], folder: pathlib.Path) -> None:
     """Installs the package without some guests and commands into a folder."""
     for name in PACKAGE:
@@ -76,9 +82,9 @@ def install_without(deleted: set[str], folder: pathlib.Path) -> None:
             (folder / "generic_trainer" / name).unlink()
     config = configparser.ConfigParser()
     config.read(REPOSITORY / "setup.cfg")
-    parts = tuple(f".{name.replace('/', '.')}." for name in deleted)
+    parts = re.compile("|".join(rf"\.{name.removesuffix('.py').replace('/', '.')}[.:]" for name in deleted))
     groups = [
-        f"[{group}]\n" + "\n".join(line for line in lines.split("\n") if not any(part in line for part in parts))
+        f"[{group}]\n" + "\n".join(line for line in lines.split("\n") if not parts.search(line))
         for group, lines in config["options.entry_points"].items()
     ]
     information = folder / "generic_trainer-0.0.dist-info"
@@ -103,7 +109,11 @@ def test_a_guest_can_be_deleted(guest: str, iris: Examples, tmp_path: pathlib.Pa
 
     assert str(tmp_path) in run("-c", "import generic_trainer; print(generic_trainer.__file__)")
     run("-c", IMPORT_REGISTERED)
-    assert "train" in run("-m", "generic_trainer.cli.main", "--help")
+    listed = run("-m", "generic_trainer.cli.main", "--help").partition("Commands:")[2]
+    left = {name for name, owner in owners("commands").items() if owner not in deleted}
+    assert {line.split()[0] for line in listed.splitlines() if line} == left
+    has_job_files = not deleted.issuperset(owners("job_files").values())
+    assert ("--from FILE" in run("-m", "generic_trainer.cli.main", "submit", "--help")) == has_job_files
     shown = run("-m", "generic_trainer.cli.main", "train", "--help")
     assert [flag for flag in flags() if flag in shown] == [
         name for name, owner in flags().items() if owner not in deleted
@@ -117,7 +127,7 @@ def test_a_guest_can_be_deleted(guest: str, iris: Examples, tmp_path: pathlib.Pa
 
 def test_guests_and_commands_with_an_arrow_are_deleted_together() -> None:
     assert with_dependents("features/module_logs") == {"features/module_logs", "features/metrics"}
-    assert with_dependents("dialects/estimators") == {"dialects/estimators", "dialects/dlrover", "cli/dlrover.py"}
+    assert with_dependents("dialects/estimators") == {"dialects/estimators", "dialects/dlrover"}
 
 
 def test_the_contract_on_imports_names_each_guest() -> None:
@@ -125,3 +135,17 @@ def test_the_contract_on_imports_names_each_guest() -> None:
     names = {line.strip().strip('",') for line in contract.partition("]")[0].splitlines() if line}
     guests = {f"generic_trainer.executors.{'features/*' if 'features' in name else name}" for name in GUESTS}
     assert names == {guest.replace("/", ".") for guest in guests}
+
+
+@pytest.mark.parametrize("name", ["dlrover", "elasticdl"])
+def test_no_other_folder_names_an_ecosystem(name: str) -> None:
+    allowed = (f"executors/dialects/{name}/", "executors/compat/", "module_files/")
+    folders = [REPOSITORY / part for part in PACKAGE]
+    paths = [path for folder in folders for path in (folder, *folder.rglob("*")) if path.is_file()]
+    naming = [
+        path.relative_to(REPOSITORY).as_posix()
+        for path in paths
+        if path.suffix != ".pyc" and name in path.read_bytes().decode("latin-1").lower()
+    ]
+    assert [path for path in naming if not path.startswith(allowed)] == []
+    assert naming

@@ -16,7 +16,7 @@ import click
 import yaml
 
 import generic_trainer
-from generic_trainer.cli.command_names import COMMANDS
+from generic_trainer.cli import commands
 from generic_trainer.cli.configuration import with_config
 from generic_trainer.cli.main import cli
 from generic_trainer.executors import errors
@@ -54,7 +54,7 @@ def snapshot() -> Iterator[str]:
         "generic_trainer": exported(),
         "Other modules that the documentation names": others(),
         "Exit codes": exit_codes(),
-        "Commands": commands(),
+        "Commands": commands_with_flags(),
         "Environment variables": variables(),
         "run.json": fields_of("executors.monitoring.run_record", "RunRecord"),
         "The Trainer's inputs, outputs and execution properties": specification("components.trainer", "TrainerSpec"),
@@ -158,10 +158,10 @@ def exit_codes() -> Iterator[str]:
     yield from ("0 done", "1 an exception of the module's own", "2 wrong usage", "130 Ctrl-C", "143 SIGTERM")
 
 
-def commands() -> Iterator[str]:
+def commands_with_flags() -> Iterator[str]:
     yield from command_lines("generic-trainer", cli)
-    for name in COMMANDS:
-        command = getattr(importlib.import_module(f"generic_trainer.cli.{name}"), name)
+    for name in commands.names():
+        command = commands.load(name)
         yield from command_lines(f"generic-trainer {name}", with_config(command))
 
 
@@ -196,7 +196,7 @@ def variables() -> Iterator[str]:
     yield "GENERIC_TRAINER_COMMAND_OPTION, of every option above"
     pages = [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")]
     found = {name for page in pages for name in re.findall(r"\bGENERIC_TRAINER_[A-Z_]+\b", page.read_text("utf-8"))}
-    of_options = tuple(f"GENERIC_TRAINER_{name.upper()}_" for name in COMMANDS)
+    of_options = tuple(f"GENERIC_TRAINER_{name.upper()}_" for name in commands.names())
     yield from sorted(name for name in found if not name.startswith(of_options))
 
 
@@ -250,7 +250,7 @@ def entry_points() -> Iterator[str]:
 
 def test_the_command_line_matches_the_snapshot() -> None:
     text = SNAPSHOT.read_text(encoding="utf-8")
-    assert [name for name in COMMANDS if f"\ngeneric-trainer {name}\n" not in text] == []
+    assert [name for name in commands.names() if f"\ngeneric-trainer {name}\n" not in text] == []
     assert [name for name in generic_trainer.__all__ if not re.search(rf"\b{name}\b", text)] == ["__version__"]
 
 

@@ -21,7 +21,7 @@ class Evidence:
 
     Attributes:
       line: The 1-based line number.
-      text: The code found there, such as "import elasticdl".
+      text: The code found there, such as "import my_framework".
       keras: The Keras version that `tf.keras` must be for the file: "2", "3", or "" if either works.
       uses_estimators: Whether the file trains a `tf.estimator.Estimator`.
       reads_any_origin: Whether the file reads the data itself, so that `train_files` may name a table.

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..saved_models.feeding import Feeding, feeding_of_dtypes
 from ..saved_models.fitting_examples import kind_for
-from ..saved_models.signatures import ServedSignature
+from ..saved_models.signatures import EXAMPLES_PREFIX, ServedSignature
 from .evidence import LabelEvidence, OutputEvidence, TrainingEvidence
 from .features import ExampleFeatures, Feature
 from .labels import Choice, candidates_of, choose, converted_label, label_problem
@@ -31,7 +31,6 @@ _NOT_FOR_SCORES = (
     "get_metadata",
 )
 _PREFERRED = ("serving_default", "predict")
-_EXAMPLES_PREFIX = "examples:"  # name prefix of a DLRover model's signature over tf.Examples
 
 
 def make_plan(
@@ -101,11 +100,11 @@ def _in_order(signatures: Sequence[ServedSignature]) -> list[ServedSignature]:
     """Returns the signatures that may return scores, in order of preference."""
 
     def rank(one: ServedSignature) -> tuple[bool, bool, int]:
-        name = one.name.removeprefix(_EXAMPLES_PREFIX)
+        name = one.name.removeprefix(EXAMPLES_PREFIX)
         # An Estimator's signature of classes and scores is for TensorFlow Serving's Classify; prefer `predict`.
         classifies = {output.name for output in one.outputs} == {"classes", "scores"}
         place = _PREFERRED.index(name) if name in _PREFERRED else len(_PREFERRED)
-        return classifies, not one.name.startswith(_EXAMPLES_PREFIX), place
+        return classifies, not one.name.startswith(EXAMPLES_PREFIX), place
 
     return sorted((one for one in signatures if one.name not in _NOT_FOR_SCORES), key=rank)
 

@@ -1,7 +1,7 @@
 """Eval examples that the training process has evaluated itself, because only the module can compute their labels.
 
-An Estimator's `input_fn` and ElasticDL's `feed` turn rows of a CSV file, or records of any other kind, into features
-and labels. After training, the dialect calls:
+An Estimator's `input_fn`, like `feed` of other dialects, turns rows of a CSV file, or records of any other kind, into
+features and labels. After training, the dialect calls:
 
     collect(batches)        # a function that yields (labels, {"output": outputs}, {"age": ages}) for each batch
 

@@ -220,7 +220,7 @@ def _fit_of(model: keras.Model, given: Mapping[str, Any], label_batches: int) ->
         x, y = parts[0], parts[1] if len(parts) > 1 else None
     else:
         x, y = data, given.get("y")
-    inner = getattr(model, "inner", model)  # the user's model in the wrapper of an ElasticDL job
+    inner = getattr(model, "inner", model)  # the user's model, if a dialect has wrapped it
     names = [str(name) for name in getattr(inner, "output_names", None) or ()]
     labels = {} if y is None else by_key(y)
     losses = _losses(getattr(inner, "loss", None), names, len(labels))

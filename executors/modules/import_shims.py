@@ -6,8 +6,8 @@ repository in the working directory: it has not been built, and was not asked fo
 
 Usage:
 
-    publish_shims([("elasticdl.python.common.constants", "constants")], beside=elasticdl.shim.names.__name__)
-    from elasticdl.python.common.constants import Mode
+    publish_shims([("framework.common.constants", "constants")], beside=my_dialect.shim.names.__name__)
+    from framework.common.constants import Mode
 """
 
 from __future__ import annotations

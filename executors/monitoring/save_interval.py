@@ -7,14 +7,13 @@ checkpoints are not much shorter than the time between deaths.
 
 On a Ray cluster, the interval is computed for each try from what the tries before it have measured. All workers get the
 same number of steps, in an environment variable, because they save together. It replaces the default interval of every
-dialect; an interval that the user sets is kept:
+dialect, which calls `measured_steps`; an interval that the user sets is kept:
 
 | dialect                    | default                                           | where it is replaced                |
 | -------------------------- | ------------------------------------------------- | ----------------------------------- |
 | Keras, `callbacks`         | one worker: 60 s, several: 500 steps              | `keras/callbacks.py`                |
 | Estimators                 | `RunConfig`: 600 s                                | `estimator/measured_interval.py`    |
-| DLRover                    | 100 steps                                         | `dialects/dlrover/conf.py`          |
-| ElasticDL                  | one worker: none, several: 500 steps              | `dialects/elasticdl/options.py`     |
+| other dialects             | the framework's                                   | where the dialect reads its options |
 """
 
 from __future__ import annotations

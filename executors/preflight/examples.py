@@ -18,7 +18,7 @@ from ..evaluation.overrides import parse_labels
 from ..examples_format import TF_EXAMPLE
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..inputs.message_text import join_names
-from ..inputs.readers.reader_params import PARQUET, TF_RECORD
+from ..inputs.readers.record_files import PARQUET, TF_RECORD
 from ..modules.source_text import text_of
 from ..runtime.files.schema import read_schema
 from . import example_facts, synthetic_examples

@@ -93,7 +93,7 @@ def _step_callback(model: keras.Model, watch: Watch) -> keras.callbacks.Callback
 
 def _describe(model: keras.Model) -> str:
     """Returns a model's name and size: "model 'taxi', 1,234 weights"."""
-    inner = getattr(model, "inner", model)  # the user's model in the wrapper of an ElasticDL job
+    inner = getattr(model, "inner", model)  # the user's model, if a dialect has wrapped it
     try:
         weights = f", {inner.count_params():,} weights"
     except Exception:  # raised before the model is built

@@ -13,22 +13,24 @@ pattern, so that there are enough records for large batches.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gzip
 import itertools
 import os
 import shutil
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
+from .. import plugins
 from ..errors import InputError
 from ..inputs.bad_records import policy
 from ..inputs.gzipped_files import is_gzipped, opened
-from ..inputs.readers.reader_params import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
-from ..inputs.readers.record_files import check_text, is_other_format, kind_of
-from ..inputs.recordio import records as recordio
+from ..inputs.readers.record_files import CSV, PARQUET, TEXT, TF_RECORD, check_text, is_other_format, kind_of
 from ..inputs.tfrecord.framing import frames, handle_damage
 from ..runtime.files import file_io
 
+# Functions (path, whether to read the records) -> number of records, for formats whose files are copied completely.
+_COUNTS = "generic_trainer.record_counts"
 RAW_EXAMPLES = "CsvExampleGen/examples/1"  # the folder of a pipeline's raw examples, below its root
 _WHOLE_BYTES = 4 << 20  # data up to this size are copied completely
 _RECORDS = 512  # copied of each file of larger data
@@ -43,7 +45,7 @@ class Sample:
 
     Attributes:
       patterns: The copied files, in the form of the patterns that name the data.
-      kind: One of reader_params.READER_TYPES.
+      kind: The format, as `record_files.kind_of` returns it.
       records: The first records: bytes of TFRecords, rows of Parquet as dicts; [] for other kinds.
       count: Number of records in the copies, without links.
       bytes_read: Size of the copied part of the data.
@@ -99,7 +101,7 @@ def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> 
     ]
     kind, files = kind_of(named, columns_wanted, default=TEXT)
     total = sum(map(file_io.size_of, files))
-    whole = total <= _WHOLE_BYTES or kind == RECORD_IO
+    whole = total <= _WHOLE_BYTES or kind not in _COPIES
     chosen = files if whole else _evenly_spaced(files)
     are_files = all(file_io.exists(pattern) and not file_io.isdir(pattern) for pattern in patterns)
     limit = _TARGET_RECORDS // len(chosen) if are_files else _RECORDS
@@ -109,7 +111,8 @@ def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> 
     originals = dict.fromkeys((folder, os.path.join(folder, "*")), ", ".join(patterns))
     for number, path in enumerate(chosen):
         target = os.path.join(folder, f"{number:04d}-{os.path.basename(path)}")
-        taken = _COPIES[kind](path, target, None if whole else limit)
+        copy = _COPIES.get(kind) or functools.partial(_copy_whole, kind)
+        taken = copy(path, target, None if whole else limit)
         originals[target] = path
         count += taken.count - (kind == CSV)  # the header
         records += taken.first
@@ -204,13 +207,12 @@ def _copy_parquet(path: str, target: str, limit: int | None) -> _Copied:
     return _Copied(sum(batch.num_rows for batch in batches), first)
 
 
-def _copy_whole(path: str, target: str, limit: int | None) -> _Copied:
+def _copy_whole(kind: str, path: str, target: str, limit: int | None) -> _Copied:
     del limit
+    count = cast("Callable[[str, bool], int]", plugins.load_one(_COUNTS, kind))
     with file_io.file_system(path).open(path, mode="rb") as source, open(target, "wb") as copy:
         shutil.copyfileobj(source, copy)
-    if file_io.size_of(path) <= _WHOLE_BYTES:
-        return _Copied(sum(map(len, recordio.read_chunks(path))))
-    return _Copied(sum(chunk.records for chunk in recordio.read_index(path)))
+    return _Copied(count(path, file_io.size_of(path) <= _WHOLE_BYTES))
 
 
 _COPIES = {
@@ -218,5 +220,4 @@ _COPIES = {
     CSV: _copy_lines,
     TEXT: _copy_lines,
     PARQUET: _copy_parquet,
-    RECORD_IO: _copy_whole,
 }

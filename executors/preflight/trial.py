@@ -1,7 +1,7 @@
 """A shortened training: its arguments, and the verdicts on its steps, its evaluation and its export.
 
 The module writes to temporary folders that the check removes. `watch.py` stops Keras and Estimator loops early; loops
-of the ElasticDL and DLRover dialects and custom loops get small step counts in `fn_args`.
+of dialects and custom loops get small step counts in `fn_args`.
 """
 
 from __future__ import annotations

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
     from ..monitoring.run_json import SignatureTensors
 
+# Prefix of an Estimator's signature over tf.Examples, beside the one that takes each feature as a vector. It replaces
+# missing values by the defaults used in training, and accepts any number of values. (Estimators name the signatures of
+# an alternative receiver after its key in `receiver_tensors_alternatives`.)
+EXAMPLES_PREFIX = "examples:"
 TRANSFORM_FN = "transform_fn"  # the SavedModel in a Transform graph's folder
 _CLASS_OPS = ("ArgMax", "ArgMin", "TopKV2", "LookupTableFindV2", "AsString", "Greater", "GreaterEqual", "Less", "Round")
 _TRIVIAL = ("Const", "Identity", "NoOp", "Placeholder", "PartitionedCall", "StatefulPartitionedCall")

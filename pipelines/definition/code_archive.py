@@ -117,7 +117,7 @@ def pack(source: ModuleSource, top: str = "") -> CodeArchive:
 def _archive_names(path: str, top: str, folders: Sequence[str], files: Sequence[str]) -> list[str]:
     """Returns a file's names in the archive: two if the code also imports the top folder by its name.
 
-    Files of a model zoo do that: ElasticDL imports them both from the zoo and from the zoo's parent folder.
+    Files of a model zoo do that: they are imported both from the zoo and from the zoo's parent folder.
     """
     folder = next((folder for folder in folders if path.startswith(folder + os.sep)), os.path.dirname(path))
     name = os.path.relpath(path, folder)

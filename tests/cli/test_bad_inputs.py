@@ -18,8 +18,7 @@ from typing import Any
 import click
 import pytest
 
-from generic_trainer.cli import main
-from generic_trainer.cli.command_names import COMMANDS
+from generic_trainer.cli import commands, main
 from generic_trainer.cli.path_type import PathType
 
 Run = Callable[..., tuple[int, str]]
@@ -101,7 +100,7 @@ def run(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> 
 
 
 def path_options() -> Iterator[tuple[str, str]]:
-    for name in COMMANDS:
+    for name in commands.names():
         command = main.cli.get_command(click.Context(main.cli), name)
         for parameter in getattr(command, "params", ()):
             if isinstance(parameter.type, PathType) and isinstance(parameter, click.Option) and name in LINES:

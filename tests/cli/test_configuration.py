@@ -12,7 +12,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from generic_trainer.cli.command_names import COMMANDS
+from generic_trainer.cli.commands import names
 from generic_trainer.cli.main import cli
 from generic_trainer.executors.errors import InputError
 
@@ -165,7 +165,7 @@ def commands(group: click.Group = cli, path: tuple[str, ...] = ()) -> Any:
 
 def test_each_command_has_an_example_and_takes_a_configuration() -> None:
     found = dict(commands())
-    assert {path[0] for path in found} == set(COMMANDS)
+    assert {path[0] for path in found} == set(names())
     for path, command in found.items():
         text = command.help or ""
         assert "Example" in text, path

@@ -122,7 +122,7 @@ def test_a_model_zoo_is_packed(submit: Callable[..., Any], module: Callable[...,
     manifest = submit(*KUBERAY, *store, *given, f"--model_zoo={zoo}")
     [archive] = [word for word in words_of(manifest) if word.startswith("--model_zoo=")]
     # The job loads it like this:
-    from generic_trainer.cli.elasticdl_flags import model_file
+    from generic_trainer.executors.dialects.elasticdl.command.flags import model_file
     from generic_trainer.executors.modules.source import find_source
 
     reference, name = model_file(archive.partition("=")[2], "iris.model.custom_model")
@@ -210,7 +210,7 @@ def test_an_elastic_job_is_converted(submit: Callable[..., Any], tmp_path: pathl
     [
         ((*KUBERAY, *TRAIN), "Add --engine ray, and --workers N"),
         (("--to", "kuberay", *ON_RAY), "submit needs --image"),
-        (KUBERAY, "submit needs a command to submit: train, script, run, elasticdl train, dlrover"),
+        (KUBERAY, "submit needs a command to submit: train, script, run, dlrover, elasticdl train"),
         ((*KUBERAY, "predict", "--model", "m"), "submit predict: the commands that can be submitted are"),
         ((*KUBERAY, "elasticdl", "evaluate"), "submit elasticdl: .*Did you mean 'elasticdl train'"),
         ((*KUBERAY, *ON_RAY, "--image", "other"), "--image is an option of submit: put it before 'train'"),

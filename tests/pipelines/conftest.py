@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import gzip
 import http.server
 import json
 import os
@@ -16,40 +15,17 @@ from typing import Any
 
 import pytest
 
+from ..world import manifests
 from ..world.data import iris_csv as iris_as_csv
 
 # The check takes seconds for each `run`, so only the demo's runs enable it, by the option.
 os.environ.setdefault("GENERIC_TRAINER_RUN_CHECK", "false")
-SCHEMAS = pathlib.Path(__file__).resolve().parent / "schemas"
-
-
-def _strict(schema: Any) -> Any:
-    """Forbids fields that are not in the schema, which Kubernetes itself would drop silently."""
-    if isinstance(schema, list):
-        return [_strict(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    strict = {key: _strict(value) for key, value in schema.items()}
-    if isinstance(schema.get("properties"), dict) and schema.get("type") == "object":
-        strict.setdefault("additionalProperties", schema.get("x-kubernetes-preserve-unknown-fields", False))
-    return strict
 
 
 @pytest.fixture(scope="session")
 def require_valid() -> Callable[[Any, str], None]:
-    """Checks a manifest against a published schema: `require_valid(manifest, "rayjob_v1")`."""
-    import jsonschema
-
-    schemas: dict[str, Any] = {}
-
-    def check(manifest: Any, name: str) -> None:
-        if name not in schemas:
-            schema = _strict(json.loads(gzip.decompress((SCHEMAS / f"{name}.json.gz").read_bytes())))
-            schema["properties"]["metadata"] = {"type": "object"}  # Kubernetes' own, which the definition omits
-            schemas[name] = schema
-        jsonschema.Draft7Validator(schemas[name]).validate(manifest)
-
-    return check
+    """Checks a manifest against a published schema."""
+    return manifests.require_valid
 
 
 @pytest.fixture(scope="session")

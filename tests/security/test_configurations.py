@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from generic_trainer import InputError
 from generic_trainer.cli.main import cli
-from generic_trainer.pipelines.submit.elastic_job import read_elastic_job
+from generic_trainer.pipelines.submit.job_file import read_job_file
 
 HOSTILE = {
     "object": ("  a: !!python/object/apply:os.abort []", r"line \d+: the tag .*os.abort is not supported"),
@@ -37,4 +37,4 @@ def test_an_invalid_elastic_job_is_rejected_with_a_reason(kind: str, tmp_path: p
         f"apiVersion: elastic.iml.github.io/v1alpha1\nkind: ElasticJob\nmetadata:\n  name: x\nspec:\n{text}\n"
     )
     with pytest.raises(InputError, match=message):
-        read_elastic_job(str(path))
+        read_job_file(str(path))

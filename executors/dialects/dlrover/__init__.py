@@ -13,12 +13,16 @@
     source.py     rows in a fixed order, with a position for resuming
     range_source.py       rows of readers with index ranges, which workers can share
     sequential_source.py  rows of iterators
+    sharding/     index ranges: readers, the ledger that assigns them, and how workers share it
+    text/         delimited text: the lines of a file, decoding to tensors, invalid rows
     data.py       batches of rows as input of the Estimator
     examples.py   parsing of tf.Examples by the conf's columns
     serving.py    the serving signatures of the exported model
     estimator.py  construction of the Estimator
+    checkpoints.py  checkpoints with the position in the data
     run.py        entry point: trains, evaluates and exports
 
+    command/      `generic-trainer dlrover`, and ElasticJob manifests as job files of `submit`
     dialect.py    the `Dialect` subclass; detects confs before they are imported
 
 The DLRover names that confs import are provided by `shim/`.

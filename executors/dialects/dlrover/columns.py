@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from ...errors import InputError, did_you_mean
-from ...inputs.csv.delimited import Field, decode
 from ...inputs.message_text import join_names, short_repr
 from .conf import DataSet
 from .examples import parse_examples
+from .text.delimited import Field, decode
 
 if TYPE_CHECKING:
     import tensorflow as tf

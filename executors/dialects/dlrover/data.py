@@ -7,7 +7,6 @@ from typing import TypeVar
 
 import tensorflow.compat.v1 as tf
 
-from ...estimator.shared_ledger import Part
 from ...inputs.readers.reader_errors import ReaderErrors
 from ...inputs.tfrecord.refused_records import first_refused
 from ...inputs.tfrecord.scan import ParseTrial
@@ -28,7 +27,6 @@ class Batches:
     Args:
       data: The data set.
       source: The source of its rows.
-      part: This task's part in a cluster whose workers share the rows; None to read all rows.
 
     Attributes:
       columns: The columns of the source.
@@ -38,10 +36,9 @@ class Batches:
 
     records: tf.Tensor
 
-    def __init__(self, data: DataSet, source: Source, part: Part | None = None) -> None:
+    def __init__(self, data: DataSet, source: Source) -> None:
         self.columns = source.columns
         self.takes_examples = source.takes_examples
-        self._part = part
         self._batch_size = data.batch_size
         self._source = source
         self._errors = ReaderErrors()
@@ -67,9 +64,7 @@ class Batches:
           session: The session, in which the iterator is initialized.
           position: A position returned by `position`; None for the first row.
         """
-        self._source.restart(position)
-        if self._part is not None:
-            self._source.share(self._part)
+        self._source.begin(position)
         session.run(self._initializer, {tensor: value() for tensor, value in self._feeds.items()})
 
     def trained(self, count: int) -> None:

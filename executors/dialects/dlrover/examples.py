@@ -16,9 +16,9 @@ from google.protobuf.message import DecodeError
 
 from ...errors import InputError, did_you_mean
 from ...inputs.bad_records import policy
-from ...inputs.csv.delimited import Field, split_values
 from ...inputs.message_text import closest_names, join_names
 from ...inputs.tfrecord.native_records import first_tf_records
+from .text.delimited import Field, split_values
 
 if TYPE_CHECKING:
     from tensorflow.core.example import feature_pb2

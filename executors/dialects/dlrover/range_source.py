@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 from absl import logging
 
-from ...compat.dlrover import configure, path_of, row_count_of
 from ...errors import InputError
 from ...inputs.bad_records import policy
-from ...inputs.csv.row_checks import looks_like_data
-from ...inputs.readers.range_reader import THREADS, batches, count_rows, read_range, read_ranges
 from ...inputs.readers.reader_errors import ReaderErrors
-from ...inputs.readers.shard_ledger import Ledger, Shard, ShardLedger
-from ...inputs.readers.skipping_ledger import SkippingLedger
 from ...inputs.tfrecord.ranges import DAMAGED, TfRecordRanges
 from .columns import Columns, FeaturesAndLabel
 from .conf import DataSet
 from .examples import READER
-from .source import MAX_EXAMINED_ROWS, Feed, Source
+from .sharding.range_reader import THREADS, batches, count_rows, read_range, read_ranges, row_count_of
+from .sharding.shard_ledger import Ledger, ShardLedger
+from .sharding.skipping_ledger import SkippingLedger
+from .source import Feed, Source
+from .text.row_checks import looks_like_data
 
 if TYPE_CHECKING:
-    from ...estimator.shared_ledger import Part
-    from ...inputs.csv.delimited_blocks import BlockDecoder
+    from .sharding.shared_ledger import Part
+    from .text.delimited_blocks import BlockDecoder
 
 _BATCHES_IN_SHARD = 10  # DLRover's documented default
 _THREADS_WHEN_SHARED = 2  # per worker when workers share rows; few, so that no worker prefetches all of the last ranges
@@ -35,16 +34,27 @@ _MIN_BLOCK_ROWS = 2048  # minimum; for fewer rows, Arrow's startup time exceeds 
 
 
 class RangeSource(Source):
-    """Rows of a reader with `read_data_by_index_range`, in ranges that a ledger assigns."""
+    """Rows of a reader with `read_data_by_index_range`, in ranges that a ledger assigns.
 
-    def __init__(self, data: DataSet, columns: Columns, reader: Any, where: str) -> None:
-        super().__init__(columns, str(path_of(reader) or type(reader).__qualname__), where)
+    Args:
+      data: The data set.
+      columns: Its columns.
+      reader: The reader.
+      where: The conf and the data set, for messages.
+      part: This task's part in a cluster whose workers share the rows; None to read all rows.
+    """
+
+    def __init__(self, data: DataSet, columns: Columns, reader: Any, where: str, part: Part | None = None) -> None:
+        path = getattr(reader, "path", None) or getattr(reader, "_path", None)
+        super().__init__(columns, str(path or type(reader).__qualname__), where)
         self._data = data
         self._reader = reader
-        configure(reader, data.batch_size, data.epoch)
+        # Like DLRover's trainer, this doesn't call the setters, which a reader may lack.
+        reader._batch_size, reader._num_epochs = data.batch_size, data.epoch  # noqa: SLF001 (also the shim's names)
         self._size = self._count_rows()
         self._warn_of_skipped_data()
-        self._threads = THREADS
+        self._part = part
+        self._threads = THREADS if part is None else _THREADS_WHEN_SHARED
         self._own_ledger: ShardLedger
         self._ledger: Ledger
         self.restart(None)
@@ -80,7 +90,9 @@ class RangeSource(Source):
     def examine(self) -> None:
         """Implements `Source`."""
         left = ShardLedger.from_json(self.position())
-        self._check_shards(self._ledger.taken() or iter(left.take, None))
+        shards = self._ledger.taken() or iter(left.take, None)
+        blocks = ((shard.start, read_range(self._reader, shard.start, shard.end)) for shard in shards)
+        self.check_rows(blocks, lambda row: f"{self._name}, {self._row(row)}")
 
     def restart(self, position: str | None) -> None:
         """Implements `Source`."""
@@ -97,10 +109,11 @@ class RangeSource(Source):
         self._own_ledger = ShardLedger(self._size, self._shard_size(), self._data.epoch, self._name)
         self._ledger = self._skipping_bad_rows(self._own_ledger)
 
-    def share(self, part: Part) -> None:
+    def begin(self, position: str | None) -> None:
         """Implements `Source`."""
-        self._threads = _THREADS_WHEN_SHARED
-        self._ledger = self._skipping_bad_rows(part.join(self._own_ledger))
+        self.restart(position)
+        if self._part is not None:
+            self._ledger = self._skipping_bad_rows(self._part.join(self._own_ledger))
 
     def trained(self, count: int) -> None:
         """Implements `Source`."""
@@ -124,11 +137,6 @@ class RangeSource(Source):
         rows = read_range(reader, start, end, is_stopped)
         return self.good_rows(rows, range(start, end), lambda number: (self._name, self._row(number)))
 
-    def _check_shards(self, shards: Iterable[Shard]) -> None:
-        """Raises an error for the first row of some ranges that cannot be decoded."""
-        blocks = ((shard.start, read_range(self._reader, shard.start, shard.end)) for shard in shards)
-        self.check_rows(blocks, lambda row: f"{self._name}, {self._row(row)}")
-
     def _block_decoder(self) -> BlockDecoder | None:
         """Returns a decoder of whole ranges.
 
@@ -140,7 +148,7 @@ class RangeSource(Source):
             or not hasattr(self._reader, "read_text")
         ):
             return None
-        from ...inputs.csv.delimited_blocks import BlockDecoder  # imports Arrow
+        from .text.delimited_blocks import BlockDecoder  # imports Arrow
 
         columns = self.columns
         return BlockDecoder(columns.row_fields, columns.field_delim, columns.value_delim)
@@ -166,8 +174,10 @@ class ExampleRangeSource(RangeSource):
 
     takes_examples = True
 
-    def __init__(self, data: DataSet, columns: Columns, files: Sequence[str], where: str) -> None:
-        super().__init__(data, columns, TfRecordRanges(files, policy(READER)), where)
+    def __init__(
+        self, data: DataSet, columns: Columns, files: Sequence[str], where: str, part: Part | None = None
+    ) -> None:
+        super().__init__(data, columns, TfRecordRanges(files, policy(READER)), where, part)
 
     def _restore_ledger(self, position: str) -> ShardLedger | None:
         """Also restores positions of an `ExampleSource`, which reads the same records in the same order."""
@@ -186,15 +196,6 @@ class ExampleRangeSource(RangeSource):
         intact = [number for number, row in enumerate(rows, start) if row is not DAMAGED]
         self._bad |= {*range(start, end)} - {*intact}
         return self.good_rows(np.array([rows[number - start] for number in intact], object), intact, reader.place_of)
-
-    def _check_shards(self, shards: Iterable[Shard]) -> None:
-        """Reads the records, which verifies their checksums."""
-        examined = 0
-        for shard in shards:
-            examined += shard.count
-            read_range(self._reader, shard.start, shard.end)
-            if examined >= MAX_EXAMINED_ROWS:
-                return
 
 
 def _without_empty(blocks: Iterator[np.ndarray]) -> Iterator[np.ndarray]:

@@ -16,13 +16,11 @@ from ...checkpoints.fallback import newest_complete
 from ...compat.tensorflow_estimator import call_model_fn
 from ...distributed import tf_config
 from ...errors import InputError
-from ...estimator.checkpoints import CheckpointHook, DataPositionHook, save_objects
-from ...estimator.shared_ledger import Part, SharingHook, part_of
 from ...fn_args import FnArgs
-from ...inputs.csv.delimited import DECODE_ERRORS
 from ...runtime.files import file_io
 from ..estimators.inputs import ServingInputReceiverFn
 from ..estimators.training import EstimatorJob, in_model_run_dir, train_and_export
+from .checkpoints import CheckpointHook, DataPositionHook, save_objects
 from .columns import Columns
 from .conf import (
     HAS_TRAINED,
@@ -37,7 +35,9 @@ from .conf import (
 from .data import Batches
 from .estimator import make_estimator, make_run_config
 from .serving import serving_input_receiver_fn
+from .sharding.shared_ledger import Part, SharingHook, part_of
 from .sources import open_source
+from .text.delimited import DECODE_ERRORS
 
 _FINISHED_FILE = "finished_job.json"
 _EXPORTER = "best_exporter"  # as in DLRover, for the same export paths
@@ -168,8 +168,7 @@ class _Job:
 
     def _open_batches(self, data: DataSet, files: Sequence[str], dense: bool, part: Part | None = None) -> Batches:
         columns = Columns.of(data, self._conf.where, dense)
-        source = open_source(data, columns, files or (), self._conf.where, is_shared=part is not None)
-        batches = Batches(data, source, part)
+        batches = Batches(data, open_source(data, columns, files or (), self._conf.where, part))
         self._batches.append(batches)
         return batches
 

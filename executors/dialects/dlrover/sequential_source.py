@@ -12,13 +12,13 @@ from absl import logging
 
 from ...errors import InputError
 from ...inputs.bad_records import policy
-from ...inputs.readers.range_reader import batches, iterate_rows
 from ...inputs.readers.reader_errors import ReaderErrors
-from ...inputs.readers.skipping_ledger import place_after
 from ...inputs.tfrecord.native_records import check_tf_records, tf_record_dataset
 from .columns import Columns
 from .conf import DataSet
 from .examples import READER
+from .sharding.range_reader import batches, iterate_rows
+from .sharding.skipping_ledger import place_after
 from .source import Feed, Source
 
 

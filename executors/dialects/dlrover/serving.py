@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from ...inputs.csv.delimited import split_values
 from ..estimators.inputs import ServingInputReceiverFn
 from .columns import Columns
 from .examples import parse_examples
+from .text.delimited import split_values
 
 _EXAMPLES = "examples"
 _COLUMNS = "columns"

@@ -5,30 +5,28 @@ As in DLRover, rows are not shuffled.
 
 from __future__ import annotations
 
+import abc
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 from absl import logging
 
 from ...inputs.bad_records import policy
-from ...inputs.csv.row_checks import check_rows, describe_problem
 from ...inputs.readers.reader_errors import ReaderErrors
 from ...inputs.tfrecord.scan import ParseTrial, refused
 from .columns import Columns, FeaturesAndLabel
 from .examples import READER
-
-if TYPE_CHECKING:
-    from ...estimator.shared_ledger import Part
+from .text.row_checks import check_rows, describe_problem
 
 Feed: TypeAlias = "dict[tf.Tensor, Callable[[], int]]"  # functions that are called when an iterator is initialized
 
-MAX_EXAMINED_ROWS = 1_000_000
+_MAX_EXAMINED_ROWS = 1_000_000
 
 
-class Source:
+class Source(abc.ABC):
     """Rows of a data set in a fixed order, and the position up to which they have been trained on.
 
     Attributes:
@@ -49,6 +47,7 @@ class Source:
         self._where = where
         self._bad: set[int] = set()  # numbers of skipped rows, counted over all epochs unless rows have an index
 
+    @abc.abstractmethod
     def batches(self, size: int, errors: ReaderErrors) -> tuple[tf.data.Dataset, Feed]:
         """Returns a dataset of batches for `decode`, and the feeds for initializing its iterator.
 
@@ -56,7 +55,6 @@ class Source:
           size: Rows per batch.
           errors: Collects the exceptions of the reader.
         """
-        raise NotImplementedError
 
     def decode(self, *rows: tf.Tensor) -> FeaturesAndLabel:
         """Returns the features and labels of a batch.
@@ -66,24 +64,25 @@ class Source:
         """
         return self.columns.parse(*rows) if self.takes_examples else self.columns.decode(*rows)
 
+    @abc.abstractmethod
     def examine(self) -> None:
         """Raises an error for the first invalid row from the position on, if one is found."""
 
+    @abc.abstractmethod
     def restart(self, position: str | None) -> None:
         """Moves to a position that `position` returned; to the first row if it is None."""
-        raise NotImplementedError
 
-    def share(self, part: Part) -> None:
-        """Shares the rows from the position on among the workers of a cluster."""
-        raise NotImplementedError
+    def begin(self, position: str | None) -> None:
+        """Begins a training at a position; a source whose rows several workers share joins them."""
+        self.restart(position)
 
+    @abc.abstractmethod
     def trained(self, count: int) -> None:
         """Advances the position by `count` rows, which have been trained on."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def position(self) -> str:
         """Returns the position up to which rows have been trained on, as JSON."""
-        raise NotImplementedError
 
     def warn_of_different_data(self) -> None:
         """Warns that a position cannot be restored."""
@@ -101,7 +100,7 @@ class Source:
           place: Returns the file and the place of a row by its number.
         """
         bad = policy(READER)
-        trial = refused(rows, self._trial)
+        trial = list(refused(rows, self._trial))
         for index, problem in trial:
             if not self.takes_examples:
                 columns = self.columns
@@ -116,14 +115,16 @@ class Source:
         """Raises an error for the first row that cannot be decoded, of 1,000,000 rows at most.
 
         Args:
-          blocks: The number of the first row of each block, and the block.
+          blocks: The number of the first row of each block, and the block. To read a tf.Example is to check it: its
+            checksum is verified.
           place: Returns the place of a row by its number.
         """
         columns, examined = self.columns, 0
         for first, block in blocks:
-            check_rows(list(block), columns.row_fields, columns.field_delim, columns.value_delim, first, place)
+            if not self.takes_examples:
+                check_rows(list(block), columns.row_fields, columns.field_delim, columns.value_delim, first, place)
             examined += len(block)
-            if examined >= MAX_EXAMINED_ROWS:
+            if examined >= _MAX_EXAMINED_ROWS:
                 return
 
     @functools.cached_property

@@ -13,15 +13,14 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from absl import logging
 
 from ...errors import InputError
 from ...inputs.bad_records import policy
-from ...inputs.csv.row_checks import looks_like_data, split_row
 from ...inputs.message_text import short_repr
-from ...inputs.readers.reader_params import CSV, TEXT, TF_RECORD
-from ...inputs.readers.record_files import find_record_files, kind_of
+from ...inputs.readers.record_files import CSV, TEXT, TF_RECORD, find_record_files, kind_of
 from .columns import Columns
 from .conf import DataSet
 from .examples import READER, infer_kinds
@@ -32,10 +31,12 @@ from .shim.joined_reader import JoinedReader
 from .shim.path_util import reader_for
 from .source import Source
 
+if TYPE_CHECKING:
+    from .sharding.shared_ledger import Part
+from .text.row_checks import looks_like_data, split_row
 
-def open_source(
-    data: DataSet, columns: Columns, files: Sequence[str], where: str, *, is_shared: bool = False
-) -> Source:
+
+def open_source(data: DataSet, columns: Columns, files: Sequence[str], where: str, part: Part | None = None) -> Source:
     """Returns the row source of a data set.
 
     Args:
@@ -43,7 +44,7 @@ def open_source(
       columns: Its columns.
       files: Patterns of the run's example files, which take precedence over the conf's reader and path.
       where: The conf, for error messages.
-      is_shared: Whether several workers share the rows.
+      part: This task's part in a cluster whose workers share the rows; None to read all rows.
 
     Raises:
       InputError: When there is no source, when the files or the reader are not usable, or when the rows cannot be
@@ -51,7 +52,7 @@ def open_source(
     """
     where = f"{where}: {data.name}"
     if files:
-        return _open_files(data, columns, files, where, is_shared)
+        return _open_files(data, columns, files, where, part)
     reader = data.reader
     if reader is None:
         if not data.path:
@@ -60,9 +61,9 @@ def open_source(
     if inspect.isclass(reader):
         reader = reader()
     if hasattr(reader, "read_data_by_index_range"):
-        return RangeSource(data, columns, reader, where)
+        return RangeSource(data, columns, reader, where, part)
     if callable(getattr(reader, "iterator", None)) or callable(reader):
-        if is_shared:
+        if part is not None:
             raise InputError(
                 f"{where}: the reader {type(reader).__name__} yields its rows sequentially, so several workers cannot "
                 "share them. Define read_data_by_index_range(start, end) and count_data(), or train on one worker."
@@ -74,14 +75,15 @@ def open_source(
     )
 
 
-def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where: str, is_shared: bool) -> Source:
+def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where: str, part: Part | None) -> Source:
     if data.reader is not None or data.path:
         logging.info("%s: reading the run's files %s instead of the conf's data.", where, ", ".join(patterns))
     kind, files = kind_of(find_record_files(patterns), columns_wanted=True, default=TEXT)
     if kind == TF_RECORD:
         columns = dataclasses.replace(columns, kinds=infer_kinds(files, columns.fields, where))
-        source = ExampleRangeSource if is_shared or policy(READER) else ExampleSource
-        return source(data, columns, files, where)
+        if part is not None or policy(READER):
+            return ExampleRangeSource(data, columns, files, where, part)
+        return ExampleSource(data, columns, files, where)
     if kind not in (CSV, TEXT):
         raise InputError(
             f"{where}: {files[0]} is {kind}. Only TFRecords of tf.Examples and delimited text can replace the "
@@ -103,7 +105,7 @@ def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where:
             raise InputError(f"{where}: {files[0]} begins with the header {headers[0]!r}, and {file} with {header!r}.")
     for reader in readers:
         reader.skip_header = has_header
-    return RangeSource(data, named, JoinedReader(readers), where)
+    return RangeSource(data, named, JoinedReader(readers), where, part)
 
 
 def _header_names(header: str, delim: str) -> list[str]:

@@ -9,13 +9,14 @@ import tensorflow as tf
 
 from ...errors import InputError, ModuleError
 from ...inputs.parse_errors import track_feed
-from ...inputs.readers.custom_reader import open_custom
-from ...inputs.readers.open_records import open_records
-from ...inputs.readers.reader_params import CSV, parse_reader_params
-from ...inputs.readers.record_search import describe_failure, lines_note
-from ...inputs.readers.records import Records
+from ...inputs.readers.record_files import CSV
 from ...runtime.logs.exceptions import add_note
 from .parts import PREDICTION, Parts
+from .readers.custom_reader import open_custom
+from .readers.open_records import open_records
+from .readers.reader_params import parse_reader_params
+from .readers.record_search import describe_failure, lines_note
+from .readers.records import Records
 
 
 def open_split(parts: Parts, origin: str | Sequence[str], what: str) -> Records:

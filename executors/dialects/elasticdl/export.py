@@ -14,15 +14,15 @@ from absl import logging
 
 from ...compat.tensorflow import write_graph
 from ...errors import ModuleError
-from ...inputs.readers.reader_params import parse_reader_params
-from ...inputs.readers.records import Metadata, Records
 from ...runtime.logs.exceptions import one_line_message
 from ...saved_models.export_rehearsal import rehearsal
 from ...saved_models.input_names import argument_names
-from ...saved_models.record_reader import RECORDS, write_record_reader
 from ...saved_models.sample_input import SAMPLED_EXAMPLES
 from .job import Job, call_model
 from .parts import PREDICTION, Parts
+from .readers.reader_params import parse_reader_params
+from .readers.records import Metadata, Records
+from .record_reader import RECORDS, write_record_reader
 from .shim.tensor_values import AnyTensor, Tensors
 
 TENSORS = "tensors"

@@ -23,15 +23,15 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ModuleError, did_you_mean
-from ...inputs.readers.reader_params import parse_reader_params
 from .detection import FEED_NAMES
 from .options import ElasticDLOptions
+from .readers.reader_params import parse_reader_params
 from .shim.constants import Mode
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from ...inputs.readers.records import Metadata
+    from .readers.records import Metadata
     from .shim.tensor_values import Tensors
 
 TRAINING, EVALUATION, PREDICTION = Mode.TRAINING, Mode.EVALUATION, Mode.PREDICTION

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...fn_args import FnArgs
-from ...inputs.readers.reader_params import ReaderParams, parse_reader_params
-from ...inputs.readers.record_files import find_records
 from ...modules.defined_names import defines
 from .options import ElasticDLOptions
+from .readers.reader_params import ReaderParams, find_records, parse_reader_params
 
 
 def require_inputs(files: Sequence[str], fn_args: FnArgs) -> None:

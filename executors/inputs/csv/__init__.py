@@ -1,1 +1,1 @@
-"""Parsing of CSV and other delimited text into records, columns and tensors."""
+"""Parsing of CSV into records and columns."""

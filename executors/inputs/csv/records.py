@@ -19,7 +19,7 @@ from ...errors import InputError, did_you_mean
 from ..bad_records import policy
 from ..gzipped_files import opened
 from ..message_text import closest_names, short_repr
-from ..readers.reader_params import CSV
+from ..readers.record_files import CSV
 from ..string_blocks import serialized_strings
 from .row_reader import csv_rows
 from .rows import RowError, count_problem, row_values

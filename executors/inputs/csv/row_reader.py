@@ -1,15 +1,10 @@
 """Reads the rows of CSV files with Python's csv module, and validates each of them.
 
-There are two sets of rules for CSV in this package, because two kinds of data must be read as the tools they were
-written for read them:
-
-* Those of Python's csv module, which TFX's CsvExampleGen and ElasticDL use. A quote is special only at the start of a
-  value, quoted values may contain separators and line breaks, and empty lines are not rows. This module follows them,
-  and so do `rows.py` and `records.py`, which read the columns of a file with Arrow at 100 times the throughput.
-  `example_rows.py` writes the examples of CsvExampleGen with the same bytes, and so also splits the header at every
-  comma, and records at the first line end after an even number of quotes.
-* Those of `tf.io.decode_csv`, which DLRover uses, for rows that were split at line ends before. Quotes must enclose the
-  whole value. `delimited.py`, `delimited_blocks.py` and `row_checks.py` follow them.
+The rules for CSV in this package are those of Python's csv module, which TFX's CsvExampleGen uses. A quote is special
+only at the start of a value, quoted values may contain separators and line breaks, and empty lines are not rows. This
+module follows them, and so do `rows.py` and `records.py`, which read the columns of a file with Arrow at 100 times the
+throughput. `example_rows.py` writes the examples of CsvExampleGen with the same bytes, and so also splits the header at
+every comma, and records at the first line end after an even number of quotes.
 
 Usage:
 

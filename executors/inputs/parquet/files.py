@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from ...errors import InputError, did_you_mean
 from ..bad_records import policy
 from ..message_text import join_names, short_repr, shorten
-from ..readers.reader_params import PARQUET
+from ..readers.record_files import PARQUET
 
 if TYPE_CHECKING:
     from .arrow_file import ArrowFile

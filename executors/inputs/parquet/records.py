@@ -19,9 +19,9 @@ import pyarrow as pa
 import tensorflow as tf
 
 from ...errors import InputError
-from ..csv.delimited import MAX_COLUMNS
 from ..csv.records import check_columns
 from ..message_text import shorten
+from ..readers.reader_errors import MAX_COLUMNS
 from .arrow_file import ArrowFile
 from .files import opened_parquet, place_of_row, place_of_uncastable, row_batches
 

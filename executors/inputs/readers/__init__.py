@@ -1,1 +1,1 @@
-"""Record readers: custom readers, MaxCompute tables, files of any format, and reading by index range."""
+"""Record readers: the format of files, and parsers of records."""

@@ -24,6 +24,7 @@ from ... import run_context
 T = TypeVar("T")
 Nested: TypeAlias = "T | tuple[Nested[T], ...] | Mapping[str, Nested[T]]"  # a structure of tf.nest
 
+MAX_COLUMNS = 1 << 16  # each becomes a tensor, and TensorFlow takes minutes for more
 _BLOCKS_AHEAD = 2  # prefetched blocks besides the one in use: one being read and one ready
 
 

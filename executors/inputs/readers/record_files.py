@@ -17,17 +17,8 @@ from ...runtime.files import file_io
 from ..file_signatures import PARQUET_MAGIC, RECORD_IO_MAGIC, format_of
 from ..gzipped_files import head_of, unzipped_head
 from ..tfrecord.framing import HEADER_BYTES, begins_record
-from .reader_params import (
-    CSV,
-    ODPS,
-    PARQUET,
-    RECORD_IO,
-    TEXT,
-    TF_RECORD,
-    ReaderParams,
-    has_maxcompute_account,
-)
 
+CSV, RECORD_IO, TF_RECORD, TEXT, PARQUET = "CSV", "RecordIO", "TFRecord", "Text", "Parquet"
 _BYTES_CHECKED = 1024  # bytes
 _OTHER = "other"
 
@@ -49,37 +40,16 @@ def find_record_files(origins: Sequence[str]) -> list[str]:
     return list(files)
 
 
-def find_records(origins: Sequence[str], params: ReaderParams) -> tuple[str, list[str]]:
-    """Returns the kind of some data, one of READER_TYPES, and their files; ODPS without files for a table.
-
-    Raises:
-      InputError: If there are no data, or the files are of different or unknown formats.
-    """
-    if not any(origins):
-        raise InputError("there is no data to read: the path, pattern or table name is empty.")
-    if params.reader_type == ODPS or (params.reader_type is None and _names_table(origins)):
-        return ODPS, []
-    files = find_record_files(origins)
-    by_columns = params.columns is not None or params.sep is not None
-    if params.reader_type is None:
-        return kind_of(files, by_columns)
-    return (TEXT if params.reader_type == CSV and not by_columns else params.reader_type), files
-
-
-def _names_table(origins: Sequence[str]) -> bool:
-    return has_maxcompute_account() and len(origins) == 1 and "/" not in origins[0]
-
-
 def kind_of(files: Iterable[str], columns_wanted: bool, default: str | None = None) -> tuple[str, list[str]]:
     """Detects the format of files by extension, or else by their first bytes.
 
     Args:
       files: The files; empty files are ignored.
-      columns_wanted: Whether to read CSV by columns; if False, .csv files are TEXT, as in ElasticDL's last versions.
+      columns_wanted: Whether to read CSV by columns; if False, .csv files are TEXT.
       default: Format to return for unrecognized files; None to raise an error.
 
     Returns:
-      The format, one of READER_TYPES, and the files that are not empty.
+      The format, such as CSV, and the files that are not empty.
 
     Raises:
       InputError: If the files are of different formats, of an unknown one, or all empty.

@@ -17,8 +17,7 @@ import tensorflow as tf
 from ..bad_records import policy
 from ..gzipped_files import is_gzipped, opened
 from ..readers.reader_errors import ReaderErrors
-from ..readers.reader_params import TF_RECORD
-from ..readers.record_files import check_text
+from ..readers.record_files import TF_RECORD, check_text
 from .framing import find_damage, frames, handle_damage
 from .scan import good_blocks
 

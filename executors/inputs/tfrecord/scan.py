@@ -117,18 +117,19 @@ def _problems(block: Sequence[Frame], accepts: Accepts | None) -> list[tuple[Fra
     return sorted(bad, key=lambda found: found[0].offset)
 
 
-def refused(records: Sequence[Any], accepts: Accepts, first: int = 0) -> list[tuple[int, str]]:
-    """Returns (index, error text) of the records that do not parse, by bisection since most blocks have none."""
+def refused(records: Sequence[Any], accepts: Accepts, first: int = 0) -> Iterator[tuple[int, str]]:
+    """Yields (index, error text) of the records that do not parse, by bisection since most blocks have none."""
     if not len(records):
-        return []
+        return
     try:
         accepts(records)
     except REFUSALS as error:
         if len(records) == 1:
-            return [(first, one_line_message(error)[:_SHOWN])]
+            yield first, one_line_message(error)[:_SHOWN]
+            return
         middle = len(records) // 2
-        return refused(records[:middle], accepts, first) + refused(records[middle:], accepts, first + middle)
-    return []
+        yield from refused(records[:middle], accepts, first)
+        yield from refused(records[middle:], accepts, first + middle)
 
 
 def blocks(items: Iterable[Item]) -> Iterator[list[Item]]:

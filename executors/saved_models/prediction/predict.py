@@ -15,20 +15,20 @@ import contextlib
 import csv
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
+from ... import plugins
 from ...errors import InputError, did_you_mean
 from ...inputs.example_files import CSV, Batch, ExampleFile, batches
 from ...inputs.message_text import closest_names, join_names
-from ...inputs.readers.open_records import open_records
 from ...runtime.files import file_io
 from ...runtime.logs.exceptions import one_line_message
 from ..feeding import Feeding
-from ..record_reader import RECORDS, read_record_reader
 from ..tensor_values import UnreadableTensorError
 from . import files
 from .classes import PredictedClasses
@@ -41,6 +41,9 @@ _LONGEST = (1 << 31) - 1  # characters of a CSV field
 
 
 Progress = Callable[[str, float], None]
+RowReader = Callable[[str, int], Iterator[list[Any]]]  # (CSV file, size) -> batches of its rows, as a model takes them
+# Functions (SavedModel, names of inputs) -> `RowReader`, or None if these inputs do not take rows of CSV files.
+_ROW_READERS = "generic_trainer.row_readers"
 
 
 class SignatureError(InputError):
@@ -75,7 +78,7 @@ def predict(request: PredictionRequest, progress: Progress = lambda task, positi
     signature = load_signature(request.model, request.signature, dict.fromkeys(request.op_packages, ()))
     count, classes = 0, PredictedClasses(request.thresholds, request.class_names)
     with _long_values(), files.opened(request.output, escape_formulas=request.escape_formulas) as predictions:
-        reader = read_record_reader(request.model) if list(signature.inputs) == [RECORDS] else None
+        reader = _row_reader(request.model, signature)
         joined = joined_columns(
             _batches(request, request.batch_size, "Reading column types", progress) if request.joins else (),
             request.ids,
@@ -123,6 +126,11 @@ def answers_of(signature: ServingSignature, batch: Batch, feeding: Feeding) -> d
     return {name: np.concatenate([answer[name] for answer in found]) for name in found[0]}
 
 
+def _row_reader(model: str, signature: ServingSignature) -> RowReader | None:
+    makers = cast("dict[str, Callable[[str, list[str]], RowReader | None]]", plugins.load(_ROW_READERS)).values()
+    return next(filter(None, (make(model, list(signature.inputs)) for make in makers)), None)
+
+
 @contextlib.contextmanager
 def _long_values() -> Iterator[None]:
     """Raises the csv module's limit of 131,072 characters a field in the block, for values such as encoded images."""
@@ -134,36 +142,32 @@ def _long_values() -> Iterator[None]:
 
 
 def _batches(
-    request: PredictionRequest, size: int, task: str, progress: Progress, reader: Mapping[str, object] | None = None
+    request: PredictionRequest, size: int, task: str, progress: Progress, reader: RowReader | None = None
 ) -> Iterator[Batch]:
     done = 0
     for file in request.files:
         read = batches(file, size)
         if reader is not None and file.kind == CSV:
-            read = _record_batches(file, size, reader, read if request.joins else None)
+            read = _row_batches(file, reader(file.path, size), read if request.joins else None)
         for batch in read:
             yield batch
             progress(task, done + batch.position)
         done += file_io.size_of(file.path)
 
 
-def _record_batches(
-    file: ExampleFile, size: int, reader: Mapping[str, object], rows: Iterator[Batch] | None
-) -> Iterator[Batch]:
-    """Yields the rows or lines of a CSV file, read as the model's training data, with the columns of `rows`.
+def _row_batches(file: ExampleFile, parts: Iterator[list[Any]], rows: Iterator[Batch] | None) -> Iterator[Batch]:
+    """Yields a CSV file's rows or lines, as the model takes them, with the columns of `rows`.
 
     Raises:
-      InputError: If `rows` has other rows than the model's reader, as for a file without a header.
+      InputError: If `rows` has other rows than `parts`, as for a file without a header.
     """
-    records = open_records(file.path, reader)
     first = 1
-    with records.reraising():
-        for part in records.dataset().batch(size).as_numpy_iterator():
-            row = next(rows, None) if rows is not None else Batch(file, first, len(part))
-            if row is None or row.size != len(part):
-                raise InputError(f"{file.path}: --id and --with-inputs need a CSV file with a header, read row by row.")
-            yield dataclasses.replace(row, records=part.tolist())
-            first += len(part)
+    for part in parts:
+        row = next(rows, None) if rows is not None else Batch(file, first, len(part))
+        if row is None or row.size != len(part):
+            raise InputError(f"{file.path}: --id and --with-inputs need a CSV file with a header, read row by row.")
+        yield dataclasses.replace(row, records=part)
+        first += len(part)
 
 
 def _feed_with_rows(signature: ServingSignature, files: Sequence[ExampleFile]) -> Feed:

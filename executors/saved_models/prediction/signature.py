@@ -23,7 +23,7 @@ import tensorflow as tf
 from ...errors import InputError, did_you_mean
 from ...inputs.csv.columns import BYTES, FLOAT, INT
 from ..op_package_imports import import_packages_for
-from ..signatures import ServedSignature, meta_graph_of, signature_in
+from ..signatures import EXAMPLES_PREFIX, ServedSignature, meta_graph_of, signature_in
 from ..tensor_values import UnreadableTensorError, plain_array
 
 if TYPE_CHECKING:
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from ..tensor_values import Tensor
 
 _DEFAULTS = ("serving_default", "predict")
-# Name prefix of a DLRover model's signature over tf.Examples, beside the one that takes each column of the conf as a
-# vector. It replaces missing values by the defaults used in training, and accepts any number of values.
-_EXAMPLES_PREFIX = "examples:"
 _TYPES = {"int64": INT, "float32": FLOAT, "string": BYTES}
 
 
@@ -150,7 +147,7 @@ def _choose(there: list[str], name: str | None, model: str) -> str:
         return name
     for default in _DEFAULTS:
         if default in there:
-            return _EXAMPLES_PREFIX + default if _EXAMPLES_PREFIX + default in there else default
+            return EXAMPLES_PREFIX + default if EXAMPLES_PREFIX + default in there else default
     if len(there) != 1:
         wanted = " or ".join(_DEFAULTS)
         raise InputError(f"--model {model} has no signature {wanted}; it has {known}. Select one with --signature.")

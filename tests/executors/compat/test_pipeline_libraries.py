@@ -1,4 +1,4 @@
-"""Every private name of TFX, TFDV, TFT, ML Metadata, Beam, Ray and DLRover that is used, called on something small."""
+"""Every private name of TFX, TFDV, TFT, ML Metadata, Beam and Ray that is used, called on something small."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from generic_trainer.executors.compat import beam as beam_compat
-from generic_trainer.executors.compat import dlrover, tensorflow_transform, tfdv, tfx
+from generic_trainer.executors.compat import tensorflow_transform, tfdv, tfx
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -215,22 +215,3 @@ _NOTED: list[tuple[int, int]] = []
 
 def _note(first: int, second: int) -> None:
     _NOTED.append((first, second))
-
-
-def test_a_reader_is_configured_as_dlrovers_trainer_does_it() -> None:
-    from generic_trainer.executors.dialects.dlrover.shim.base_reader import ElasticReader
-
-    class Reader(ElasticReader):
-        def count_data(self) -> None:
-            self._data_nums = 3
-
-        def read_data_by_index_range(self, start_index: int, end_index: int) -> list[str]:
-            return [str(index) for index in range(start_index, end_index)] + [f"{self._batch_size}/{self._num_epochs}"]
-
-    reader = Reader("rows")
-    dlrover.configure(reader, 7, 2)
-    assert reader.read_data_by_index_range(0, 1) == ["0", "7/2"]
-    assert dlrover.path_of(reader) == "rows"
-    assert dlrover.row_count_of(reader) is None
-    reader.count_data()
-    assert dlrover.row_count_of(reader) == 3

@@ -14,14 +14,12 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
 
+from generic_trainer.executors.dialects.elasticdl.readers.open_records import open_records
+from generic_trainer.executors.dialects.elasticdl.recordio.records import RecordWriter, read_index
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.examples_format import PARQUET, ExamplesFormat
 from generic_trainer.executors.inputs.bad_records import TooManyBadRecordsError, policy, skipping
 from generic_trainer.executors.inputs.data_accessor import DataAccessor
-from generic_trainer.executors.inputs.readers.open_records import open_records
-from generic_trainer.executors.inputs.readers.shard_ledger import ShardLedger
-from generic_trainer.executors.inputs.readers.skipping_ledger import SkippingLedger, place_after
-from generic_trainer.executors.inputs.recordio.records import RecordWriter, read_index
 from generic_trainer.executors.inputs.tfrecord.framing import frames
 
 from ...world.records import example as example_of
@@ -219,33 +217,3 @@ def test_a_row_group_of_parquet_is_left_out_as_a_whole(tmp_path: pathlib.Path) -
     records = open_records(path)
     with skipping(4), records.reraising():
         assert [int(row["y"]) for row in records.dataset()] == [0, 1, 2, 3, 8, 9, 10, 11]
-
-
-@pytest.mark.parametrize(
-    ("start", "good", "bad", "place"),
-    [(0, 3, (), 3), (0, 3, (1,), 4), (0, 3, (3, 4), 5), (0, 0, (0, 1), 2), (5, 2, (0, 6), 8), (0, 1, (0,), 2)],
-)
-def test_places_count_the_rows_that_are_left_out(start: int, good: int, bad: tuple[int, ...], place: int) -> None:
-    assert place_after(start, good, bad) == place
-
-
-def test_a_ledger_whose_rows_are_left_out_is_finished_and_resumes_at_the_same_rows() -> None:
-    bad = {0, 7, 8, 9, 10, 11, 19}
-    inner = ShardLedger(20, 5, epochs=2)
-    ledger = SkippingLedger(inner, bad)
-    rows: list[int] = []
-    seen: list[int] = []
-    while True:
-        while len(rows) < 4 and (shard := ledger.take()):
-            rows += [number for number in range(shard.start, shard.end) if number not in bad]
-        if not rows:
-            break
-        batch, rows = rows[:4], rows[4:]
-        seen += batch
-        ledger.trained(len(batch))
-        if len(seen) == 12:  # a crash: what was taken and not trained comes back
-            inner = ShardLedger.from_json(inner.to_json())
-            ledger, rows = SkippingLedger(inner, bad), []
-    assert seen == [number for number in range(20) if number not in bad] * 2
-    assert inner.done == 40
-    assert inner.is_finished

@@ -15,13 +15,13 @@ import tensorflow as tf
 from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
 
 from generic_trainer.executors.dialects.dlrover.shim.file_reader import FileReader
+from generic_trainer.executors.dialects.elasticdl.readers.open_records import open_records
+from generic_trainer.executors.dialects.elasticdl.recordio import snappy_framing
+from generic_trainer.executors.dialects.elasticdl.recordio.records import RecordWriter
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.examples_format import PARQUET, TF_EXAMPLE, ExamplesFormat
 from generic_trainer.executors.inputs.data_accessor import DataAccessor
 from generic_trainer.executors.inputs.example_files import batches, find_example_files
-from generic_trainer.executors.inputs.readers.open_records import open_records
-from generic_trainer.executors.inputs.recordio import snappy_framing
-from generic_trainer.executors.inputs.recordio.records import RecordWriter
 from generic_trainer.executors.inputs.tfrecord.native_records import check_tf_records
 from generic_trainer.executors.inputs.tfrecord.ranges import TfRecordRanges
 from generic_trainer.executors.preflight.sample import take

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from generic_trainer import FnArgs, callbacks
-from generic_trainer.executors.dialects.dlrover.conf import read_conf
 from generic_trainer.executors.dialects.elasticdl.options import ElasticDLOptions
 from generic_trainer.executors.monitoring import progress_reports, save_interval
 
@@ -75,27 +74,6 @@ def test_elasticdl_saves_in_the_measured_interval_unless_checkpoint_steps_is_giv
     options = ElasticDLOptions.of(FnArgs(num_workers=workers, custom_config=own))
 
     assert (options.checkpoint_steps, options.keep_checkpoint_max) == expected
-
-
-@pytest.mark.parametrize(
-    ("own", "measured", "expected"),
-    [
-        ({}, "", (100, None)),
-        ({}, "40", (40, None)),
-        ({"save_steps": 7}, "40", (7, None)),
-        ({"save_secs": 30.0}, "40", (None, 30.0)),
-    ],
-)
-def test_dlrover_saves_in_the_measured_interval_unless_the_conf_sets_one(
-    own: dict[str, float], measured: str, expected: tuple[int | None, float | None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(save_interval.VARIABLE, measured)
-    columns = {"columns": (object(),), "batch_size": 1}
-    conf = type("Conf", (), {"classifier_class": object, "train_set": columns, "eval_set": columns, **own})
-
-    found = read_conf(conf, FnArgs(), "conf.py: Conf")
-
-    assert (found.save_steps, found.save_secs) == expected
 
 
 ESTIMATORS = """

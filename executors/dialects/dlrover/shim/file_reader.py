@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from ....errors import InputError
-from ....inputs.csv.line_file import LineFile
+from ..text.line_file import LineFile
 from .base_reader import READ_METHODS, ElasticReader
 from .constants import TFConstants
 from .reader_util import reader_registery

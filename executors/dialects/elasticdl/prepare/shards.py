@@ -24,7 +24,7 @@ from .manifest import Group, GroupResult
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from ....inputs.recordio.records import RecordWriter
+    from ..recordio.records import RecordWriter
 
 Prepare = Callable[[str], list[bytes]]
 
@@ -116,7 +116,7 @@ def _write_shard(path: str, first: bytes, records: Iterator[bytes], job: Prepara
 
 def _writer(path: str, kind: str) -> RecordWriter | tf.io.TFRecordWriter:
     if kind == RECORD_IO:
-        from ....inputs.recordio.records import RecordWriter
+        from ..recordio.records import RecordWriter
 
         return RecordWriter(path)
     import tensorflow as tf

@@ -11,7 +11,7 @@ import tensorflow as tf
 from ....errors import InputError
 
 if TYPE_CHECKING:
-    from ....inputs.readers.custom_reader import Task
+    from ..readers.custom_reader import Task
 
 # The MaxCompute types that ElasticDL supported, by name, so that the MaxCompute client need not be installed.
 _MAXCOMPUTE_DTYPES = {"bigint": tf.int64, "double": tf.float64, "string": tf.string}

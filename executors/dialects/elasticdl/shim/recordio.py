@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....inputs.recordio.records import RecordWriter, read_chunks, read_index
+from ..recordio.records import RecordWriter, read_chunks, read_index
 
 
 class Writer(RecordWriter):

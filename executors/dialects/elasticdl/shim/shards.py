@@ -20,7 +20,7 @@ from ....inputs.csv.row_reader import csv_rows
 from .data_reader import AbstractDataReader, Metadata, check_required_kwargs
 
 if TYPE_CHECKING:
-    from ....inputs.readers.custom_reader import Task
+    from ..readers.custom_reader import Task
 
 
 def _place(task: Any) -> tuple[str, int, int]:

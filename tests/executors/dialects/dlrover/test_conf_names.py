@@ -10,6 +10,7 @@ import pytest
 from generic_trainer.executors.dialects.dlrover.conf import find_conf, read_conf, unused_settings
 from generic_trainer.executors.errors import InputError, ModuleError
 from generic_trainer.executors.fn_args import FnArgs
+from generic_trainer.executors.monitoring import save_interval
 
 WHERE = "conf.py: TrainConf"
 DATA = {"columns": (object(),), "path": "file://a.csv"}
@@ -68,3 +69,22 @@ def test_a_misspelled_required_attribute_is_named() -> None:
     module.TrainConf = type("TrainConf", (), {"classifier_class": object, "trian_set": DATA})  # type: ignore[attr-defined]
     with pytest.raises(ModuleError, match=r"lacks train_set: .* Did you mean 'trian_set'\?"):
         find_conf(module, "TrainConf")
+
+
+@pytest.mark.parametrize(
+    ("own", "measured", "expected"),
+    [
+        ({}, "", (100, None)),
+        ({}, "40", (40, None)),
+        ({"save_steps": 7}, "40", (7, None)),
+        ({"save_secs": 30.0}, "40", (None, 30.0)),
+    ],
+)
+def test_the_model_is_saved_in_the_measured_interval_unless_the_conf_sets_one(
+    own: dict[str, float], measured: str, expected: tuple[int | None, float | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(save_interval.VARIABLE, measured)
+
+    settings = read_conf(conf(**own), FnArgs(), WHERE)
+
+    assert (settings.save_steps, settings.save_secs) == expected

@@ -17,9 +17,9 @@ from generic_trainer.executors.dialects.dlrover.run import train
 from generic_trainer.executors.dialects.dlrover.sequential_source import ExampleSource
 from generic_trainer.executors.dialects.dlrover.shim.column_info import Column
 from generic_trainer.executors.dialects.dlrover.sources import open_source
+from generic_trainer.executors.dialects.dlrover.text.delimited import Field, split_values
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.fn_args import FnArgs
-from generic_trainer.executors.inputs.csv.delimited import Field, split_values
 from generic_trainer.executors.inputs.readers.reader_errors import ReaderErrors
 
 from ....world import records

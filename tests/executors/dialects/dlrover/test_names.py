@@ -32,7 +32,7 @@ def test_our_modules_do_not_import_tensorflow(tmp_path: pathlib.Path) -> None:
     program = """
         import importlib, pkgutil, sys
         from generic_trainer.executors.dialects.dlrover import dialect, shim
-        from generic_trainer.executors.inputs.csv import line_file
+        from generic_trainer.executors.dialects.dlrover.text import line_file
         from generic_trainer.executors.modules import import_shims
 
         for module in pkgutil.iter_modules(shim.__path__):

@@ -13,12 +13,16 @@ import numpy as np
 import pytest
 
 from generic_trainer import InputError
+from generic_trainer.executors.dialects.dlrover.columns import Columns
+from generic_trainer.executors.dialects.dlrover.conf import DataSet
 from generic_trainer.executors.dialects.dlrover.shim import path_util, reader_util
 from generic_trainer.executors.dialects.dlrover.shim.base_reader import ElasticReader, build_sharding_client
+from generic_trainer.executors.dialects.dlrover.shim.column_info import Column
 from generic_trainer.executors.dialects.dlrover.shim.fake_reader import FakeReader
 from generic_trainer.executors.dialects.dlrover.shim.file_reader import FileReader
 from generic_trainer.executors.dialects.dlrover.shim.path_util import parse_uri, reader_for
 from generic_trainer.executors.dialects.dlrover.shim.sharding_client import Shard, ShardingClient
+from generic_trainer.executors.dialects.dlrover.sources import open_source
 
 
 class Squares(ElasticReader):
@@ -127,6 +131,16 @@ def test_setters_set_their_attributes() -> None:
     reader.set_num_minibatches_per_shard(9)
     assert (reader.path, reader._num_epochs, reader._batch_size) == ("b", 7, 8)
     assert (reader.enable_dynamic_sharding, reader.num_minibatches_per_shard) == (False, 9)
+
+
+def test_a_reader_gets_the_batch_size_and_the_epochs_of_the_conf() -> None:
+    reader = Squares("squares")
+    columns = (Column.create(name="y", dtype="int64", is_label=True),)
+    data = DataSet("train_set", columns, reader=reader, batch_size=7, epoch=2)
+
+    open_source(data, Columns.of(data, "conf"), [], "conf")
+
+    assert (reader._batch_size, reader._num_epochs, reader._data_nums) == (7, 2, 1000)
 
 
 def test_building_the_client_counts_without_handing_out_shards() -> None:

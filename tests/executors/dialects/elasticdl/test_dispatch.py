@@ -1,4 +1,4 @@
-"""Batches of lost devices are trained by others; those of a real cluster are in `tests/cli/test_elasticdl.py`."""
+"""Batches of lost devices are trained by others; those of a real cluster are in `command/test_group.py`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""`generic-trainer elasticdl`: the commands of ElasticDL, with its flags."""

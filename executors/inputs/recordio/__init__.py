@@ -1,1 +1,0 @@
-"""Reading and writing of RecordIO files, the record format of ElasticDL."""
