@@ -14,13 +14,13 @@ from absl import logging
 from ...errors import InputError
 from ...inputs.bad_records import policy
 from ...inputs.readers.reader_errors import ReaderErrors
-from ...inputs.tfrecord.ranges import DAMAGED, TfRecordRanges
 from .columns import Columns, FeaturesAndLabel
 from .conf import DataSet
 from .examples import READER
 from .sharding.range_reader import THREADS, batches, count_rows, read_range, read_ranges, row_count_of
 from .sharding.shard_ledger import Ledger, ShardLedger
 from .sharding.skipping_ledger import SkippingLedger
+from .sharding.tfrecord_ranges import DAMAGED, TfRecordRanges
 from .source import Feed, Source
 from .text.row_checks import looks_like_data
 
