@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import posixpath
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,7 @@ from ..pipelines.submit.vertex import Vertex
 from .cluster_flag import parse_counts
 from .number_type import NumberType
 from .pod_flags import pod_flags, pop_pod_settings, require_only
-from .submit_request import KUBERAY, PLATFORMS, TRAINER, VERTEX, SubmitRequest
+from .submit_request import KUBERAY, PLATFORMS, TRAINER, VERTEX, PlatformOption, SubmitRequest
 from .submitted_command import CommandLine, read_command_line
 from .submitted_files import pack_modules, require_reachable
 from .training_flags import parse_custom_config
@@ -34,6 +35,9 @@ from .training_flags import parse_custom_config
 _REPLACED_BY_REPLICAS = (
     *("engine", "cluster"),
     *(option.name for option in declared_options() if option.needs_cluster),
+)
+_kuberay, _trainer, _vertex = (
+    functools.partial(click.option, cls=PlatformOption, platform=platform) for platform in PLATFORMS
 )
 
 
@@ -52,35 +56,27 @@ _REPLACED_BY_REPLICAS = (
 @click.option(
     "--accelerator", default="", metavar="TYPE", help="GPU type: nvidia-tesla-t4, or a node label LABEL=VALUE."
 )
-@click.option(
+@_kuberay(
     "--from", "job_file", default="", metavar="FILE", hidden=not kinds(),
-    help=f"kuberay: {' or '.join(kinds())} to convert.",
+    help=f"{' or '.join(kinds())} to convert.",
 )  # fmt: skip
 @click.option("--namespace", default="", help="Kubernetes: namespace (default: kubectl's).")
 @pod_flags
-@click.option("--head-cpus", type=NumberType(CPUS), help="kuberay: CPUs of the head (default: 2).")
-@click.option(
-    "--head-memory-gb",
-    type=NumberType(GIGABYTES),
-    help="kuberay: memory of the head, in 10^9 bytes (default: 8).",
-)
-@click.option("--ray-version", default="", help="kuberay: Ray version of the image (default: the local one).")
-@click.option("--metrics-port", type=NumberType(PORTS), help="kuberay: port of Ray's metrics in each pod.")
-@click.option(
+@_kuberay("--head-cpus", type=NumberType(CPUS), help="CPUs of the head (default: 2).")
+@_kuberay("--head-memory-gb", type=NumberType(GIGABYTES), help="memory of the head, in 10^9 bytes (default: 8).")
+@_kuberay("--ray-version", default="", help="Ray version of the image (default: the local one).")
+@_kuberay("--metrics-port", type=NumberType(PORTS), help="port of Ray's metrics in each pod.")
+@_trainer(
     "--runtime",
     default="",
     metavar="NAME",
-    help="kubeflow-trainer: ClusterTrainingRuntime to use (default: a TrainingRuntime is made for the job).",
+    help="ClusterTrainingRuntime to use (default: a TrainingRuntime is made for the job).",
 )
-@click.option("--project", default="", help="vertex: Google Cloud project; required with --send.")
-@click.option("--region", default="", help="vertex: Google Cloud region; required with --send.")
-@click.option("--staging-bucket", default="", metavar="URI", help="vertex: gs:// URI for Vertex AI's own outputs.")
-@click.option(
-    "--machine-type", default="", help="vertex: machine type of each replica, such as n1-standard-8; required."
-)
-@click.option(
-    "--ps-machine-type", default="", help="vertex: machine type of parameter servers (default: --machine-type)."
-)
+@_vertex("--project", default="", help="Google Cloud project; required with --send.")
+@_vertex("--region", default="", help="Google Cloud region; required with --send.")
+@_vertex("--staging-bucket", default="", metavar="URI", help="gs:// URI for Vertex AI's own outputs.")
+@_vertex("--machine-type", default="", help="machine type of each replica, such as n1-standard-8; required.")
+@_vertex("--ps-machine-type", default="", help="machine type of parameter servers (default: --machine-type).")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def submit(command: tuple[str, ...], **flags: Any) -> None:
     """Creates a job for KubeRay, Kubeflow Trainer or Vertex AI from a command line.
@@ -96,7 +92,11 @@ def submit(command: tuple[str, ...], **flags: Any) -> None:
              --engine ray --workers 1:4
       generic-trainer submit --to kuberay --image IMAGE --from other_job.yaml
     """  # noqa: D301 (click's mark of lines to keep)
-    if flags["platform"] == VERTEX:
+    platform = flags["platform"]
+    for option in submit.params:
+        if isinstance(option, PlatformOption):
+            option.require_for(platform, flags[str(option.name)])
+    if platform == VERTEX:
         require_only(flags, ("labels", "env"), VERTEX)
     request = SubmitRequest(pods=pop_pod_settings(flags, flags["not_secret"]), **flags)
     if request.platform == TRAINER and request.runtime and not command:

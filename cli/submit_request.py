@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
+
+import click
 
 from ..executors.errors import InputError
 from ..pipelines.submit import vertex
@@ -14,23 +17,19 @@ from ..pipelines.submit.train_job import KubeflowTrainer
 
 KUBERAY, TRAINER, VERTEX = "kuberay", "kubeflow-trainer", "vertex"
 PLATFORMS = (KUBERAY, TRAINER, VERTEX)
-_ONLY = {
-    KUBERAY: {
-        "job_file": "--from",
-        "head_cpus": "--head-cpus",
-        "head_memory_gb": "--head-memory-gb",
-        "ray_version": "--ray-version",
-        "metrics_port": "--metrics-port",
-    },
-    TRAINER: {"runtime": "--runtime"},
-    VERTEX: {
-        "project": "--project",
-        "region": "--region",
-        "staging_bucket": "--staging-bucket",
-        "machine_type": "--machine-type",
-        "ps_machine_type": "--ps-machine-type",
-    },
-}
+
+
+class PlatformOption(click.Option):
+    """A flag of one platform, which its help begins with."""
+
+    def __init__(self, *names: Any, platform: str, **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        self.platform, self.help = platform, f"{platform}: {self.help}"
+
+    def require_for(self, platform: str, value: object) -> None:
+        """Raises InputError if the flag is given with another platform."""
+        if value and platform != self.platform:
+            raise InputError(f"{self.opts[0]} requires --to {self.platform}, not --to {platform}.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +37,7 @@ class SubmitRequest:
     """The flags of `submit`, by the names of its parameters.
 
     Raises:
-      InputError: From the constructor, when a flag belongs to the other platform, a required flag is missing, or a
-        name of Google Cloud is invalid.
+      InputError: From the constructor, when a required flag is missing, or a name of Google Cloud is invalid.
     """
 
     platform: str
@@ -67,10 +65,6 @@ class SubmitRequest:
     ps_machine_type: str
 
     def __post_init__(self) -> None:
-        for platform, flags in _ONLY.items():
-            for name, flag in flags.items():
-                if platform != self.platform and getattr(self, name):
-                    raise InputError(f"{flag} requires --to {platform}, not --to {self.platform}.")
         if self.platform == VERTEX and self.namespace:
             raise InputError("--namespace requires Kubernetes.")
         if self.platform == VERTEX and self.sends and not (self.project and self.region):

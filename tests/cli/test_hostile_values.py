@@ -16,7 +16,7 @@ import pytest
 from generic_trainer.cli import main
 from generic_trainer.cli.number_type import NumberType
 from generic_trainer.cli.submit import submit
-from generic_trainer.cli.submit_request import _ONLY, PLATFORMS, TRAINER, VERTEX
+from generic_trainer.cli.submit_request import PLATFORMS, TRAINER, VERTEX, PlatformOption
 
 Run = Callable[..., str]
 OWN = (NumberType, click.Choice, click.types.BoolParamType)
@@ -134,7 +134,8 @@ REMOTE = ["train", "module.py", "--train-files=gs://b/t", "--output=gs://b/o", "
 
 def submitted(flag: str) -> list[str]:
     """Returns a valid command line on a platform that has the flag."""
-    platform = next((name for name, flags in _ONLY.items() if flag in flags.values()), PLATFORMS[0])
+    own = {option.opts[0]: option.platform for option in submit.params if isinstance(option, PlatformOption)}
+    platform = own.get(flag, PLATFORMS[0])
     line = ["submit", "--to", platform, "--image", "registry/trainer:1", "--code-root", "gs://b/code", "--output=job"]
     if platform == VERTEX:
         line += ["--machine-type", "n1-standard-8"]

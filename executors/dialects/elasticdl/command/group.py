@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -17,6 +17,7 @@ from .....cli.terminal import live_display
 from .....cli.train import on_start
 from .....cli.training_flags import options_from, training_flags
 from .....cli.worker_counts import CountFlags, with_counts
+from ....errors import InputError
 from ....fn_args import FnArgs
 from ....options import LOCAL
 from ....runtime.files import file_io
@@ -24,8 +25,7 @@ from ....runtime.logs.setup import LOG_NAME, keep_logs
 from ....training.after_publishing import warned_after_publishing
 from ....training.run import train as run_training
 from .. import worker
-from .flags import DEFAULT_OUTPUT, effective_flags, elasticdl_flags, flags_of, model_file
-from .images import clean, zoo
+from .flags import DEFAULT_OUTPUT, IMAGE, effective_flags, elasticdl_flags, flags_of, model_file
 from .prepare import prepare
 
 _NOT_IN_CONFIG = ("model_zoo", "model_def", "output")
@@ -55,9 +55,17 @@ def elasticdl() -> None:
     """  # noqa: D301 (click's mark of lines to keep)
 
 
+@click.command(hidden=True, context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def _images(command: tuple[str, ...]) -> NoReturn:
+    """Refuses `zoo init`, `zoo build`, `zoo push`, and `clean` of the first release."""
+    words = [str(click.get_current_context().info_name), *(word for word in command if not word.startswith("-"))]
+    raise InputError(f"elasticdl {' '.join(words[:2])}: there are no images to manage: {IMAGE}.")
+
+
 elasticdl.add_command(prepare)
-elasticdl.add_command(zoo)
-elasticdl.add_command(clean)
+elasticdl.add_command(_images, "zoo")
+elasticdl.add_command(_images, "clean")
 
 
 @elasticdl.command(context_settings=abbreviations(flags_of("train")), cls=JobCommand, submittable=_SUBMITTABLE)

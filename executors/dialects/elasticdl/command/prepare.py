@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import click
 
@@ -37,17 +38,7 @@ from .flags import model_file
 @click.option(
     "--beam-arg", "beam_args", multiple=True, metavar="ARG", help="Additional Beam argument; may be repeated."
 )
-def prepare(
-    model_zoo: str,
-    model_def: str,
-    folder: str,
-    output: str,
-    records_per_shard: int,
-    kind: str,
-    max_bad: str,
-    workers: int | None,
-    beam_args: tuple[str, ...],
-) -> None:
+def prepare(model_zoo: str, model_def: str, folder: str, kind: str, workers: int | None, **flags: Any) -> None:
     """Converts files to records for training a model file.
 
     Calls the model file's prepare_data_for_a_single_file for each file.
@@ -60,18 +51,9 @@ def prepare(
     A rerun prepares only new files and files that failed before.
     """  # noqa: D301 (click's mark of lines to keep)
     path, _ = model_file(model_zoo, model_def)
-    job = PreparationJob(
-        module=path,
-        input=folder,
-        output=output,
-        records_per_shard=records_per_shard,
-        format=kind,
-        max_bad=max_bad,
-        workers=workers or 0,
-        beam_args=beam_args,
-    )
-    outcome = prepare_data(job)
-    click.echo(f"{outcome.records:,} records in {outcome.shards:,} shards: {os.path.join(output, f'data-*.{kind}')}")
+    outcome = prepare_data(PreparationJob(path, folder, format=kind, workers=workers or 0, **flags))
+    shards = os.path.join(flags["output"], f"data-*.{kind}")
+    click.echo(f"{outcome.records:,} records in {outcome.shards:,} shards: {shards}")
     if outcome.prepared < outcome.files:
         click.echo(f"{outcome.files - outcome.prepared:,} of {outcome.files:,} files were already prepared.")
     if outcome.bad:

@@ -76,7 +76,7 @@ def test_documented_flags_are_accepted_and_those_without_effect_are_named_once(
 def test_commands_for_images_name_the_replacement(line: str) -> None:
     command, *words = line.split()
     with pytest.raises(InputError, match=rf"^elasticdl {command}.*generic-trainer submit --image IMAGE -- elasticdl"):
-        COMMANDS[command].main(words, standalone_mode=False)
+        COMMANDS[command].main(words, prog_name=command, standalone_mode=False)
 
 
 def test_unique_beginnings_of_elasticdls_flags_are_accepted() -> None:

@@ -10,7 +10,7 @@ import pytest
 from generic_trainer import TrainingOptions
 from generic_trainer.pipelines.local import LocalPipeline, run_pipeline
 
-MODULES = pathlib.Path(__file__).resolve().parents[3] / "module_files"
+MODULES = pathlib.Path(__file__).resolve().parents[4] / "module_files"
 
 
 @pytest.mark.thorough
