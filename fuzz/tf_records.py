@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 import struct
 
+from generic_trainer.executors.dialects.dlrover.sharding.tfrecord_ranges import TfRecordRanges
 from generic_trainer.executors.inputs.checksums import masked_crc32c
-from generic_trainer.executors.inputs.tfrecord.ranges import TfRecordRanges
 
 from .target import answer, file_of
 

@@ -10,12 +10,11 @@
     conf.py       reads and checks the attributes of a conf, including those that DLRover documented but ignored
     columns.py    the column definitions, and decoding of rows to tensors
     sources.py    chooses the row source of a data set
-    source.py     rows in a fixed order, with a position for resuming
+    source.py     rows in a fixed order, as input of the Estimator, with a position for resuming
     range_source.py       rows of readers with index ranges, which workers can share
     sequential_source.py  rows of iterators
     sharding/     index ranges: readers, the ledger that assigns them, and how workers share it
     text/         delimited text: the lines of a file, decoding to tensors, invalid rows
-    data.py       batches of rows as input of the Estimator
     examples.py   parsing of tf.Examples by the conf's columns
     serving.py    the serving signatures of the exported model
     estimator.py  construction of the Estimator

@@ -65,8 +65,8 @@ class Columns:
                 raise InputError(f"{where} has {names.count(name)} columns with the name {name!r}.")
         labels = [column for column in data.columns if column.is_label is True]
         if len(labels) != 1:
-            found = " and ".join(repr(column.name) for column in labels) or f"none of {', '.join(map(str, names))}"
-            raise InputError(f"{where} must have exactly one column with is_label=True; it has {found}.")
+            labeled = " and ".join(repr(column.name) for column in labels) or f"none of {', '.join(map(str, names))}"
+            raise InputError(f"{where} must have exactly one column with is_label=True; it has {labeled}.")
         if labels[0].is_sparse:
             raise InputError(f"{where}: the label {labels[0].name!r} cannot be sparse.")
         try:  # the label is required: an empty one would be trained as 0

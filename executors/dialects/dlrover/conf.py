@@ -134,13 +134,13 @@ _SETTINGS = (
 
 def conf_classes(module: ModuleType) -> list[str]:
     """Returns the names of the conf classes that a module defines or, if it defines none, of those it imports."""
-    found = {
+    classes = {
         name: value
         for name, value in vars(module).items()
         if inspect.isclass(value) and all(hasattr(value, attribute) for attribute in _REQUIRED)
     }
-    own = [name for name, value in found.items() if value.__module__ == module.__name__]
-    return own or list(found)
+    own = [name for name, value in classes.items() if value.__module__ == module.__name__]
+    return own or list(classes)
 
 
 def find_conf(module: ModuleType, name: str | None) -> tuple[type, str]:
@@ -213,10 +213,10 @@ def read_conf(conf: type, fn_args: FnArgs, where: str) -> Conf:
 def unused_settings(conf: type, where: str) -> list[str]:
     """Returns a warning for each setting of a conf class that nothing reads; DLRover ignored them silently."""
     values = _merged_values(conf)
-    found = list(unused_names(values, _SETTINGS, where))
+    warnings = list(unused_names(values, _SETTINGS, where))
     for name in ("train_set", "eval_set"):
-        found += unused_names(values[name], DATA_SET_KEYS, f"{where}: {name}")
-    return found
+        warnings += unused_names(values[name], DATA_SET_KEYS, f"{where}: {name}")
+    return warnings
 
 
 def _merged_values(conf: type) -> dict[str, Any]:

@@ -21,8 +21,8 @@ def find_dlrover_use(path: str) -> tuple[int, str] | None:
 
     Such a file imports DLRover, or defines a conf class.
     """
-    if found := first_import(path, _PACKAGES):
-        return found
+    if use := first_import(path, _PACKAGES):
+        return use
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ClassDef) and is_conf(node):
             return node.lineno, f"class {node.name} with {' and '.join(_CONF_ATTRIBUTES)}, as in DLRover"

@@ -14,13 +14,13 @@ from absl import logging
 from ...errors import InputError
 from ...inputs.bad_records import policy
 from ...inputs.readers.reader_errors import ReaderErrors
-from ...inputs.tfrecord.ranges import DAMAGED, TfRecordRanges
 from .columns import Columns, FeaturesAndLabel
 from .conf import DataSet
 from .examples import READER
 from .sharding.range_reader import THREADS, batches, count_rows, read_range, read_ranges, row_count_of
 from .sharding.shard_ledger import Ledger, ShardLedger
 from .sharding.skipping_ledger import SkippingLedger
+from .sharding.tfrecord_ranges import DAMAGED, TfRecordRanges
 from .source import Feed, Source
 from .text.row_checks import looks_like_data
 
@@ -46,8 +46,7 @@ class RangeSource(Source):
 
     def __init__(self, data: DataSet, columns: Columns, reader: Any, where: str, part: Part | None = None) -> None:
         path = getattr(reader, "path", None) or getattr(reader, "_path", None)
-        super().__init__(columns, str(path or type(reader).__qualname__), where)
-        self._data = data
+        super().__init__(data, columns, str(path or type(reader).__qualname__), where)
         self._reader = reader
         # Like DLRover's trainer, this doesn't call the setters, which a reader may lack.
         reader._batch_size, reader._num_epochs = data.batch_size, data.epoch  # noqa: SLF001 (also the shim's names)
@@ -109,8 +108,7 @@ class RangeSource(Source):
         self._own_ledger = ShardLedger(self._size, self._shard_size(), self._data.epoch, self._name)
         self._ledger = self._skipping_bad_rows(self._own_ledger)
 
-    def begin(self, position: str | None) -> None:
-        """Implements `Source`."""
+    def _start_training(self, position: str | None) -> None:
         self.restart(position)
         if self._part is not None:
             self._ledger = self._skipping_bad_rows(self._part.join(self._own_ledger))

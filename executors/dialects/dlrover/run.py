@@ -32,10 +32,10 @@ from .conf import (
     read_conf,
     unused_settings,
 )
-from .data import Batches
 from .estimator import make_estimator, make_run_config
 from .serving import serving_input_receiver_fn
 from .sharding.shared_ledger import Part, SharingHook, part_of
+from .source import Source
 from .sources import open_source
 from .text.delimited import DECODE_ERRORS
 
@@ -94,7 +94,7 @@ class _Job:
         self.model_dir: str = conf.model_dir if own and conf.model_dir else in_model_run_dir(fn_args).serving_model_dir
         self._fn_args = fn_args
         self._part = part
-        self._batches: list[Batches] = []
+        self._sources: list[Source] = []
 
     def make(self) -> EstimatorJob:
         """Builds the Estimator and its specs."""
@@ -103,8 +103,8 @@ class _Job:
         config = make_run_config(conf, self.model_dir, self._fn_args)
         estimator = make_estimator(conf, config)
         dense = not self._takes_sparse(config)
-        training = self._open_batches(conf.train_set, self._fn_args.train_files, dense, self._part)
-        evaluation = self._open_batches(conf.eval_set, self._fn_args.eval_files, dense)
+        training = self._open(conf.train_set, self._fn_args.train_files, dense, self._part)
+        evaluation = self._open(conf.eval_set, self._fn_args.eval_files, dense)
         save_objects(estimator)
         hooks = [DataPositionHook(training, self.model_dir, from_beginning=self._starts_from_first_row())]
         if self._part is not None:
@@ -162,15 +162,15 @@ class _Job:
         try:
             yield
         except (tf.errors.OpError, *DECODE_ERRORS):
-            for batches in self._batches:
-                batches.explain()
+            for source in self._sources:
+                source.explain()
             raise
 
-    def _open_batches(self, data: DataSet, files: Sequence[str], dense: bool, part: Part | None = None) -> Batches:
+    def _open(self, data: DataSet, files: Sequence[str], dense: bool, part: Part | None = None) -> Source:
         columns = Columns.of(data, self._conf.where, dense)
-        batches = Batches(data, open_source(data, columns, files or (), self._conf.where, part))
-        self._batches.append(batches)
-        return batches
+        source = open_source(data, columns, files or (), self._conf.where, part)
+        self._sources.append(source)
+        return source
 
     def _takes_sparse(self, config: tf.estimator.RunConfig) -> bool:
         """Returns whether the model function accepts sparse columns as SparseTensors; DLRover passed dense tensors."""

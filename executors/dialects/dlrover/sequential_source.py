@@ -47,8 +47,7 @@ class StreamSource(_SequentialSource):
     """Rows of an iterator without random access; resuming re-reads and drops the rows before the position."""
 
     def __init__(self, data: DataSet, columns: Columns, reader: Any, where: str) -> None:
-        super().__init__(columns, str(getattr(reader, "__qualname__", type(reader).__qualname__)), where)
-        self._epochs = data.epoch
+        super().__init__(data, columns, str(getattr(reader, "__qualname__", type(reader).__qualname__)), where)
         self._reader = reader
 
     def batches(self, size: int, errors: ReaderErrors) -> tuple[tf.data.Dataset, Feed]:
@@ -76,7 +75,7 @@ class StreamSource(_SequentialSource):
     def _numbered_blocks(self) -> Iterator[tuple[int, int, np.ndarray]]:
         """Yields the number of a block's first row over all epochs, the number of rows of earlier epochs, the block."""
         skip, read = self._trained, 0
-        for _ in range(self._epochs):
+        for _ in range(self._data.epoch):
             before = read
             for block in iterate_rows(self._reader):
                 first = max(skip, read)
@@ -96,14 +95,13 @@ class ExampleSource(_SequentialSource):
     takes_examples = True
 
     def __init__(self, data: DataSet, columns: Columns, files: Sequence[str], where: str) -> None:
-        super().__init__(columns, ",".join(files), where)
-        self._epochs = data.epoch
+        super().__init__(data, columns, ",".join(files), where)
         self._files = files
 
     def batches(self, size: int, errors: ReaderErrors) -> tuple[tf.data.Dataset, Feed]:
         """Implements `Source`."""
         skip = tf.placeholder_with_default(tf.constant(0, tf.int64), [])
-        records = tf_record_dataset(self._files).repeat(self._epochs).skip(skip)
+        records = tf_record_dataset(self._files).repeat(self._data.epoch).skip(skip)
         return records.batch(size), {skip: lambda: self._trained}
 
     def examine(self) -> None:

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
 
+from generic_trainer.executors.dialects.dlrover.sharding.tfrecord_ranges import TfRecordRanges
 from generic_trainer.executors.dialects.dlrover.shim.file_reader import FileReader
 from generic_trainer.executors.dialects.elasticdl.readers.open_records import open_records
 from generic_trainer.executors.dialects.elasticdl.recordio import snappy_framing
@@ -23,7 +24,6 @@ from generic_trainer.executors.examples_format import PARQUET, TF_EXAMPLE, Examp
 from generic_trainer.executors.inputs.data_accessor import DataAccessor
 from generic_trainer.executors.inputs.example_files import batches, find_example_files
 from generic_trainer.executors.inputs.tfrecord.native_records import check_tf_records
-from generic_trainer.executors.inputs.tfrecord.ranges import TfRecordRanges
 from generic_trainer.executors.preflight.sample import take
 
 from ...world.records import write_records

@@ -19,7 +19,6 @@ from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatase
 
 from generic_trainer.executors.dialects.dlrover.columns import Columns
 from generic_trainer.executors.dialects.dlrover.conf import DataSet
-from generic_trainer.executors.dialects.dlrover.data import Batches
 from generic_trainer.executors.dialects.dlrover.shim.column_info import Column
 from generic_trainer.executors.dialects.dlrover.sources import open_source
 from generic_trainer.executors.dialects.dlrover.text.delimited import Field, check_format
@@ -144,9 +143,9 @@ def dlrover(path: str) -> list[Row]:
     columns = Columns.of(data, "conf")
     rows: list[Row] = []
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        batches = Batches(data, open_source(data, columns, [path], "conf"))
-        features, labels = batches.training_input()
-        batches.begin(session, None)
+        source = open_source(data, columns, [path], "conf")
+        features, labels = source.training_input()
+        source.begin(session, None)
         try:
             while True:
                 found = session.run({**features, "y": labels})
@@ -154,7 +153,7 @@ def dlrover(path: str) -> list[Row]:
         except tf.errors.OutOfRangeError:
             return rows
         except (tf.errors.OpError, UnicodeDecodeError):
-            batches.explain()
+            source.explain()
             raise
 
 

@@ -172,14 +172,14 @@ class _Translation:
     def _resources(self, role: str, template: Mapping[str, object]) -> dict[str, float]:
         resources = _container(template).pop("resources", None) or {}
         requested, limits = resources.pop("requests", None) or {}, resources.pop("limits", None) or {}
-        found: dict[str, float] = {}
+        amounts: dict[str, float] = {}
         for name in {**requested, **limits}:
             text = limits.get(name, requested.get(name))
             where = f"{self._path}: {role}: resources.{name}"
             if name == "memory":
-                found[name] = gigabytes(text, where)
+                amounts[name] = gigabytes(text, where)
             elif name in ("cpu", _GPU):
-                found[name] = processors(text, where)
+                amounts[name] = processors(text, where)
             else:
                 self._note(f"{role}: resources.{name}", str(text), name)
             if requested.get(name, text) != text:
@@ -188,7 +188,7 @@ class _Translation:
                 )
         if resources:
             self._note(f"{role}: resources", resources, "resources")
-        return found
+        return amounts
 
     def _restarts(self, specs: Mapping[str, dict[str, Any]], lead: str) -> Iterator[int]:
         counts = {role: spec.pop("restartCount") for role, spec in specs.items() if "restartCount" in spec}

@@ -51,7 +51,7 @@ def find_call(command: Sequence[str], where: str) -> TrainerCall:
     Raises:
       InputError: When there is no call, or its values need expansion by a shell ("$" or "`").
     """
-    call, found = TrainerCall(), False
+    call, has_call = TrainerCall(), False
     for words in _simple_commands(command, where):
         while words and (assignment := _ASSIGNMENT.fullmatch(words[0])):
             call.environment[assignment[1]] = assignment[2]
@@ -60,13 +60,13 @@ def find_call(command: Sequence[str], where: str) -> TrainerCall:
             continue
         if words[0] == "export" and all(_ASSIGNMENT.fullmatch(word) for word in words[1:]):
             call.environment.update({name: value for name, _, value in (word.partition("=") for word in words[1:])})
-        elif words[0] == "cd" and len(words) == 2 and not found:
+        elif words[0] == "cd" and len(words) == 2 and not has_call:
             call.folder = os.path.join(call.folder, words[1])
-        elif _is_trainer(words) and not found:
-            call.flags, found = _flags(words[3:], where), True
+        elif _is_trainer(words) and not has_call:
+            call.flags, has_call = _flags(words[3:], where), True
         else:
             call.others.append(shlex.join(words))
-    if not found:
+    if not has_call:
         raise InputError(
             f"{where}: its command does not run DLRover's TensorFlow trainer (python -m "
             f"dlrover.trainer.entry.local_entry --conf=…) but {'; '.join(call.others) or 'nothing'}. Pass a command "

@@ -97,10 +97,10 @@ def read_range(reader: object, start: int, end: int, is_stopped: Callable[[], bo
     call = f"{type(reader).__name__}.read_data_by_index_range({start}, {end})"
     # The shim of DLRover's ElasticReader defines `read_range`: it uses `iterator` instead if a subclass overrides that.
     method = getattr(reader, "read_range", None) or _method(reader, "read_data_by_index_range")
-    found = method(start, end)
-    rows = _take_rows(_iterable(found, call), end - start + 1, is_stopped)
+    returned = method(start, end)
+    rows = _take_rows(_iterable(returned, call), end - start + 1, is_stopped)
     if len(rows) != end - start:
-        more = "more than " if len(rows) > end - start and not isinstance(found, Sized) else ""
+        more = "more than " if len(rows) > end - start and not isinstance(returned, Sized) else ""
         said = f"{more}{end - start}" if more else str(len(rows))
         raise RowsError(
             f"{call} returned {said} rows; it must return {end - start}, one for each number from {start} to "
@@ -293,8 +293,8 @@ def _method(reader: object, name: str) -> Callable[..., object]:
             f"the reader {type(reader).__name__} has no {name}(). A reader by ranges has count_data() and "
             "read_data_by_index_range(start, end); a sequential reader has iterator()."
         )
-    found: Callable[..., object] = method
-    return found
+    callable_method: Callable[..., object] = method
+    return callable_method
 
 
 def _iterable(rows: object, call: str) -> Iterable[object]:

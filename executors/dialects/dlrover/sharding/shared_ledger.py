@@ -264,7 +264,7 @@ class ChiefPart:
         """Waits until a condition holds for every worker that has not left."""
 
         def missing() -> list[str]:
-            return [name for name, one in self._members.items() if not one.has_left and not is_done(one)]
+            return [name for name, member in self._members.items() if not member.has_left and not is_done(member)]
 
         while missing() and self._lost is None:
             before = [member.trained for member in self._members.values()]
@@ -337,10 +337,10 @@ class WorkerPart:
 
     def take(self) -> Shard | None:
         """See `Ledger`."""
-        found = self._request(_TAKE).get("shard")
-        if not found:
+        assigned = self._request(_TAKE).get("shard")
+        if not assigned:
             return None
-        shard = Shard(*found)
+        shard = Shard(*assigned)
         with self._changed:
             self._in_hand.add(shard)
         return shard
@@ -392,8 +392,8 @@ class WorkerPart:
             raise ProcessDiedError(
                 f"The parameter server with the workers' message queues is not reachable: {answer['gone']}"
             )
-        found: Answer = answer["answer"]
-        return found
+        reply: Answer = answer["answer"]
+        return reply
 
     def _listen(self) -> None:
         while True:

@@ -48,8 +48,8 @@ class DatasetArgs:
         """
         if kwargs and not isinstance(kwargs, dict):
             raise ValueError(f"kwargs for DatasetArgs must be a dict, not {kwargs!r}.")
-        one = isinstance(args, str) or not isinstance(args, Iterable)
-        self.args = ((args,) if one else args) if args else ()
+        is_single = isinstance(args, str) or not isinstance(args, Iterable)
+        self.args = ((args,) if is_single else args) if args else ()
         self.kwargs = kwargs or {}
 
 

@@ -42,4 +42,4 @@ def get_class(module_class: str) -> Any:
 def _near(name: str) -> str:
     package, _, last = name.rpartition(".")
     places = getattr(importlib.import_module(package), "__path__", []) if package else None
-    return did_you_mean(last, [found.name for found in pkgutil.iter_modules(places)])
+    return did_you_mean(last, [module.name for module in pkgutil.iter_modules(places)])

@@ -175,8 +175,8 @@ def _name_of(dtype: object) -> str:
         return str(dtype.base_dtype.name)
     is_numpys = isinstance(dtype, np.dtype) or (isinstance(dtype, type) and issubclass(dtype, np.generic))
     if is_numpys or dtype in (bool, int, float, str, bytes):
-        found = np.dtype(dtype)
-        return "string" if found.kind in "SU" else found.name
+        numpy_dtype = np.dtype(dtype)
+        return "string" if numpy_dtype.kind in "SU" else numpy_dtype.name
     return repr(dtype)
 
 

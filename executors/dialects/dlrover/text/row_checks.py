@@ -165,15 +165,15 @@ def _problem(row: bytes, fields: Sequence[Field], delim: str, value_delim: str) 
 
 def _split_exactly(row: bytes, fields: Sequence[Field], delim: str) -> list[bytes]:
     """Splits a row into fields; raises ValueError if their number differs from that of the columns."""
-    found = split_row(row, delim)
-    if len(found) == len(fields):
-        return found
+    texts = split_row(row, delim)
+    if len(texts) == len(fields):
+        return texts
     names = f"{len(fields)} columns are expected ({join_names([field.name for field in fields])})"
-    if not found:
+    if not texts:
         raise ValueError(f"it is empty, but {names}")
     others = [other for other in SEPARATORS if other != delim and _separates(row, other, len(fields))]
     hint = "".join(f"; with the delimiter {other!r} there would be {len(fields)}" for other in others)
-    number = "1 field" if len(found) == 1 else f"{len(found)} fields"
+    number = "1 field" if len(texts) == 1 else f"{len(texts)} fields"
     raise ValueError(f"it has {number} separated by {delim!r}, but {names}{hint}")
 
 

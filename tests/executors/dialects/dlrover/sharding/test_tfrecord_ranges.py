@@ -7,10 +7,10 @@ import pathlib
 
 import pytest
 
+from generic_trainer.executors.dialects.dlrover.sharding.tfrecord_ranges import TfRecordRanges
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.inputs.tfrecord.ranges import TfRecordRanges
 
-from ....world.records import write_records
+from .....world.records import write_records
 
 RECORDS = [f"record {number}".encode() * (number % 7) for number in range(300)]  # some of them empty
 

@@ -18,11 +18,11 @@ import itertools
 import threading
 from collections.abc import Iterator, Sequence
 
-from ...errors import InputError
-from ...runtime.files import file_io
-from ..bad_records import BadRecords
-from ..gzipped_files import is_gzipped, opened
-from .framing import Frame, frames, handle_damage, read_frames
+from ....errors import InputError
+from ....inputs.bad_records import BadRecords
+from ....inputs.gzipped_files import is_gzipped, opened
+from ....inputs.tfrecord.framing import Frame, frames, handle_damage, read_frames
+from ....runtime.files import file_io
 
 _STRIDE = 64  # records per index entry
 

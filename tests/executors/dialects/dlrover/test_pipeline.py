@@ -108,7 +108,7 @@ def test_a_conf_is_trained_evaluated_blessed_and_pushed(
 
     root = tmp_path / "root"
     line = ["run", "--data", visits, "--module-file", module(CONF, "conf.py"), "--label", "bought", "--seed", 1]
-    done = command(*line, "--pipeline-root", root)
+    done = command(*line, "--no-check", "--pipeline-root", root)
     assert done.returncode == 0, done.stderr[-3000:]
     run = run_in(root)
     assert run["dialect"] == {"name": "dlrover", "reason": "it contains the conf TrainConf"}
@@ -249,7 +249,7 @@ def test_the_right_output_is_evaluated(
     """A classifier that the conf only names, with the number of classes in params; and one unnamed prediction."""
     data, root = pathlib.Path(iris.schema).parent, tmp_path / "root"
     line = ["run", "--data", data, "--module-file", module(source, "conf.py"), "--label", label, "--runner", "local"]
-    done = command(*line, "--schema", iris.schema, "--pipeline-root", root, "--seed", 1)
+    done = command(*line, "--no-check", "--schema", iris.schema, "--pipeline-root", root, "--seed", 1)
     assert done.returncode == 0, done.stderr[-3000:]
     expected = run_in(root)["metrics"]["eval"][trained]
     assert metrics_in(done.stdout)[evaluated] == pytest.approx(expected, rel=1e-4)
