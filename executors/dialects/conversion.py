@@ -118,7 +118,7 @@ def convert(reference: str, function: str | None = None) -> Conversion:
     start = _start_of_code(before)
     preparation = _make_preparation(before, start, dialect)
     after = before[:start] + preparation + before[start:] + _make_run_fn(before, chosen, dialect)
-    lacks = call_dialect(adapters()[dialect], "lacks", definitions)
+    lacks = call_dialect(adapters()[dialect], Dialect.lacks, definitions)
     return Conversion(source, chosen, before, after, preparation.count(b"\n"), lacks)
 
 
@@ -141,7 +141,7 @@ def _entry_point(path: str, definitions: Mapping[str, ast.stmt], function: str |
     found = [
         (one, name)
         for name, dialect in dialects.items()
-        for one in call_dialect(dialect, "convertible", definitions, function)
+        for one in call_dialect(dialect, Dialect.convertible, definitions, function)
     ]
     # Secondary candidates of dialects that yield, such as the helper `build_estimator`, are a fallback.
     certain = [
@@ -168,7 +168,7 @@ def _entry_point(path: str, definitions: Mapping[str, ast.stmt], function: str |
 
 def _explain_no_definition(path: str, definitions: Mapping[str, ast.stmt], dialects: Mapping[str, Dialect]) -> str:
     for name, dialect in dialects.items():
-        evidence = call_dialect(dialect, "detect", path)
+        evidence = call_dialect(dialect, Dialect.detect, path)
         if evidence is not None and not dialect.converts_from:
             return (
                 f"{path}, line {evidence.line} ({evidence.text}): a module of the dialect {name} cannot be converted, "

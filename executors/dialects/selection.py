@@ -40,7 +40,7 @@ def choose(
     if options.dialect != "auto":
         require_installed(options.dialect, dialects)
         return options.dialect, f"dialect={options.dialect!r} was requested"
-    reasons = {name: call_dialect(dialect, "matches", module, function) for name, dialect in dialects.items()}
+    reasons = {name: call_dialect(dialect, Dialect.matches, module, function) for name, dialect in dialects.items()}
     evidence = {name: reason for name, reason in reasons.items() if reason}
     first = {name: reason for name, reason in evidence.items() if not dialects[name].yields(function)} or evidence
     if len(first) != 1:
