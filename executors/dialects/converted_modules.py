@@ -30,8 +30,8 @@ from ..fn_args import FnArgs
 from ..modules.keras_version import VARIABLE, has_keras_3, version_in_use
 from ..modules.source import find_source
 from ..options import TrainingOptions
-from .other_settings import ImportWatch
 from .base import Dialect
+from .other_settings import ImportWatch
 from .registry import adapters, call_dialect, importing, installed, require_installed
 
 

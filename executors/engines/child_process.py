@@ -33,14 +33,14 @@ from ..runtime.process.preemption import Preempted
 from ..runtime.process.readable import readable
 from ..runtime.process.run_environment import inherited_environment
 from ..runtime.process.surroundings import abort_cause
-from . import exit_watch, fork_server, inherited
+from . import fork_server, inherited
 from .forwarding import LastText, Sink, forwarded, write
 
 Process: TypeAlias = "subprocess.Popen[bytes] | fork_server.ForkedProcess"
 
 _GRACE_SECONDS = 7.0  # from SIGTERM to SIGKILL, to write a checkpoint; the rest of `deadline.SECONDS` is for the record
 _POLL_SECONDS = 1.0  # polling interval of `until` and of the result file
-_EXIT_SECONDS = exit_watch.ENDED_AFTER_SECONDS + 5.0  # from result to exit; the worker's own exit watch fires earlier
+_EXIT_SECONDS = 15.0  # from result to exit; `child_main` ends the worker after 10 s
 _NATIVE_HINT = " See its last log lines; TensorFlow ends this way when it cannot allocate memory."
 _HINTS: dict[int, str] = {
     signal.SIGKILL: " The machine may have run out of memory.",

@@ -33,9 +33,7 @@ from .child_main import die_with_parent, work
 from .deferred_imports import deferred
 
 IDLE_SECONDS = 300.0  # idle time without a worker before it ends, to free its memory
-# Imported while the first worker runs, so that later workers find them: Keras 3 imports pandas in `fit`, and the error
-# analysis imports scikit-learn. Each is started after this many seconds without a message.
-_LATER_MODULES, _LATER_AFTER_SECONDS = ("pandas", "sklearn.metrics"), 0.5
+_LATER_AFTER_SECONDS = 0.5  # without a message while a worker runs, until the next of the later modules is imported
 _MESSAGE_BYTES = 1 << 16
 _FILES = 4
 _SENDER = struct.Struct("iII")  # process, user, group: <linux/socket.h>, struct ucred
@@ -68,7 +66,8 @@ def main(control: socket.socket) -> int:
     _import_all(imports["modules"], imports["libraries"])
     with contextlib.suppress(OSError):  # the client process has died
         control.send(b"ready")
-    request = _Server(control, signals, {name: os.environ[name] for name in os.environ.keys() - before}).serve()
+    set_by_imports = {name: os.environ[name] for name in os.environ.keys() - before}
+    request = _Server(control, signals, set_by_imports, imports["later"]).serve()
     return work(request["worker"], *request["files"]) if request else 0
 
 
@@ -117,11 +116,13 @@ class _Signals:
 class _Server:
     """Forks workers and reports their process ids and exit statuses."""
 
-    def __init__(self, control: socket.socket, signals: _Signals, set_by_imports: dict[str, str]) -> None:
+    def __init__(
+        self, control: socket.socket, signals: _Signals, set_by_imports: dict[str, str], later: list[str]
+    ) -> None:
         self._control, self._signals, self._set_by_imports = control, signals, set_by_imports
         self._connections: dict[int, socket.socket] = {}
         self._marks: dict[int, str] = {}
-        self._later = list(_LATER_MODULES)
+        self._later = later
         self._wake, wake_end = socket.socketpair()
         for end in (self._wake, wake_end):
             end.setblocking(False)

@@ -15,6 +15,7 @@ from .model_check import PASSED, SKIPPED, CheckReport, CheckRequest, ModelCheck
 from .tensor_values import excerpt
 from .trial import NO_MEMORY
 
+ENDS_AT_ONCE = True
 _REPORTED = {field.name for field in dataclasses.fields(CheckReport)}
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar
 from absl import logging
 
 from ...checkpoints.data_fingerprint import PATTERNS
-from ...inputs.message_text import join_names
 from ...modules.snapshot import keep_source
 from ...training.callbacks import Context, RunCallback
 
@@ -60,6 +59,8 @@ class DataFiles(RunCallback):
             changes = sorted({change for files in run.ready.inputs.values() for change in files.changes()})
             run.record.parts["changed_data"] = changes
             if changes:
+                from ...inputs.message_text import join_names
+
                 logging.warning(
                     "Input files changed while the model was trained on them: %s. The model may be of a mixture of "
                     "both contents. Train again for the new one.",
