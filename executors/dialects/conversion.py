@@ -32,7 +32,7 @@ from ..runtime.files import file_io
 from ..runtime.files.output_file import output_file
 from .base import Dialect
 from .registry import adapters, call_dialect
-from .selection import script_hint
+from .selection import unmatched_hints
 from .signatures import parameters_of
 
 _PREPARE = """\
@@ -179,9 +179,10 @@ def _explain_no_definition(path: str, definitions: Mapping[str, ast.stmt], diale
     known = [name for dialect in dialects.values() for name in dialect.entry_points]
     near = next((hint for name in known if (hint := did_you_mean(name, own))), "")
     forms = " nor ".join(dialect.converts_from for dialect in dialects.values() if dialect.converts_from)
+    hints = f"{near}{unmatched_hints(path, dialects)}"
     return (
-        f"{path} has neither {forms}, so no run_fn can be generated.{near}{script_hint(path)} Set --function for a "
-        "function with another name."
+        f"{path} has neither {forms}, so no run_fn can be generated.{hints} Set --function for a function with another "
+        "name."
     )
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ..compat.keras_source import KerasSign
 from ..modules import keras_version
-from ..modules.keras_version import KerasChoice, KerasSign
+from ..modules.keras_version import KerasChoice
 from .base import Dialect, Evidence
 from .registry import call_dialect, installed
 

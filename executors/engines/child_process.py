@@ -93,7 +93,7 @@ def run(  # noqa: PLR0913 (keywords of a process, as of subprocess.run)
     name = what or process_name(worker)
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as folder, session.marked() as mark:
         files = [os.path.join(folder, name) for name in ("request.json", "result.json")]
-        with open(files[0], "w", encoding="utf-8", opener=_private) as file:
+        with open(files[0], "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
             json.dump({"argv": sys.argv, **request, "sys_path": sys.path}, file)
         hidden = LastText()
         target = hidden if quiet else output
@@ -129,10 +129,6 @@ def run(  # noqa: PLR0913 (keywords of a process, as of subprocess.run)
         raise rebuild(answer["error"])
     result: dict[str, object] = answer["result"]
     return result
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 class EndAtOnce(Exception):
