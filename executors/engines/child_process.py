@@ -28,13 +28,13 @@ from ..runtime.logs.exceptions import rebuild
 from ..runtime.logs.redaction import mask_known
 from ..runtime.logs.setup import LOG_FILE, log_file_size, log_text_since
 from ..runtime.process import process_tree, session
+from ..runtime.process.forwarding import LastText, Sink, forwarded, write
 from ..runtime.process.identity import process_name
 from ..runtime.process.preemption import Preempted
 from ..runtime.process.readable import readable
 from ..runtime.process.run_environment import inherited_environment
 from ..runtime.process.surroundings import abort_cause
 from . import fork_server, inherited
-from .forwarding import LastText, Sink, forwarded, write
 
 Process: TypeAlias = "subprocess.Popen[bytes] | fork_server.ForkedProcess"
 

@@ -17,7 +17,7 @@ import pytest
 
 from generic_trainer import TrainingProcessError
 from generic_trainer.executors.engines import child_process, local
-from generic_trainer.executors.engines.forwarding import LastText
+from generic_trainer.executors.runtime.process.forwarding import LastText
 from generic_trainer.executors.runtime.process.preemption import Preempted
 
 
