@@ -33,7 +33,8 @@ from .child_main import die_with_parent, work
 from .deferred_imports import deferred
 
 IDLE_SECONDS = 300.0  # idle time without a worker before it ends, to free its memory
-_LATER_AFTER_SECONDS = 0.5  # without a message while a worker runs, until the next of the later modules is imported
+# Seconds without a message, while a worker runs, until the first and each next of the later modules is imported.
+_LATER_AFTER_SECONDS, _NEXT_AFTER_SECONDS = 0.5, 0.05
 _MESSAGE_BYTES = 1 << 16
 _FILES = 4
 _SENDER = struct.Struct("iII")  # process, user, group: <linux/socket.h>, struct ucred
@@ -122,7 +123,7 @@ class _Server:
         self._control, self._signals, self._set_by_imports = control, signals, set_by_imports
         self._connections: dict[int, socket.socket] = {}
         self._marks: dict[int, str] = {}
-        self._later = later
+        self._later, self._later_after = later, _LATER_AFTER_SECONDS
         self._wake, wake_end = socket.socketpair()
         for end in (self._wake, wake_end):
             end.setblocking(False)
@@ -136,12 +137,13 @@ class _Server:
         while wanted or self._connections:
             left = None if self._connections else max(0.0, last + IDLE_SECONDS - time.monotonic())
             if self._connections and self._later:
-                left = _LATER_AFTER_SECONDS
+                left = self._later_after
             ready = readable([self._wake, self._control], left)
             if not ready and not self._connections:
                 return None
             if not ready:
                 _import_later(self._later.pop(0))
+                self._later_after = _NEXT_AFTER_SECONDS
             if self._wake.fileno() in ready:
                 self._report_exits()
                 last = time.monotonic()
