@@ -22,7 +22,6 @@ import click
 from absl import logging
 
 from ..executors.engines import child_process
-from ..executors.engines.forwarding import LastText
 from ..executors.errors import InputError, ModelCheckError, TrainingProcessError
 from ..executors.evaluation.overrides import options_except_label
 from ..executors.evaluation.plan import EvaluationPlan
@@ -34,6 +33,7 @@ from ..executors.preflight.request import CheckRequest
 from ..executors.preflight.verdicts import NOT_REACHED, PASSED, WARNING, Report, Verdict
 from ..executors.runtime.files import file_io
 from ..executors.runtime.logs.exceptions import rebuild
+from ..executors.runtime.process.forwarding import LastText
 from ..executors.runtime.process.termination import is_handled
 from ..pipelines.definition.options import PipelineKeywords
 from ..pipelines.definition.pipeline_root import ROOT_MARKER

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .spelling import nearest
-
 
 class TrainerError(Exception):
     """Base class of all errors that Generic Trainer itself raises.
@@ -106,5 +104,7 @@ class NotPushedError(TrainerError):
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Returns " Did you mean 'run_fn'?" for the nearest known name, or "" if none is plausible; see `spelling`."""
+    from .spelling import nearest
+
     near = nearest(name, known)
     return "" if near is None else f" Did you mean {near!r}?"

@@ -62,7 +62,7 @@ class KernelOptions:
     )
     engine: str = option(
         LOCAL,
-        "Where run_fn runs: on this machine, or on the workers of a Ray cluster.",
+        f"The engine that runs run_fn; {LOCAL!r} is this machine.",
         engine_names,
         group=CLUSTER,
         order=10,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import itertools
 import os
 import sys
 from importlib.metadata import EntryPoint
@@ -21,10 +22,25 @@ _PREFIX = "generic_trainer."
 
 
 def entries(group: str) -> tuple[EntryPoint, ...]:
-    """Returns the entry points of a group in the order of their names; their objects are not imported."""
-    return tuple(
-        entry for entry in _all_entries(tuple(dict.fromkeys(map(_version_of, sys.path)))) if entry.group == group
-    )
+    """Returns the entry points of a group in the order of their names; their objects are not imported.
+
+    Raises:
+      InputError: If two packages register the same name.
+    """
+    everything = _all_entries(tuple(dict.fromkeys(map(_version_of, sys.path))))
+    registered = tuple(entry for entry in everything if entry.group == group)
+    for entry, other in itertools.pairwise(registered):
+        if entry.name == other.name:
+            raise InputError(
+                f"{entry.value} of {package_of(entry)} and {other.value} of {package_of(other)} are both registered "
+                f"as {entry.name!r} in {group}. Remove one of the packages, or rename its entry point."
+            )
+    return registered
+
+
+def package_of(entry: EntryPoint) -> str:
+    """Returns the distribution that registers an entry point, for messages."""
+    return f"the package {entry.dist.name}" if entry.dist else "an unknown package"
 
 
 def load(group: str) -> dict[str, object]:
@@ -71,8 +87,7 @@ def _loaded(entry: EntryPoint) -> object:
     try:
         return entry.load()
     except Exception as error:
-        package = f"the package {entry.dist.name}" if entry.dist else entry.value
         raise InputError(
-            f"{entry.value}, which {package} registers as {entry.name} in {entry.group}, cannot be imported "
+            f"{entry.value}, which {package_of(entry)} registers as {entry.name} in {entry.group}, cannot be imported "
             f"({type(error).__name__}: {error}). Reinstall that package, or remove it."
         ) from error

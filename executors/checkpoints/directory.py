@@ -144,19 +144,14 @@ def model_run_checkpoints(identity: Identity, model_run_dir: str, is_chief: bool
         differences = identity.differences(earlier) if earlier else []
         for folder in (path, *(os.path.join(model_run_dir, name) for name in (SERVING_DIRS[0], EVAL_DIR))):
             if differences and has_checkpoints(folder):
+                file_io.move(folder, aside := numbered(folder))
                 logging.warning(
                     "The checkpoints in %s belong to a different training: %s. They were moved to %s; training "
-                    "starts from the beginning.", folder, "; ".join(differences), aside := _move_aside(folder),
+                    "starts from the beginning.", folder, "; ".join(differences), aside,
                 )  # fmt: skip
                 if fingerprint.is_code(differences):
                     _move_completed_fits(aside, folder)
         identity.write(path)
-    yield CheckpointFolder(path, model_run_dir)
-
-
-@contextlib.contextmanager
-def caller_checkpoints(path: str, model_run_dir: str) -> Iterator[CheckpointFolder]:
-    """Provides a checkpoint directory that the caller has set as `fn_args.checkpoint_dir` and manages itself."""
     yield CheckpointFolder(path, model_run_dir)
 
 
@@ -185,21 +180,13 @@ def _move_latest_completed_fits(root: str, identity: Identity, folder: str) -> N
         mark, made_by = _Heartbeat.read(earlier), fingerprint.read(earlier)
         if earlier == folder or mark is None or made_by is None:
             continue
-        is_at_work = mark.is_alive_here(earlier) or _may_be_running(mark)
+        may_run_elsewhere = not mark.ended and mark.host != socket.gethostname()
+        is_at_work = mark.is_alive_here(earlier) or may_run_elsewhere
         if not is_at_work and fingerprint.is_code(identity.differences(made_by)):
             marks[earlier] = mark.time
     for earlier in sorted(marks, key=lambda path: -marks[path]):
         if _move_completed_fits(earlier, folder):
             return
-
-
-def _may_be_running(mark: _Heartbeat) -> bool:
-    return not mark.ended and mark.host != socket.gethostname()
-
-
-def _move_aside(folder: str) -> str:
-    file_io.move(folder, aside := numbered(folder))
-    return aside
 
 
 def _move_to_model_run(work: str, model_run_dir: str) -> None:

@@ -112,6 +112,10 @@ class Dialect:
         """Returns why the imported module matches this dialect, such as "it defines run_fn"; "" if it does not."""
         raise NotImplementedError(f"{type(self).__name__}.matches")
 
+    def unmatched_hint(self, path: str) -> str:
+        """Returns a sentence on how a file that matches no dialect can be run with this one; "" if it cannot."""
+        return ""
+
     def yields(self, function: str | None) -> bool:
         """Whether any other matching dialect takes precedence over this one."""
         return False

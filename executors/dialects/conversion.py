@@ -32,7 +32,7 @@ from ..runtime.files import file_io
 from ..runtime.files.output_file import output_file
 from .base import Dialect
 from .registry import adapters, call_dialect
-from .selection import script_hint
+from .selection import unmatched_hints
 from .signatures import parameters_of
 
 _PREPARE = """\
@@ -118,7 +118,7 @@ def convert(reference: str, function: str | None = None) -> Conversion:
     start = _start_of_code(before)
     preparation = _make_preparation(before, start, dialect)
     after = before[:start] + preparation + before[start:] + _make_run_fn(before, chosen, dialect)
-    lacks = call_dialect(adapters()[dialect], "lacks", definitions)
+    lacks = call_dialect(adapters()[dialect], Dialect.lacks, definitions)
     return Conversion(source, chosen, before, after, preparation.count(b"\n"), lacks)
 
 
@@ -141,7 +141,7 @@ def _entry_point(path: str, definitions: Mapping[str, ast.stmt], function: str |
     found = [
         (one, name)
         for name, dialect in dialects.items()
-        for one in call_dialect(dialect, "convertible", definitions, function)
+        for one in call_dialect(dialect, Dialect.convertible, definitions, function)
     ]
     # Secondary candidates of dialects that yield, such as the helper `build_estimator`, are a fallback.
     certain = [
@@ -168,7 +168,7 @@ def _entry_point(path: str, definitions: Mapping[str, ast.stmt], function: str |
 
 def _explain_no_definition(path: str, definitions: Mapping[str, ast.stmt], dialects: Mapping[str, Dialect]) -> str:
     for name, dialect in dialects.items():
-        evidence = call_dialect(dialect, "detect", path)
+        evidence = call_dialect(dialect, Dialect.detect, path)
         if evidence is not None and not dialect.converts_from:
             return (
                 f"{path}, line {evidence.line} ({evidence.text}): a module of the dialect {name} cannot be converted, "
@@ -179,9 +179,10 @@ def _explain_no_definition(path: str, definitions: Mapping[str, ast.stmt], diale
     known = [name for dialect in dialects.values() for name in dialect.entry_points]
     near = next((hint for name in known if (hint := did_you_mean(name, own))), "")
     forms = " nor ".join(dialect.converts_from for dialect in dialects.values() if dialect.converts_from)
+    hints = f"{near}{unmatched_hints(path, dialects)}"
     return (
-        f"{path} has neither {forms}, so no run_fn can be generated.{near}{script_hint(path)} Set --function for a "
-        "function with another name."
+        f"{path} has neither {forms}, so no run_fn can be generated.{hints} Set --function for a function with another "
+        "name."
     )
 
 

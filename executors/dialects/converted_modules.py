@@ -30,6 +30,7 @@ from ..fn_args import FnArgs
 from ..modules.keras_version import VARIABLE, has_keras_3, version_in_use
 from ..modules.source import find_source
 from ..options import TrainingOptions
+from .base import Dialect
 from .other_settings import ImportWatch
 from .registry import adapters, call_dialect, importing, installed, require_installed
 
@@ -87,7 +88,7 @@ def prepare_for(dialect: str, module: str) -> None:
         for candidate in every:
             contexts.enter_context(importing(candidate))
         for candidate in every:
-            call_dialect(candidate, "prepare", files)
+            call_dialect(candidate, Dialect.prepare, files)
 
 
 def run_as(dialect: str, module: ModuleType | str, fn_args: FnArgs, function: str | None = None) -> object:

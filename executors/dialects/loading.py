@@ -14,6 +14,7 @@ from .. import run_context
 from ..modules import keras_version, loader
 from ..modules.keras_version import KerasChoice
 from ..modules.source import ModuleSource
+from .base import Dialect
 from .other_settings import ImportWatch, settings_noted
 from .registry import adapters, call_dialect, importing
 
@@ -47,7 +48,7 @@ def loaded(
     known = adapters()  # reads the metadata of all installed packages
     imports = dialect not in known or known[dialect].imports_module
     installed_first = any(
-        call_dialect(candidate, "detect", path)
+        call_dialect(candidate, Dialect.detect, path)
         for candidate in known.values()
         if candidate.installed_first
         for path in source.files
@@ -58,7 +59,7 @@ def loaded(
             contexts.enter_context(importing(candidate))
         contexts.enter_context(settings_noted(keras, checkpoint_dir))
         for candidate in known.values():
-            call_dialect(candidate, "prepare", source.files)
+            call_dialect(candidate, Dialect.prepare, source.files)
         with loader.loaded(source, imports, installed_first, is_restartable) as module:
             if keras:
                 keras_version.require_backend()

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ..compat.keras_source import KerasSign
 from ..modules import keras_version
-from ..modules.keras_version import KerasChoice, KerasSign
-from .base import Evidence
+from ..modules.keras_version import KerasChoice
+from .base import Dialect, Evidence
 from .registry import call_dialect, installed
 
 
@@ -24,7 +25,7 @@ def choose_keras(
 
     def find_signs(path: str) -> Iterator[KerasSign]:
         for dialect in dialects:
-            if (found := call_dialect(dialect, "detect", path)) and found.keras:
+            if (found := call_dialect(dialect, Dialect.detect, path)) and found.keras:
                 yield KerasSign(found.line, found.keras, found.text, True)
 
     return keras_version.choose(option, files, beside=beside, distributed=distributed, more_signs=find_signs)
@@ -41,5 +42,5 @@ def reads_any_origin(files: Sequence[str]) -> bool:
 
 
 def _evidence(files: Sequence[str]) -> Iterator[Evidence]:
-    found = (call_dialect(dialect, "detect", path) for dialect in installed().values() for path in files)
+    found = (call_dialect(dialect, Dialect.detect, path) for dialect in installed().values() for path in files)
     return (evidence for evidence in found if evidence is not None)

@@ -2,64 +2,43 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import functools
 import importlib.metadata
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
-from typing import Literal, Protocol, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from absl import logging
 
 from .. import plugins
 from ..errors import InputError, did_you_mean
 from ..options import TrainingOptions
-from .base import Dialect, Evidence, RunFn
+from .base import Dialect, RunFn
 
+P, T = ParamSpec("P"), TypeVar("T")
 GROUP = "generic_trainer.dialects"
 ADAPTERS = "generic_trainer.dialect_adapters"  # subclasses of dialects, under the same names
-
-
-class DialectFunctions(Protocol):
-    """The interface of release 0.1 dialects, which are modules or arbitrary objects instead of `Dialect` subclasses."""
-
-    NEEDS: str
-
-    def matches(self, module: ModuleType, function: str | None) -> str:
-        """See `Dialect.matches`."""
-
-    def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
-        """See `Dialect.run_fn`."""
 
 
 class FunctionsDialect(Dialect):
     """Adapter for release 0.1 dialects: a module, or any object, with NEEDS, `matches` and `run_fn`."""
 
-    def __init__(self, functions: DialectFunctions) -> None:
-        self._functions = functions
+    def __init__(self, functions: Any) -> None:
         self.needs = functions.NEEDS  # type: ignore[misc]
-        words = functions.NEEDS.replace("(", " ").replace(",", " ").split()
+        words = self.needs.replace("(", " ").replace(",", " ").split()
         self.entry_points = tuple(word for word in words if word.endswith("_fn"))  # type: ignore[misc]
-
-    def matches(self, module: ModuleType, function: str | None) -> str:
-        """Calls `matches` of the wrapped object."""
-        found: str = self._functions.matches(module, function)
-        return found
-
-    def run_fn(self, module: ModuleType, function: str | None, options: TrainingOptions) -> RunFn:
-        """Calls `run_fn` of the wrapped object."""
-        run: RunFn = self._functions.run_fn(module, function, options)
-        return run
+        self.matches, self.run_fn = functions.matches, functions.run_fn  # type: ignore[method-assign]
 
 
 class BrokenDialect(Dialect):
     """Placeholder for a dialect whose package cannot be imported. It matches no module; its `run_fn` raises."""
 
     def __init__(self, entry: importlib.metadata.EntryPoint, error: BaseException) -> None:
-        package = f"the package {entry.dist.name}" if entry.dist else entry.value
-        self._problem = f"{entry.value} of {package} cannot be imported ({type(error).__name__}: {error})"
+        self._problem = (
+            f"{entry.value} of {plugins.package_of(entry)} cannot be imported ({type(error).__name__}: {error})"
+        )
         self.needs = f"its own package, but {self._problem}"  # type: ignore[misc]
         self.no_scaffold = self._problem  # type: ignore[misc]
         logging.warning("Skipping the dialect %s: %s.", entry.name, self._problem)
@@ -102,29 +81,9 @@ def _load(entry: importlib.metadata.EntryPoint) -> Dialect:
         return BrokenDialect(entry, error)
 
 
-@overload
-def call_dialect(dialect: Dialect, method: Literal["detect"], path: str, /) -> Evidence | None: ...
-
-
-@overload
-def call_dialect(dialect: Dialect, method: Literal["prepare"], files: Sequence[str], /) -> None: ...
-
-
-@overload
-def call_dialect(dialect: Dialect, method: Literal["matches"], module: ModuleType, function: str | None, /) -> str: ...
-
-
-@overload
 def call_dialect(
-    dialect: Dialect, method: Literal["convertible"], definitions: Mapping[str, ast.stmt], function: str | None, /
-) -> list[str]: ...
-
-
-@overload
-def call_dialect(dialect: Dialect, method: Literal["lacks"], definitions: Mapping[str, ast.stmt], /) -> list[str]: ...
-
-
-def call_dialect(dialect: Dialect, method: str, *arguments: object) -> object:
+    dialect: Dialect, method: Callable[Concatenate[Dialect, P], T], *arguments: P.args, **keywords: P.kwargs
+) -> T:
     """Calls `detect`, `prepare`, `matches`, `convertible` or `lacks` of a dialect and contains its errors.
 
     These methods are called for modules of every dialect, as `importing` is. An exception in a dialect of another
@@ -133,18 +92,20 @@ def call_dialect(dialect: Dialect, method: str, *arguments: object) -> object:
 
     Args:
       dialect: The dialect to call.
-      method: The method's name.
-      *arguments: The method's positional arguments.
+      method: The method, as `Dialect` defines it.
+      *arguments: Its arguments.
+      **keywords: Its keywords.
 
     Returns:
       The method's result. After an exception: the result of the default method of `Dialect`, or "" for `matches`.
     """
+    name = method.__name__
     try:
-        return getattr(dialect, method)(*arguments)
+        return cast("T", getattr(dialect, name)(*arguments, **keywords))
     except Exception as error:
-        if not _is_contained(dialect, method, error):
+        if not _is_contained(dialect, name, error):
             raise
-    return "" if method == "matches" else getattr(Dialect, method)(dialect, *arguments)
+    return cast("T", "") if name == "matches" else method(dialect, *arguments, **keywords)
 
 
 @contextlib.contextmanager

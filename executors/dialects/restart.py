@@ -68,17 +68,14 @@ def restarted(
     kind = "version" if "version" in other else "variables"
     if not other or not options.isolate or kind in choice.restarts:
         return None
-    if kind == "version" and (options.keras != "auto" or (distributed and not _holds_for_all_workers(other))):
+    # Only then do the other workers of a cluster fail as well: Keras 3 does not support `fit` on several workers.
+    fails_everywhere = kind == "version" and other["is_certain"] and other["version"] == "2"
+    if kind == "version" and (options.keras != "auto" or (distributed and not fails_everywhere)):
         return None
     again = dataclasses.replace(choice, restarts=[*choice.restarts, kind])
     if kind == "version":
         return dataclasses.replace(again, version=other["version"], reason=other["reason"])
     return dataclasses.replace(again, variables={**choice.variables, **other["variables"]})
-
-
-def _holds_for_all_workers(other: OtherSettings) -> bool:
-    """Whether the other workers of a cluster fail as well; Keras 3 does not support `fit` on several workers."""
-    return other["is_certain"] and other["version"] == "2"
 
 
 def with_restarts(

@@ -8,7 +8,6 @@ from types import ModuleType
 from ..errors import ModuleError
 from ..options import TrainingOptions
 from .base import Dialect, RunFn
-from .signatures import function_in
 
 
 class RunFnDialect(Dialect):
@@ -41,6 +40,8 @@ class RunFnDialect(Dialect):
         Raises:
           ModuleError: When it is missing, or cannot be called with one positional argument.
         """
+        from .signatures import function_in
+
         name = function or "run_fn"
         candidate = function_in(module, name, self.needs)
         try:

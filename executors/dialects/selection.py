@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import ast
-import os
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 from ..errors import ModuleError, did_you_mean
-from ..modules.defined_names import is_never_imported
-from ..modules.source import parsed
 from ..options import TrainingOptions
 from ..spelling import nearest
 from .base import Dialect
@@ -40,7 +36,7 @@ def choose(
     if options.dialect != "auto":
         require_installed(options.dialect, dialects)
         return options.dialect, f"dialect={options.dialect!r} was requested"
-    reasons = {name: call_dialect(dialect, "matches", module, function) for name, dialect in dialects.items()}
+    reasons = {name: call_dialect(dialect, Dialect.matches, module, function) for name, dialect in dialects.items()}
     evidence = {name: reason for name, reason in reasons.items() if reason}
     first = {name: reason for name, reason in evidence.items() if not dialects[name].yields(function)} or evidence
     if len(first) != 1:
@@ -59,17 +55,14 @@ def _explain_no_match(
     own = sorted(name for name, value in vars(module).items() if callable(value) and not name.startswith("__"))
     hint = did_you_mean(function or "run_fn", own) or _misspelled(own, dialects)
     needs = "; ".join(f"{name} needs {dialect.needs}" for name, dialect in sorted(dialects.items()))
-    hint += script_hint(str(module.__file__))
+    hint += unmatched_hints(str(module.__file__), dialects)
     problem = f"no function {function!r}" if function else "no entry point of a known dialect"
     return f"{where} has {problem}.{hint} It defines {', '.join(own) or 'no functions or classes'}. {needs}."
 
 
-def script_hint(path: str) -> str:
-    """Returns which command runs a file's code for scripts; "" if it has none."""
-    statements = parsed(path).body if os.path.exists(path) else []
-    if not any("__name__" in ast.unparse(node.test) for node in statements if is_never_imported(node)):
-        return ""
-    return " Its code under if __name__ == '__main__' does not run here; `generic-trainer script` runs it."
+def unmatched_hints(path: str, dialects: Mapping[str, Dialect]) -> str:
+    """Returns how a file that matches no dialect can be run, if a dialect sees a way; see `Dialect.unmatched_hint`."""
+    return "".join(call_dialect(dialect, Dialect.unmatched_hint, path) for dialect in dialects.values())
 
 
 def _misspelled(own: Sequence[str], dialects: Mapping[str, Dialect]) -> str:

@@ -2,6 +2,6 @@
 
 A worker is a module with `execute(request) -> result`, both JSON values:
 
-    result = in_process.run("generic_trainer.executors.training.worker", request)
+    result = local.run_in_process("generic_trainer.executors.training.worker", request)
     result = child_process.run("generic_trainer.executors.training.worker", request, environment={...})
 """

@@ -28,19 +28,19 @@ from ..runtime.logs.exceptions import rebuild
 from ..runtime.logs.redaction import mask_known
 from ..runtime.logs.setup import LOG_FILE, log_file_size, log_text_since
 from ..runtime.process import process_tree, session
+from ..runtime.process.forwarding import LastText, Sink, forwarded, write
 from ..runtime.process.identity import process_name
 from ..runtime.process.preemption import Preempted
 from ..runtime.process.readable import readable
 from ..runtime.process.run_environment import inherited_environment
 from ..runtime.process.surroundings import abort_cause
-from . import exit_watch, fork_server, inherited
-from .forwarding import LastText, Sink, forwarded, write
+from . import fork_server, inherited
 
 Process: TypeAlias = "subprocess.Popen[bytes] | fork_server.ForkedProcess"
 
 _GRACE_SECONDS = 7.0  # from SIGTERM to SIGKILL, to write a checkpoint; the rest of `deadline.SECONDS` is for the record
 _POLL_SECONDS = 1.0  # polling interval of `until` and of the result file
-_EXIT_SECONDS = exit_watch.ENDED_AFTER_SECONDS + 5.0  # from result to exit; the worker's own exit watch fires earlier
+_EXIT_SECONDS = 15.0  # from result to exit; `child_main` ends the worker after 10 s
 _NATIVE_HINT = " See its last log lines; TensorFlow ends this way when it cannot allocate memory."
 _HINTS: dict[int, str] = {
     signal.SIGKILL: " The machine may have run out of memory.",
@@ -93,7 +93,7 @@ def run(  # noqa: PLR0913 (keywords of a process, as of subprocess.run)
     name = what or process_name(worker)
     with tempfile.TemporaryDirectory(prefix="generic-trainer-") as folder, session.marked() as mark:
         files = [os.path.join(folder, name) for name in ("request.json", "result.json")]
-        with open(files[0], "w", encoding="utf-8", opener=_private) as file:
+        with open(files[0], "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
             json.dump({"argv": sys.argv, **request, "sys_path": sys.path}, file)
         hidden = LastText()
         target = hidden if quiet else output
@@ -129,10 +129,6 @@ def run(  # noqa: PLR0913 (keywords of a process, as of subprocess.run)
         raise rebuild(answer["error"])
     result: dict[str, object] = answer["result"]
     return result
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 class EndAtOnce(Exception):

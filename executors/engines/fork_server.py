@@ -43,6 +43,8 @@ _MAIN = f"{__package__}.fork_server_main"
 # Groups of entry points whose modules the workers use.
 _GROUPS = ("preloaded", "worker_callbacks", "dialects", "dialect_adapters", "model_checks")
 _PRELOADED = tuple(f"generic_trainer.{name}" for name in _GROUPS)
+# Modules that a server imports while its first worker runs, so that later workers find them.
+_LATER = "generic_trainer.preloaded_later"
 # Variables that don't affect imports, so a server can be reused when they change. PYTEST_CURRENT_TEST changes with
 # every test, TMPDIR with every model check; `import tfx` sets the protobuf one, possibly after a server was prepared.
 _NOT_READ_BY_IMPORTS = (
@@ -126,7 +128,12 @@ class _Server:
                 start_new_session=True,
             )
         session.watch()
-        imports = {"sys_path": sys.path, "modules": preloaded_modules(), "libraries": [*libraries]}
+        imports = {
+            "sys_path": sys.path,
+            "modules": preloaded_modules(),
+            "libraries": [*libraries],
+            "later": [entry.module for entry in plugins.entries(_LATER)],
+        }
         self._control.send(json.dumps(imports).encode())
 
     def start(self, request: Mapping[str, object], timeout: float | None) -> ForkedProcess | None:

@@ -33,9 +33,8 @@ from .child_main import die_with_parent, work
 from .deferred_imports import deferred
 
 IDLE_SECONDS = 300.0  # idle time without a worker before it ends, to free its memory
-# Imported while the first worker runs, so that later workers find them: Keras 3 imports pandas in `fit`, and the error
-# analysis imports scikit-learn. Each is started after this many seconds without a message.
-_LATER_MODULES, _LATER_AFTER_SECONDS = ("pandas", "sklearn.metrics"), 0.5
+# Seconds without a message, while a worker runs, until the first and each next of the later modules is imported.
+_LATER_AFTER_SECONDS, _NEXT_AFTER_SECONDS = 0.5, 0.05
 _MESSAGE_BYTES = 1 << 16
 _FILES = 4
 _SENDER = struct.Struct("iII")  # process, user, group: <linux/socket.h>, struct ucred
@@ -68,7 +67,8 @@ def main(control: socket.socket) -> int:
     _import_all(imports["modules"], imports["libraries"])
     with contextlib.suppress(OSError):  # the client process has died
         control.send(b"ready")
-    request = _Server(control, signals, {name: os.environ[name] for name in os.environ.keys() - before}).serve()
+    set_by_imports = {name: os.environ[name] for name in os.environ.keys() - before}
+    request = _Server(control, signals, set_by_imports, imports["later"]).serve()
     return work(request["worker"], *request["files"]) if request else 0
 
 
@@ -117,11 +117,13 @@ class _Signals:
 class _Server:
     """Forks workers and reports their process ids and exit statuses."""
 
-    def __init__(self, control: socket.socket, signals: _Signals, set_by_imports: dict[str, str]) -> None:
+    def __init__(
+        self, control: socket.socket, signals: _Signals, set_by_imports: dict[str, str], later: list[str]
+    ) -> None:
         self._control, self._signals, self._set_by_imports = control, signals, set_by_imports
         self._connections: dict[int, socket.socket] = {}
         self._marks: dict[int, str] = {}
-        self._later = list(_LATER_MODULES)
+        self._later, self._later_after = later, _LATER_AFTER_SECONDS
         self._wake, wake_end = socket.socketpair()
         for end in (self._wake, wake_end):
             end.setblocking(False)
@@ -135,12 +137,13 @@ class _Server:
         while wanted or self._connections:
             left = None if self._connections else max(0.0, last + IDLE_SECONDS - time.monotonic())
             if self._connections and self._later:
-                left = _LATER_AFTER_SECONDS
+                left = self._later_after
             ready = readable([self._wake, self._control], left)
             if not ready and not self._connections:
                 return None
             if not ready:
                 _import_later(self._later.pop(0))
+                self._later_after = _NEXT_AFTER_SECONDS
             if self._wake.fileno() in ready:
                 self._report_exits()
                 last = time.monotonic()

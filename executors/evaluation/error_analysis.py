@@ -1,7 +1,6 @@
 """Compares a model's predictions with the labels of a sample of the eval split: plots, largest errors and importance.
 
     analysis = analyze_errors(PlannedModel(plan, "model/Format-Serving"), ExampleReader(None), sample, seconds=2)
-    analysis.write("model_run")
     read_error_analysis("model_run").outputs[0].errors.rows
 
 TFMA evaluates all examples, but its import alone takes longer than many trainings; this is for the report of any run.
@@ -10,18 +9,16 @@ TFMA evaluates all examples, but its import alone takes longer than many trainin
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..inputs.message_text import join_names
-from ..runtime.files import file_io
 from ..runtime.files.json_data import JsonData, read_or_skip
 from .feature_text import feature_texts, text_of
 from .permutation_importance import Importance, permutation_importance
-from .plan import BINARY, MULTICLASS, REGRESSION, EvaluationPlan, OutputPlan
+from .plan import ANALYSIS_FILE, BINARY, MULTICLASS, REGRESSION, EvaluationPlan, OutputPlan
 from .plots import OutputPlots, plots_of
 
 if TYPE_CHECKING:
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
     from .evaluated_examples import EvaluatedExamples
     from .inference import ExampleReader, Features, PlannedModel
 
-FILE_NAME = "error_analysis.json"
 _BATCH = 512
 _ERRORS = 20  # listed examples with the largest errors
 _COLUMNS = 12  # features of them
@@ -96,22 +92,11 @@ class ErrorAnalysis(JsonData):
     importance: Importance | None = None
     problem: str = ""
 
-    def write(self, folder: str) -> None:
-        """Writes the analysis into a folder."""
-        file_io.write_text(os.path.join(folder, FILE_NAME), json.dumps(self.to_json()) + "\n")
-
 
 def read_error_analysis(folder: str) -> ErrorAnalysis | None:
-    """Reads an analysis written by `ErrorAnalysis.write`; None if there is none, or, with a warning, if it is odd."""
+    """Reads the analysis in a model run; None if there is none, or, with a warning, if it is odd."""
     # A metric that is undefined on the sample is NaN.
-    return read_or_skip(os.path.join(folder, FILE_NAME), ErrorAnalysis, "The error analysis", finite=False)
-
-
-def delete_error_analysis(folder: str) -> None:
-    """Deletes the analysis of an earlier run in the same folder, if there is one."""
-    path = os.path.join(folder, FILE_NAME)
-    if file_io.exists(path):
-        file_io.file_system(path).remove(path)
+    return read_or_skip(os.path.join(folder, ANALYSIS_FILE), ErrorAnalysis, "The error analysis", finite=False)
 
 
 def analyze_errors(

@@ -14,6 +14,7 @@ from .inference import ExampleReader, PlannedModel
 from .run_error_analysis import ErrorAnalysisRequest
 from .unread_label import with_unread_label
 
+ENDS_AT_ONCE = True
 _NAMED_EXAMPLES = 512  # for the names of classes
 
 

@@ -27,6 +27,7 @@ BINARY, MULTICLASS, MULTILABEL, REGRESSION, RANKING, UNKNOWN = TASKS = (
 )
 PROBABILITIES, LOGITS, MARGINS, VALUES = SCORES = ("probabilities", "logits", "margins", "values")
 Scale: TypeAlias = tuple[tuple[float, float], ...]  # see `label_scale`
+ANALYSIS_FILE = "error_analysis.json"  # in a model run: how the plan's outputs compare with their labels
 SET_BY_OPTION = "asked for"  # the reason for parts that an option sets
 
 

@@ -1,13 +1,17 @@
 """Analyzes the errors of a run's published model in a separate process, so that it cannot harm the run.
 
-run_error_analysis(plan, model, fn_args, raw_eval_files, seconds=2).write("model_run")
+    write_error_analysis(run_error_analysis(plan, model, fn_args, seconds=2), "model_run")
+
+The calling process passes the analysis on as JSON values, so that it need not import what computes it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
@@ -16,11 +20,10 @@ from ..errors import InputError
 from ..examples_format import TF_EXAMPLE
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..runtime.files import file_io
-from ..runtime.files.json_data import JsonData, from_json
+from ..runtime.files.json_data import JsonData
 from ..runtime.logs.exceptions import one_line_message
 from . import evaluated_examples
-from .error_analysis import ErrorAnalysis
-from .plan import UNKNOWN, EvaluationPlan
+from .plan import ANALYSIS_FILE, UNKNOWN, EvaluationPlan
 
 if TYPE_CHECKING:
     from ..fn_args import FnArgs
@@ -54,8 +57,8 @@ def run_error_analysis(
     op_packages: Mapping[str, Sequence[str]] | None = None,
     environment: Mapping[str, str] | None = None,
     seconds: float,
-) -> ErrorAnalysis:
-    """Returns the analysis of a model; never raises: without an analysis, `problem` is the reason.
+) -> Mapping[str, Any]:
+    """Returns the `ErrorAnalysis` of a model as JSON values; never raises: without one, `problem` is the reason.
 
     Args:
       plan: The model's evaluation plan.
@@ -67,30 +70,30 @@ def run_error_analysis(
       seconds: Time limit for reading examples, and again for the permutation importance.
     """
     if plan.problem or all(one.task == UNKNOWN for one in plan.outputs):
-        return ErrorAnalysis(problem=plan.problem or "no output of the model has a known task")
+        return {"problem": plan.problem or "no output of the model has a known task"}
     if fn_args.model_run_dir and evaluated_examples.are_in(fn_args.model_run_dir):
         return _analysis(ErrorAnalysisRequest(model, plan, seconds, evaluated=fn_args.model_run_dir), environment)
     if not plan.compares and fn_args.transform_graph_path and plan.examples != TRANSFORMED:
-        return ErrorAnalysis(problem="the label is unknown")
+        return {"problem": "the label is unknown"}
     if fn_args.examples_format.payload != TF_EXAMPLE:
-        return ErrorAnalysis(problem=f"the eval split is not of tf.Examples, but {fn_args.examples_format.payload}")
+        return {"problem": f"the eval split is not of tf.Examples, but {fn_args.examples_format.payload}"}
     patterns: Sequence[str] = fn_args.eval_files or ()
     graph = fn_args.transform_graph_path
     if graph and raw_eval_files:
         patterns = raw_eval_files
     elif graph:
         if plan.examples != TRANSFORMED:
-            return ErrorAnalysis(problem="the model takes raw examples, and the eval split has transformed ones")
+            return {"problem": "the model takes raw examples, and the eval split has transformed ones"}
         plan, graph = _plan_of_transformed(plan), None
     files = sorted(path for pattern in patterns for path in file_io.glob(pattern) if not file_io.isdir(path))
     if not files:
-        return ErrorAnalysis(problem="there is no eval split")
+        return {"problem": "there is no eval split"}
     return _analysis(ErrorAnalysisRequest(model, plan, seconds, files, graph, op_packages or {}), environment)
 
 
-def _analysis(request: ErrorAnalysisRequest, environment: Mapping[str, str] | None) -> ErrorAnalysis:
+def _analysis(request: ErrorAnalysisRequest, environment: Mapping[str, str] | None) -> Mapping[str, Any]:
     try:
-        state = child_process.run(
+        return child_process.run(
             _WORKER,
             request.to_json(),
             environment={"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **(environment or {})},
@@ -100,11 +103,22 @@ def _analysis(request: ErrorAnalysisRequest, environment: Mapping[str, str] | No
             what="error analysis",
         )
     except InputError as error:
-        return ErrorAnalysis(problem=str(error))
+        return {"problem": str(error)}
     except Exception as error:  # the model is published: nothing here may fail the run
         logging.info("The errors of the model could not be analyzed.", exc_info=True, extra={"kept_only": True})
-        return ErrorAnalysis(problem=f"{type(error).__name__}: {one_line_message(error)}")
-    return from_json(ErrorAnalysis, state, "The error analysis", finite=False)
+        return {"problem": f"{type(error).__name__}: {one_line_message(error)}"}
+
+
+def write_error_analysis(analysis: Mapping[str, Any], folder: str) -> None:
+    """Writes an analysis into a model run; `error_analysis.read_error_analysis` reads it."""
+    file_io.write_text(os.path.join(folder, ANALYSIS_FILE), json.dumps(analysis) + "\n")
+
+
+def delete_error_analysis(folder: str) -> None:
+    """Deletes the analysis of an earlier run in the same folder, if there is one."""
+    path = os.path.join(folder, ANALYSIS_FILE)
+    if file_io.exists(path):
+        file_io.file_system(path).remove(path)
 
 
 def _plan_of_transformed(plan: EvaluationPlan) -> EvaluationPlan:

@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 
-from ..compat.keras_modules import KERAS, is_missing
+from ..compat.keras_source import KERAS, is_missing
 from .source import parsed
 
 KERAS_2 = "tf_keras"

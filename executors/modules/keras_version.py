@@ -12,18 +12,15 @@ Usage:
 
 from __future__ import annotations
 
-import ast
-import contextlib
 import dataclasses
 import importlib.metadata
 import os
-import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..compat.keras_modules import is_missing
+from ..compat.keras_source import KerasSign, fits_in, is_typical_error, signs_in
 from ..errors import InputError, LateVariableError
 from ..runtime.logs.exceptions import chain, has_user_frame, message_of, one_line_message
 from ..runtime.process.run_environment import inherited_environment
@@ -33,65 +30,8 @@ from .source import parsed
 VARIABLE = "TF_USE_LEGACY_KERAS"
 _BACKEND, _TENSORFLOW = "KERAS_BACKEND", "tensorflow"
 KERAS_PACKAGES = ("keras", "tf_keras")
-
-_KERAS_2_IMPORTS = ("tf_keras", "tensorflow_estimator")
-_KERAS_3_IMPORTS = ("keras",)
-# As distributions name it in their requirements: "tf-keras", "tf_keras>=2", "tf-keras>=2.16; extra == 'tf'"; or they
-# require a TensorFlow before 2.16, where `tf.keras` is Keras 2: "tensorflow<2.16.0,>=2.10", "tensorflow~=2.15.0".
-_REQUIRES_KERAS_2 = re.compile(
-    r"tf[-_]keras\b|tensorflow([-_](cpu|intel))?(?![\w-])[^;]*"
-    r"(<\s*2\.16\b|(<=?|==)\s*2\.(\d|1[0-5])\b|~=\s*2\.(\d|1[0-5])\.)",
-    re.IGNORECASE,
-)
-# Attributes of `tf` without a counterpart in Keras 3, and names that only Keras 3 has.
-_KERAS_2_NAMES = re.compile(
-    r"^tf\.(feature_column|estimator|compat\.v1\.(estimator|feature_column|keras|layers)|layers)\b"
-    r"|^(tf\.)?keras\.(layers\.(experimental|DenseFeatures|LocallyConnected\dD|ThresholdedReLU)"
-    r"|optimizers\.(legacy|experimental)|experimental|wrappers|estimator|backend\.(placeholder|get_session)"
-    r"|preprocessing\.(text|image\.ImageDataGenerator))\b"
-)
-_KERAS_3_NAMES = re.compile(r"^(tf\.)?keras\.(ops|random|saving\.save_model|tree|distribution|Variable|KerasTensor)\b")
 _TRUE = ("1", "true")
 _QUOTED = 200  # characters of an error's message in a reason
-_FIT_ARGUMENTS = frozenset({"epochs", "steps_per_epoch", "validation_data", "validation_steps", "callbacks"})
-_SAVE_METHODS = ("save", "save_model", "save_weights")
-_PATHS = ("join", "joinpath", "Path", "str", "fspath")  # functions whose result ends with their last argument
-_FILES_OF_BOTH = (".keras", ".h5", ".hdf5")  # endings of files that `save` of Keras 2 and 3 writes
-
-# Error messages of Keras 3 for Keras 2 code ("3"), and of Keras 2 for Keras 3 code ("2").
-_ERROR_PATTERNS = {
-    "3": re.compile(
-        rf"{VARIABLE}|Invalid filepath extension for saving|save_format|`h5` format|KerasTensor cannot be used as input"
-        r"|Only instances of `keras\.|A KerasTensor is symbolic|File format not supported: filepath="
-        r"|has no attribute '(DenseFeatures|legacy|reset_states|experimental|wrappers|estimator|get_session|sess"
-        r"|ImageDataGenerator|set_learning_phase|_keras_history)'|No module named 'keras\.(engine|src\.engine)"
-        r"|Unrecognized keyword arguments passed to \w+: \{'(input_shape|weights|lr|decay)|batch_input_shape"
-        r"|unexpected keyword argument '(workers|use_multiprocessing|max_queue_size|save_traces|include_optimizer)'"
-    ),
-    "2": re.compile(
-        r"has no attribute '(ops|saving|random|Variable|KerasTensor|tree|distribution)'"
-        r"|No module named 'tf_keras|Inputs to a layer should be tensors\. Got '<KerasTensor"
-        r"|Keras 3|keras\.src\.\w+.* object.*is not|Unrecognized keyword arguments: \['(shape|batch_shape)"
-    ),
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class KerasSign:
-    """Evidence for a Keras version in a source file.
-
-    Attributes:
-      line: The line number, from 1.
-      version: "2" or "3".
-      text: The evidence, as text for messages.
-      fails: Whether the code fails under the other version; False if it is only typical of this one.
-    """
-
-    line: int
-    version: str
-    text: str
-    fails: bool
-
 
 Signs = Callable[[str], Iterable[KerasSign]]
 
@@ -146,7 +86,7 @@ class KerasChoice:
         are no evidence against a version that the module requires.
         """
         is_raised_there = not self.is_required and _is_raised_by_keras(error)
-        is_typical = _ERROR_PATTERNS[self.version].search(_messages(error)) is not None
+        is_typical = is_typical_error(self.version, _messages(error))
         if not (is_raised_there or is_typical):
             return "", False
         message = f"{type(error).__name__}: {one_line_message(error)[:_QUOTED]}".rstrip(".")  # sentences end with it
@@ -159,7 +99,7 @@ class KerasChoice:
 
     def hint_for_text(self, text: str) -> str:
         """Returns advice if an error's text is typical of the wrong Keras version, else ""."""
-        if not _ERROR_PATTERNS[self.version].search(text):
+        if not is_typical_error(self.version, text):
             return ""
         other = "2" if self.version == "3" else "3"
         return (
@@ -209,7 +149,8 @@ def _version(
             release = ".".join(map(str, _tensorflow_release()))
             raise InputError(f"keras='3' needs TensorFlow 2.16 or later; this is {release}.")
         return KerasChoice("2", "tf.keras is Keras 2 before TensorFlow 2.16")
-    fit = next(_fits(files), None) if distributed else None
+    fits = (f"{os.path.basename(file)}, {fit}" for file in files for fit in fits_in(parsed(file)))
+    fit = next(fits, None) if distributed else None
     if choice := _requested(option, variables) or _by_signs((files, beside), more_signs):
         return _require_working_fit(choice, fit)
     if fit:
@@ -234,7 +175,7 @@ def _by_signs(groups: Iterable[Sequence[str]], more_signs: Signs) -> KerasChoice
     for group in groups:
         reasons: dict[tuple[bool, str], str] = {}
         for file in group:
-            for sign in (*more_signs(file), *_signs(file)):
+            for sign in (*more_signs(file), *signs_in(parsed(file))):
                 reasons.setdefault(
                     (sign.fails, sign.version), f"{os.path.basename(file)}, line {sign.line}: {sign.text}"
                 )
@@ -267,115 +208,6 @@ def _require_working_fit(choice: KerasChoice, fit: str | None) -> KerasChoice:
     return choice
 
 
-def _fits(files: Sequence[str]) -> Iterator[str]:
-    """Yields calls of a Keras model's `fit`, detected by a receiver with "model" in its name or by Keras arguments."""
-    for file in files:
-        for node in ast.walk(parsed(file)):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fit":
-                owner = ast.unparse(node.func.value)
-                if "model" in owner.lower() or _FIT_ARGUMENTS & {keyword.arg for keyword in node.keywords}:
-                    yield f"{os.path.basename(file)}, line {node.lineno}: {owner}.fit(…)"
-
-
-def _signs(path: str) -> Iterator[KerasSign]:
-    names = _imported_names(path)
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            yield from _imports(node)
-        elif isinstance(node, ast.Attribute):
-            text = ast.unparse(node)
-            head, dot, rest = text.partition(".")
-            yield from _named(node.lineno, _with_full_module(names.get(head, head) + dot + rest), text)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            yield from _calls(node, node.func)
-
-
-def _named(line: int, name: str, text: str) -> Iterator[KerasSign]:
-    """Yields the evidence in a dotted name."""
-    for version, pattern in (("2", _KERAS_2_NAMES), ("3", _KERAS_3_NAMES)):
-        if pattern.search(name):
-            fails = not name.endswith("saving.save_model")  # tf-keras has it, too
-            yield KerasSign(line, version, text.replace("tensorflow.", "tf."), fails)
-
-
-def _imported_names(path: str) -> dict[str, str]:
-    """Returns the full names of imported names, such as {"layers": "tensorflow.keras.layers"}."""
-    names = {}
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Import):
-            names.update({alias.asname: alias.name for alias in node.names if alias.asname})
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            names.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
-    return names
-
-
-def _with_full_module(name: str) -> str:
-    return re.sub(r"^tensorflow(\.compat\.v2)?\b", "tf", name)
-
-
-def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[KerasSign]:
-    if isinstance(node, ast.ImportFrom) and node.level:
-        return
-    names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
-    for name in names:
-        if is_missing(name):
-            yield KerasSign(node.lineno, "2", f"import {name}, a module that Keras 3 does not have", True)
-            continue
-        package = name.partition(".")[0]
-        if package in _KERAS_2_IMPORTS or _requires_keras_2(package):
-            yield KerasSign(node.lineno, "2", f"import {name}", False)
-        elif package in _KERAS_3_IMPORTS:
-            yield KerasSign(node.lineno, "3", f"import {name}", False)
-    for alias in node.names:
-        name = f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
-        yield from _named(node.lineno, _with_full_module(name), f"import {name}")
-
-
-def _requires_keras_2(package: str) -> bool:
-    """Whether a package's distribution requires tf-keras or an old TensorFlow, so that its layers are of Keras 2."""
-    if package == __name__.partition(".")[0]:  # it requires both versions, and works with either
-        return False
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError, ValueError):
-        return any(map(_REQUIRES_KERAS_2.match, importlib.metadata.requires(package) or ()))
-    return False
-
-
-def _calls(node: ast.Call, method: ast.Attribute) -> Iterator[KerasSign]:
-    """Yields the evidence in method calls.
-
-    `model.save(…)`: Keras 2 saves a folder, Keras 3 only `.keras` and `.h5` files. `metric.reset_states()`: Keras 3 has
-    `reset_state()`; other classes may have a method of this name.
-    """
-    owner = ast.unparse(method.value).lower()
-    if method.attr == "reset_states" and not node.args and not node.keywords:
-        yield KerasSign(node.lineno, "2", f"{ast.unparse(method)}()", False)
-    if method.attr not in _SAVE_METHODS or not owner.endswith("model") or owner.endswith("saved_model"):
-        return
-    if any(keyword.arg in ("save_format", "signatures", "save_traces") for keyword in node.keywords):
-        yield KerasSign(node.lineno, "2", f"{ast.unparse(method)}(…) with arguments that Keras 3 removed", True)
-    elif node.args and method.attr == "save":
-        target = ast.unparse(node.args[0])
-        end = _constant_end(node.args[0])
-        is_served = "serving_model_dir" in target
-        version = "3" if is_served and end.endswith(".keras") else "2"
-        if is_served or (end and not end.endswith(_FILES_OF_BOTH)):
-            yield KerasSign(node.lineno, version, f"{ast.unparse(method)}({target})", is_served)
-
-
-def _constant_end(path: ast.expr) -> str:
-    """Returns the end of a path that the source shows: "/1" for `folder + "/1"`, "1" for `join(folder, "1")`; or ""."""
-    if isinstance(path, ast.Constant):
-        return str(path.value)
-    if isinstance(path, ast.BinOp):
-        return _constant_end(path.right) if isinstance(path.op, (ast.Add, ast.Div)) else ""
-    parts: Sequence[ast.expr] = ()
-    if isinstance(path, ast.JoinedStr):
-        parts = path.values
-    elif isinstance(path, ast.Call) and ast.unparse(path.func).rpartition(".")[2] in _PATHS:
-        parts = path.args
-    return _constant_end(parts[-1]) if parts else ""
-
-
 def _messages(error: BaseException) -> str:
     return "\n".join(f"{type(cause).__module__}.{type(cause).__name__}: {message_of(cause)}" for cause in chain(error))
 
@@ -396,7 +228,7 @@ def _is_raised_by_keras(error: BaseException) -> bool:
 
 def only_keras_2(files: Sequence[str]) -> bool:
     """Whether some code in the source files fails under Keras 3, and none under Keras 2."""
-    return {sign.version for file in files for sign in _signs(file) if sign.fails} == {"2"}
+    return {sign.version for file in files for sign in signs_in(parsed(file)) if sign.fails} == {"2"}
 
 
 def has_keras_3() -> bool:

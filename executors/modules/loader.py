@@ -61,7 +61,9 @@ def loaded(
     ):
         with late_variables(source.files) if watches_variables else contextlib.nullcontext() as watch:
             if not executed:
-                yield _empty(source)
+                empty = ModuleType(source.name)
+                empty.__file__ = source.path
+                yield empty
                 return
             module = _import(source, installed_first)
             if watch is not None:
@@ -168,12 +170,6 @@ def _shadowing_names(source: ModuleSource) -> list[str]:
             tops.add(name.partition(".")[0])
     tops -= {OWN_PACKAGE, *sys.stdlib_module_names}
     return [name for name in list(sys.modules) if name.partition(".")[0] in tops]
-
-
-def _empty(source: ModuleSource) -> ModuleType:
-    module = ModuleType(source.name)
-    module.__file__ = source.path
-    return module
 
 
 def _import(source: ModuleSource, installed_first: bool) -> ModuleType:

@@ -9,14 +9,15 @@ redacted.
 
 from __future__ import annotations
 
+import io
 import os
+import tokenize
 
 from absl import logging
 
 from ..runtime.files import file_io
 from ..runtime.logs.redaction import masked_source
 from .source import ModuleSource
-from .source_text import text_of
 
 FOLDER = "source"
 _OUTSIDE = "outside"  # folder for files outside of the module's roots
@@ -39,6 +40,19 @@ def keep_source(source: ModuleSource, model_run_dir: str) -> None:
     for file in files:
         path = os.path.join(folder, _name(file, source.roots[-1]))
         file_io.write_text(path, masked_source(text_of(file)), synced=False)
+
+
+def text_of(path: str) -> str:
+    """Returns a source file's text; bytes that are invalid in its encoding are replaced.
+
+    For displaying the source, such as in reports. Python itself refuses to import a file with invalid bytes.
+    """
+    content = file_io.read_bytes(path)
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    except SyntaxError:  # an unknown encoding, or a first line that is not UTF-8
+        encoding = "utf-8"
+    return content.decode(encoding, "replace")
 
 
 def read_source(model_run_dir: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Reads Python source files in the encoding that each declares (PEP 263)."""
+"""Checks that Python can decode a source file, in the encoding that it declares (PEP 263)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,6 @@ _OTHER_BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_BE: "UTF-16",
 }
 _REMEDY = "Save the file as UTF-8, or declare its encoding in the first line, as in `# -*- coding: latin-1 -*-`."
-
-
-def text_of(path: str) -> str:
-    """Returns a source file's text; bytes that are invalid in its encoding are replaced.
-
-    For displaying the source, such as in reports. Python itself refuses to import a file with invalid bytes.
-    """
-    content = file_io.read_bytes(path)
-    try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
-    except SyntaxError:  # an unknown encoding, or a first line that is not UTF-8
-        encoding = "utf-8"
-    return content.decode(encoding, "replace")
 
 
 def require_text(path: str) -> None:

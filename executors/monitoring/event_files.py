@@ -1,4 +1,4 @@
-"""Reads scalars from TensorBoard event files without TensorFlow and without TensorBoard's loader.
+"""Reads metrics from TensorBoard event files, without TensorFlow and without TensorBoard's loader.
 
     for moment, step, tag, value in scalars("out/model_run/train/events.out.tfevents.1"):
         …
@@ -9,8 +9,9 @@ Event files are TFRecord files. Reading ends without an error at a damaged event
 from __future__ import annotations
 
 import contextlib
+import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
@@ -18,6 +19,7 @@ from google.protobuf.message import DecodeError
 from ..errors import InputError
 from ..inputs.gzipped_files import opened
 from ..inputs.tfrecord.framing import read_frames
+from .metrics import Metrics, by_split, sizes_of_event_files, split_of
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto import event_pb2, tensor_pb2
@@ -31,6 +33,33 @@ _SCALARS = {
     10: ("bool_val", "<?"),
     19: ("", "<e"),
 }
+_NO_METRICS = ("_vs_iterations", "/sec", "_per_second")  # endings of tags
+
+
+def from_event_files(folder: str, earlier: Mapping[str, int] | None = None) -> Metrics:
+    """Reads the last value of every scalar in the TensorBoard event files below a folder.
+
+    Args:
+      folder: The model run folder; may not exist.
+      earlier: The result of `sizes_of_event_files` when the run began: everything before these offsets is skipped, as
+        part of an earlier run. Sizes are used instead of timestamps, because the system clock may be changed during a
+        run.
+
+    Returns:
+      {"train": {"loss": 0.3}, "eval": {"auc": 0.93}}; a split without scalars is missing. A folder named eval…,
+      validation…, val… or test… holds eval metrics, and so do names such as `eval/auc` and `val_auc`. Keras' prefix
+      `epoch_` is dropped.
+    """
+    values: dict[tuple[str, str], tuple[float, float]] = {}
+    for name in sizes_of_event_files(folder):
+        last: dict[tuple[str, str], tuple[float, float]] = {}
+        split = split_of(os.path.dirname(name))
+        for moment, _, tag, value in scalars(os.path.join(folder, name), (earlier or {}).get(name, 0)):
+            if not tag.endswith(_NO_METRICS):
+                last[split, tag.removeprefix("epoch_")] = (moment, value)
+        for key, found in last.items():
+            values[key] = max(found, values.get(key, (0.0, 0.0)), key=lambda one: one[0])
+    return by_split((split, tag, value) for (split, tag), (_, value) in values.items())
 
 
 def scalars(path: str, start: int = 0) -> Iterator[tuple[float, int, str, float]]:

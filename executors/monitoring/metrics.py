@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..runtime.files import file_io
 from ..runtime.files.artifact_layout import REJECTED_DIR
-from .event_files import scalars
 
 if TYPE_CHECKING:
     from typing import TypeGuard
@@ -30,7 +29,6 @@ _EVAL_NAMES = "|".join(_NAMES[1:])
 # `eval/loss` and `metrics/val_loss` begin a part with it, and `Loss/validation` ends with it.
 _SPLIT = re.compile(rf"(?:^|(?<=/))(?:(train)/|({_EVAL_NAMES})[/_])(?=.)|/(?:(train)|({_EVAL_NAMES}))$", re.IGNORECASE)
 _MAX_ELEMENTS = 100  # of a metric's array, such as a matrix of 10 classes: more do not fit into a table
-_SKIPPED_ENDINGS = ("_vs_iterations", "/sec", "_per_second")
 
 Metrics = dict[str, dict[str, float]]
 
@@ -48,32 +46,6 @@ def event_files_below(folder: str) -> Iterator[str]:
     for name in file_io.files_below(folder) if folder and file_io.isdir(folder) else ():
         if "tfevents" in os.path.basename(name) and name.split(os.sep)[0] != REJECTED_DIR:
             yield name
-
-
-def from_event_files(folder: str, earlier: Mapping[str, int] | None = None) -> Metrics:
-    """Reads the last value of every scalar in the TensorBoard event files below a folder.
-
-    Args:
-      folder: The model run folder; may not exist.
-      earlier: The result of `sizes_of_event_files` when the run began: everything before these offsets is skipped, as
-        part of an earlier run. Sizes are used instead of timestamps, because the system clock may be changed during a
-        run.
-
-    Returns:
-      {"train": {"loss": 0.3}, "eval": {"auc": 0.93}}; a split without scalars is missing. A folder named eval…,
-      validation…, val… or test… holds eval metrics, and so do names such as `eval/auc` and `val_auc`. Keras' prefix
-      `epoch_` is dropped.
-    """
-    values: dict[tuple[str, str], tuple[float, float]] = {}
-    for name in sizes_of_event_files(folder):
-        last: dict[tuple[str, str], tuple[float, float]] = {}
-        split = split_of(os.path.dirname(name))
-        for moment, _, tag, value in scalars(os.path.join(folder, name), (earlier or {}).get(name, 0)):
-            if not tag.endswith(_SKIPPED_ENDINGS):
-                last[split, tag.removeprefix("epoch_")] = (moment, value)
-        for key, found in last.items():
-            values[key] = max(found, values.get(key, (0.0, 0.0)), key=lambda one: one[0])
-    return _by_split((split, tag, value) for (split, tag), (_, value) in values.items())
 
 
 def split_of(folder: str) -> str:
@@ -129,10 +101,10 @@ def _numbers(values: Iterable[tuple[str, Any]]) -> Metrics:
     for name, value in by_element(values):
         with contextlib.suppress(TypeError, ValueError):
             numbers.append(("train", name, math.nan if isinstance(value, (str, bytes)) else float(value)))
-    return _by_split(numbers)
+    return by_split(numbers)
 
 
-def _by_split(values: Iterable[tuple[str, str, float]]) -> Metrics:
+def by_split(values: Iterable[tuple[str, str, float]]) -> Metrics:
     """Groups finite values, given as (split, name, value), by the split in their names, or else by their own."""
     metrics: Metrics = {}
     # Where a validation and a test have a metric of the same name, that of the validation gets the plain one.

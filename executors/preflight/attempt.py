@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from ..dialects.restart import with_restarts
 from ..engines import child_process
-from ..engines.forwarding import LastText
 from ..modules.keras_version import KerasChoice
 from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
+from ..runtime.process.forwarding import LastText
 from .adaptation import Outcome, Settings
 from .events import EventReader, crash_verdict
 from .raw_process import RawData

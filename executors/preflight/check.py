@@ -22,13 +22,13 @@ from ..dialects.needs import choose_keras
 from ..distributed.tf_config import VARIABLE
 from ..engines import fork_server
 from ..engines.cluster_options import worker_range
-from ..engines.forwarding import LastText
 from ..errors import ModelCheckError, TrainerError
 from ..evaluation.plan import EvaluationPlan
 from ..fn_args import FnArgs
 from ..modules.keras_version import KerasChoice, has_keras_3
 from ..modules.libraries import libraries_of
 from ..runtime.logs.exceptions import describe
+from ..runtime.process.forwarding import LastText
 from ..runtime.quantities import size_text
 from ..saved_models.locations import find_saved_model
 from ..training.outputs import check_model

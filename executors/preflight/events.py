@@ -13,7 +13,7 @@ from ..runtime.logs.exceptions import RemoteTraceback, describe
 from .verdicts import FAILED, Verdict
 
 if TYPE_CHECKING:
-    from ..engines.forwarding import LastText
+    from ..runtime.process.forwarding import LastText
     from .input_watch import Reads
     from .watch import Progress
 

@@ -19,7 +19,7 @@ from ..examples_format import TF_EXAMPLE
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..inputs.message_text import join_names
 from ..inputs.readers.record_files import PARQUET, TF_RECORD
-from ..modules.source_text import text_of
+from ..modules.snapshot import text_of
 from ..runtime.files.schema import read_schema
 from . import example_facts, synthetic_examples
 from .example_records import write_gzipped

@@ -9,8 +9,8 @@ import threading
 from typing import TYPE_CHECKING, cast
 
 from ..engines import child_process
-from ..engines.forwarding import LastText
 from ..errors import ProcessTimeoutError
+from ..runtime.process.forwarding import LastText
 from .events import EventWriter, crash_verdict
 from .verdicts import WARNING, Verdict
 

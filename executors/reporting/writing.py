@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from absl import logging
@@ -51,10 +51,16 @@ def write_report(
 
 
 @contextlib.contextmanager
-def report_on_exit(record: RunRecord, folder: str, shown_as: str = "") -> Iterator[None]:
+def report_on_exit(
+    record: RunRecord, folder: str, shown_as: str = "", write: Callable[[str], object] = write_report
+) -> Iterator[None]:
     """Writes the report of a run into its folder when the block ends, even if it raises.
 
-    `shown_as` is the folder's name in messages, if the folder is a copy.
+    Args:
+      record: The run's record.
+      folder: The model run.
+      shown_as: The folder's name in messages, if the folder is a copy.
+      write: Writes the report of a run that has succeeded.
 
     Errors are logged as warnings, because by then the model is published or another exception is being raised.
     """
@@ -68,16 +74,15 @@ def report_on_exit(record: RunRecord, folder: str, shown_as: str = "") -> Iterat
         _write(record, folder)
         raise
     with deferred_signals():
-        _write(record, folder)
+        _write(record, folder, write)
 
 
-def _write(record: RunRecord, folder: str) -> bool:
+def _write(record: RunRecord, folder: str, write: Callable[[str], object] = write_report) -> bool:
     """Writes the report unless another run uses the folder; returns whether it was written."""
     try:
-        there = run_record.read(folder)
-        if there.id != record.id:  # another run has started in this folder
+        if run_record.read(folder).id != record.id:  # another run has started in this folder
             return False
-        write_report(folder, there)
+        write(folder)
     except Exception as error:
         logging.warning("Could not write the report: %s: %s", type(error).__name__, error)
         with contextlib.suppress(Exception):  # an existing report is from an earlier run

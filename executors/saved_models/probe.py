@@ -16,6 +16,7 @@ from .model_check import BATCHES, ModelCheck, ModelCheckRequest
 from .tensor_values import excerpt
 from .trial import NO_MEMORY
 
+ENDS_AT_ONCE = True
 
 def execute(state: Mapping[str, Any]) -> dict[str, Any]:
     """Entry point of the process: returns a `CheckReport` without the size, for a `ModelCheckRequest`."""

@@ -29,8 +29,8 @@ from ..runtime.files.artifact_layout import FAILED_DIR, REJECTED_DIR
 from ..runtime.logs.exceptions import add_note
 from ..runtime.process.preemption import deferred_signals
 from .finished import FinishedTraining, delete_marker
-from .links import replace_links
 from .locations import find_saved_model
+from .readable_files import replace_links
 from .staging import Staging
 
 FOLDER = REJECTED_DIR
@@ -202,11 +202,10 @@ def _kept(staging: Staging, model_run_dir: str, started: datetime.datetime, name
 def _has_files(outputs: str) -> bool:
     if file_io.is_remote(outputs):
         return file_io.isdir(outputs) and any(file_io.files_below(outputs))
-    return any(files or any(map(os.path.islink, _in(base, names))) for base, names, files in os.walk(outputs))
-
-
-def _in(base: str, names: list[str]) -> list[str]:
-    return [os.path.join(base, name) for name in names]
+    return any(
+        files or any(os.path.islink(os.path.join(base, name)) for name in names)
+        for base, names, files in os.walk(outputs)
+    )
 
 
 def _move(outputs: str, path: str) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from .. import plugins
+from ..runtime.logs.exceptions import add_note
 from .after_publishing import warned_after_publishing
 
 if TYPE_CHECKING:
@@ -95,14 +96,7 @@ class RunCallback:
         return contextlib.nullcontext()
 
     def merge(self, part: Any, run: Run) -> None:
-        """Records the result of the `WorkerCallback` that is registered under the same name."""
-
-
-class ForModelCheck(RunCallback):
-    """Leaves a result of the worker to the check of the model, instead of recording it."""
-
-    def merge(self, part: Any, run: Run) -> None:
-        """Records nothing."""
+        """Records the result of the `WorkerCallback` that is registered under the same name; by default nothing."""
 
 
 class Callbacks:
@@ -131,7 +125,11 @@ class Callbacks:
         """Passes the results of the worker's callbacks to those of the same names; records the others as they are."""
         for name, part in parts.items():
             if name in self._installed:
-                self._installed[name].merge(part, run)
+                try:
+                    self._installed[name].merge(part, run)
+                except Exception as error:
+                    add_note(error, f"Raised by the run callback {name!r} for the result of its worker callback.")
+                    raise
             elif part is not None:
                 run.record.parts[name] = part
 

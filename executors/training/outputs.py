@@ -10,9 +10,9 @@ from ..runtime.process.preemption import deferred_signals
 from ..runtime.process.termination import raise_if_ended
 from ..saved_models.check import check_saved_model, log_report
 from ..saved_models.finished import FILE_NAME as FINISHED
-from ..saved_models.links import replace_links
 from ..saved_models.locations import OTHER_MODELS, lift_timestamped_model
 from ..saved_models.publishing import publish
+from ..saved_models.readable_files import replace_links
 from .callbacks import CHECK
 
 if TYPE_CHECKING:

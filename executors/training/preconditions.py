@@ -20,7 +20,6 @@ from ..runtime.files import file_io, storage_errors
 from ..runtime.files.artifact_layout import root_of_artifact
 from ..runtime.files.content_digests import digests_in
 from ..runtime.files.file_kinds import require_readable_kind
-from ..runtime.files.schema import read_schema
 from ..saved_models.readable_files import first_problem
 
 if TYPE_CHECKING:
@@ -142,4 +141,6 @@ def require_inputs(fn_args: FnArgs, any_origin: bool = False) -> None:
         if path and (problem := first_problem(path)):
             raise InputError(f"{name}={path}: {problem}.")
     if fn_args.schema_path:
+        from ..runtime.files.schema import read_schema
+
         read_schema(fn_args.schema_path)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from absl import logging
 
-from ..engines.base import engine_for
+from ..engines.base import Engine, engine_for
 from ..options import TrainingOptions
 from ..runtime.logs.redaction import masked, remember_secrets
 from ..saved_models.finished import mark_finished
@@ -103,6 +103,24 @@ def train(
             ):
                 _produce_model(run, around) if run.place.is_chief else _run_auxiliary_task(run, around)
     return run.record
+
+
+def record_failure(error: Exception, module: str, fn_args: FnArgs, checkpoint_root: str) -> None:
+    """Writes the record of a run that failed before `train` wrote one; the error's traceback stays as it is.
+
+    Args:
+      error: The exception.
+      module: The module's reference, or "".
+      fn_args: Arguments with the model run folder.
+      checkpoint_root: See `train`.
+    """
+    traceback, options = error.__traceback__, TrainingOptions()
+    run = Run(module, options, fn_args, fn_args, None, checkpoint_root, (), Engine(options))
+    run.record.code = {"reference": module}
+    with contextlib.suppress(Exception), Callbacks(run.record)(RECORD, run):
+        with run.record.written_to(fn_args.model_run_dir):
+            raise error
+    error.__traceback__ = traceback
 
 
 def _describe(run: Run) -> None:

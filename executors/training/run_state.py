@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..checkpoints import directory
+from ..checkpoints.directory import CheckpointFolder, model_run_checkpoints, step_checkpoints
 from ..dialects.needs import uses_estimators
 from ..dialects.registry import installed
 from ..engines.training_request import TrainingRequest, TrainingResult
@@ -22,7 +22,6 @@ from ..saved_models.locations import find_saved_model
 from ..saved_models.staging import STAGING, Staging
 
 if TYPE_CHECKING:
-    from ..checkpoints.directory import CheckpointFolder
     from ..engines.base import Engine, Place
     from ..fn_args import FnArgs
     from ..modules.keras_version import KerasChoice
@@ -140,12 +139,12 @@ class Run:
         """Returns the context of the checkpoint folder; a `checkpoint_dir` set by the caller is not cleaned up."""
         folder, is_chief, identity = self.fn_args.model_run_dir, self.place.is_chief, self.ready.identity
         if self.fn_args.checkpoint_dir:
-            return directory.caller_checkpoints(self.fn_args.checkpoint_dir, folder)
+            return contextlib.nullcontext(CheckpointFolder(self.fn_args.checkpoint_dir, folder))
         if self.checkpoint_root is None:
-            return directory.model_run_checkpoints(identity, folder, is_chief)
+            return model_run_checkpoints(identity, folder, is_chief)
         # The tasks of a cluster must all use the same model run folder.
         is_estimator = not self.place.name and self.uses_estimators
-        return directory.step_checkpoints(self.checkpoint_root, identity, folder, is_estimator, is_chief)
+        return step_checkpoints(self.checkpoint_root, identity, folder, is_estimator, is_chief)
 
     def args_in(self, folder: str) -> FnArgs:
         """Returns the arguments of `run_fn` with the model folders in a folder of the staging directory."""

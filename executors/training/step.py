@@ -13,6 +13,7 @@ from absl import logging
 
 from ..checkpoints.directory import step_checkpoint_root
 from ..errors import ModuleError
+from ..fn_args import FnArgs
 from ..monitoring import run_record
 from ..monitoring.report_file import path_in
 from ..monitoring.run_record import RunRecord
@@ -22,8 +23,7 @@ from ..runtime.logs.setup import announce
 from ..saved_models.model_check import BATCH_DEPENDENCE, BATCHES
 from .after_publishing import warned_after_publishing
 from .artifacts import Artifact, Artifacts, fn_args_from_artifacts, raw_eval_files
-from .failures import record_failure
-from .run import train
+from .run import record_failure, train
 
 _MODULES = ("module_path", "module_file", "run_fn", "trainer_fn")  # properties in TFX's order of precedence
 
@@ -80,7 +80,8 @@ def _failure_recorded(folder: str, properties: Mapping[str, object]) -> Iterator
         yield
     except Exception as error:
         if run_record.status_of(folder) is None:
-            record_failure(error, str(next(filter(None, map(properties.get, _MODULES)), "")), folder)
+            module = str(next(filter(None, map(properties.get, _MODULES)), ""))
+            record_failure(error, module, FnArgs(model_run_dir=folder), step_checkpoint_root(folder))
         raise
 
 

@@ -23,7 +23,8 @@ from ..checkpoints.directory import step_checkpoint_root, step_checkpoints
 from ..checkpoints.fingerprint import compute_identity
 from ..dialects.needs import choose_keras
 from ..dialects.restart import with_restarts
-from ..engines import child_process, fork_server, in_process
+from ..engines import child_process, fork_server
+from ..engines.local import run_in_process
 from ..engines.training_request import TrainingRequest
 from ..errors import InputError
 from ..modules.source import find_source
@@ -113,7 +114,7 @@ def _run_search(request: TrainingRequest) -> SearchResult:
     with display.watched_training() as variables:
         environment = keras.environment() | variables
         if not options.isolate:
-            return cast("SearchResult", in_process.run(_WORKER, request.to_json(), environment=environment))
+            return cast("SearchResult", run_in_process(_WORKER, request.to_json(), environment=environment))
         found = child_process.run(
             _WORKER, request.to_json(), environment=environment, timeout=options.timeout, what="tuner", forked=True
         )

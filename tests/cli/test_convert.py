@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 from generic_trainer.cli.convert import convert as convert_command
 from generic_trainer.executors.dialects.conversion import convert
-from generic_trainer.executors.dialects.estimators.detection import find_estimator_use
+from generic_trainer.executors.dialects.estimators.dialect import find_estimator_use
 from generic_trainer.executors.errors import InputError, ModuleError
 
 Command = Callable[..., subprocess.CompletedProcess[str]]

@@ -12,7 +12,7 @@ from ...modules.defined_names import definitions_of
 from ...modules.source import parsed
 from ..signatures import required_parameters, takes_factory_arguments, takes_features_and_labels
 from .definitions import BUILDER, MODEL_FN, factories, preferred
-from .detection import find_estimator_use
+from .dialect import find_estimator_use
 
 
 def entry_points_in(module: ModuleType) -> dict[str, list[str]]:

@@ -39,9 +39,9 @@ from ..signatures import (
     takes_features_and_labels,
 )
 from .definitions import MODEL_FN, candidates, preferred
+from .dialect import ModelFnDialect
 from .entry_points import creates_estimator, is_estimator, only_entry_point, preferred_in
 from .missing_parts import LABELS, missing_parts
-from .model_fn import ModelFnDialect
 from .used_apis import restore_used_apis, restored_when_used
 
 _PARAMETERS = ("features", "labels", "mode", "params", "config", "self")  # as an Estimator passes to model_fn

@@ -20,8 +20,8 @@ from ..signatures import (
     takes_fn_args_and_schema,
 )
 from .definitions import factories
+from .dialect import TrainerFnDialect
 from .entry_points import creates_estimator
-from .trainer_fn import TrainerFnDialect
 from .trainer_fn_run import train
 
 

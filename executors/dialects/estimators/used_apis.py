@@ -15,7 +15,7 @@ from ...modules.source import imports_in
 from ...runtime.logs.exceptions import chain
 from ..other_settings import ImportWatch
 from ..restart import noted
-from .detection import find_estimator_use
+from .dialect import find_estimator_use
 
 
 def restore_used_apis(files: Sequence[str]) -> None:

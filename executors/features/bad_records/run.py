@@ -7,10 +7,25 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from ...inputs import bad_records
+from ...inputs.bad_records import ERROR, limit_of
+from ...option import DATA, option
 from ...training.callbacks import RunCallback
 
 if TYPE_CHECKING:
     from ...training.run_state import Run
+
+
+class BadRecordsOptions:
+    """What happens to bad records."""
+
+    on_bad_records: str = option(
+        ERROR,
+        "Handling of unreadable records: 'error', or skip:N to skip and list at most N of them.",
+        group=DATA,
+        order=70,
+        check=limit_of,
+        tuner=True,
+    )
 
 
 class SkippedRecords(RunCallback):
@@ -36,7 +51,7 @@ class SkippedRecords(RunCallback):
         Raises:
           InputError: If they are more than allowed; each process only checks the limit for its own records.
         """
-        limit = bad_records.limit_of(run.options.on_bad_records)
+        limit = limit_of(run.options.on_bad_records)
         if limit is None:
             yield
             return

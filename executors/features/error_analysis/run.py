@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...evaluation import evaluated_examples
-from ...evaluation.error_analysis import delete_error_analysis
 from ...evaluation.plan import EvaluationPlan
-from ...evaluation.run_error_analysis import run_error_analysis
+from ...evaluation.run_error_analysis import delete_error_analysis, run_error_analysis, write_error_analysis
 from ...saved_models.locations import find_saved_model
 from ...training.callbacks import RunCallback
 
@@ -55,7 +54,7 @@ class ErrorAnalysis(RunCallback):
         plan = run.record.parts["evaluation_plan"]
         if seconds and model is not None and plan:
             with run.timed("analysis"):
-                run_error_analysis(
+                analysis = run_error_analysis(
                     EvaluationPlan.from_json(plan),
                     model,
                     run.fn_args,
@@ -63,6 +62,7 @@ class ErrorAnalysis(RunCallback):
                     op_packages=run.record.check["op_packages"],
                     environment=run.keras.environment(),
                     seconds=seconds,
-                ).write(run.fn_args.model_run_dir)
+                )
+                write_error_analysis(analysis, run.fn_args.model_run_dir)
         evaluated_examples.delete(run.fn_args.model_run_dir)
         yield

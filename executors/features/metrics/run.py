@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...monitoring import progress_reports
-from ...monitoring.metrics import from_event_files, from_return_value, sizes_of_event_files
+from ...monitoring.metrics import from_return_value, sizes_of_event_files
 from ...training.callbacks import RunCallback
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ class Metrics(RunCallback):
         try:
             yield
         except BaseException:
+            from ...monitoring.event_files import from_event_files
+
             with contextlib.suppress(OSError):  # must not hide the original exception
                 last_report = progress_reports.read(reports) if reports else None
                 reported = from_return_value(last_report.details.get("metrics")) if last_report else {}

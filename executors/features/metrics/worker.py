@@ -6,9 +6,10 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...monitoring.metrics import from_event_files, merge_metrics, sizes_of_event_files
+from ...monitoring.event_files import from_event_files
+from ...monitoring.metrics import merge_metrics, sizes_of_event_files
+from ...saved_models.staging import Staging
 from ...training.worker_callbacks import WorkerCallback
-from ..module_logs.event_files import metrics_in_staging
 from . import metrics_of_record
 
 if TYPE_CHECKING:
@@ -36,5 +37,6 @@ class MetricsOfRecord(WorkerCallback):
         """Returns the metrics and their origins."""
         args = self.request.fn_args
         logged = from_event_files(args.model_run_dir, self._earlier)
-        logged = merge_metrics(metrics_in_staging(args.serving_model_dir), logged)
+        if staging := Staging.of(args.serving_model_dir):  # a module may log beside its model
+            logged = merge_metrics(from_event_files(staging.path), logged)
         return self._observations.metrics(returned, logged, self.dialect.eval_remedies)

@@ -6,13 +6,26 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
+from ...option import TRAINING, option
 from ...training.callbacks import Context, RunCallback
-from .options import MLFLOW, NONE
 
 if TYPE_CHECKING:
     from ...training.run_state import Run
 
 _TRACKING_URI = "MLFLOW_TRACKING_URI"
+MLFLOW, NONE = "mlflow", "none"  # with "auto", the variable decides
+
+
+class MlflowOptions:
+    """Whether to track a run."""
+
+    track: str = option(
+        "auto",
+        "Experiment tracker: mlflow, none, or auto: MLflow if MLFLOW_TRACKING_URI is set.",
+        ("auto", MLFLOW, NONE),
+        group=TRAINING,
+        order=90,
+    )
 
 
 class Mlflow(RunCallback):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...training.callbacks import RunCallback
 
@@ -13,10 +13,7 @@ if TYPE_CHECKING:
 
 
 class NeededPackages(RunCallback):
-    """Notes those that the check has found among the imported ones."""
-
-    def merge(self, part: Any, run: Run) -> None:
-        """Records nothing: the check takes the imported packages from the worker's result."""
+    """Notes those that the check has found among the imported ones, which it takes from the worker's result."""
 
     @contextlib.contextmanager
     def check(self, run: Run) -> Iterator[None]:

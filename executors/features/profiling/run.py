@@ -6,10 +6,19 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ...option import TRAINING, option
 from ...training.callbacks import RunCallback
 
 if TYPE_CHECKING:
     from ...training.run_state import Run
+
+
+class ProfilingOptions:
+    """Whether to profile."""
+
+    profile: bool = option(
+        False, "Profile a few seconds of training and report the time breakdown of a step.", group=TRAINING, order=80
+    )
 
 
 class Profile(RunCallback):

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import TYPE_CHECKING
 
-from ...reporting.writing import keep_failed_run, report_on_exit
+from ...engines import child_process
+from ...reporting.writing import keep_failed_run, report_on_exit, write_report
 from ...training.callbacks import Context, RunCallback
 
 if TYPE_CHECKING:
     from ...training.run_state import Run
+
+_PROCESS = f"{__package__}.process"
+_TIMEOUT = 60.0  # seconds; a report takes less than one
 
 
 class Report(RunCallback):
@@ -21,7 +26,23 @@ class Report(RunCallback):
         """Writes it, in the chief of a cluster only."""
         if not run.place.is_chief:
             return contextlib.nullcontext()
-        return report_on_exit(run.record, run.fn_args.model_run_dir, run.shown.model_run_dir)
+        args, shown = run.fn_args, run.shown
+        return report_on_exit(run.record, args.model_run_dir, shown.model_run_dir, functools.partial(_write, run))
+
+
+def _write(run: Run, folder: str) -> None:
+    """Writes it in a process of the fork server that the run has used, if there is one: it has the modules."""
+    if not run.options.isolate or run.place.is_remote:
+        write_report(folder)
+        return
+    child_process.run(
+        _PROCESS,
+        {"folder": folder},
+        environment=run.keras.environment(),
+        timeout=_TIMEOUT,
+        what="report",
+        forked=True,
+    )
 
 
 class FailedRuns(RunCallback):

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from generic_trainer.executors.compat import keras as compat
-from generic_trainer.executors.compat import keras_modules
+from generic_trainer.executors.compat import keras_source
 
 pytestmark = pytest.mark.legacy
 
@@ -148,8 +148,8 @@ def test_tensorboard_knows_whether_it_profiles_batches(keras: ModuleType, tmp_pa
 
 
 def test_the_names_of_keras_3s_implementation_are_there(keras_3: ModuleType) -> None:
-    assert importlib.util.find_spec(f"keras.{keras_modules._IMPLEMENTATION[0]}") is not None
-    assert keras_3.Model.__module__.split(".")[1] in keras_modules._IMPLEMENTATION
+    assert importlib.util.find_spec(f"keras.{keras_source._IMPLEMENTATION[0]}") is not None
+    assert keras_3.Model.__module__.split(".")[1] in keras_source._IMPLEMENTATION
 
 
 def test_deferrable_modules_are_there(keras_3: ModuleType) -> None:

@@ -16,7 +16,8 @@ import time
 import pytest
 
 from generic_trainer import TrainingProcessError
-from generic_trainer.executors.engines import child_process, in_process
+from generic_trainer.executors.engines import child_process, local
+from generic_trainer.executors.runtime.process.forwarding import LastText
 from generic_trainer.executors.runtime.process.preemption import Preempted
 
 
@@ -36,8 +37,27 @@ def worker(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> object:
 def test_the_result_comes_back_from_both_engines(worker) -> None:
     name = worker("import os\ndef execute(request): return {'twice': request['n'] * 2, 'seen': os.environ['SEEN']}")
     assert child_process.run(name, {"n": 4}, environment={"SEEN": "yes"}) == {"twice": 8, "seen": "yes"}
-    assert in_process.run(name, {"n": 4}, environment={"SEEN": "yes"}) == {"twice": 8, "seen": "yes"}
+    assert local.run_in_process(name, {"n": 4}, environment={"SEEN": "yes"}) == {"twice": 8, "seen": "yes"}
     assert "SEEN" not in os.environ
+
+
+def test_a_worker_that_may_end_at_once_shows_its_output_and_skips_the_interpreters_shutdown(worker) -> None:
+    name = worker(
+        """
+        import atexit
+
+        ENDS_AT_ONCE = True
+
+
+        def execute(request):
+            atexit.register(print, "shutdown")
+            print("last line", end="")
+            return {"done": True}
+        """
+    )
+    shown = LastText()
+    assert child_process.run(name, {}, output=shown) == {"done": True}
+    assert shown.getvalue() == "last line"
 
 
 def test_the_process_inherits_the_arguments_unless_others_are_given(worker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,7 +323,7 @@ def test_workers_of_several_threads_run_one_after_the_other_in_one_process(worke
     results = []
 
     def train(number: int) -> None:
-        results.append(in_process.run(name, {"n": number}, environment={"SEEN": str(number)}))
+        results.append(local.run_in_process(name, {"n": number}, environment={"SEEN": str(number)}))
 
     threads = [threading.Thread(target=train, args=(number,)) for number in range(4)]
     for thread in threads:

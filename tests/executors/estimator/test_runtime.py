@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from generic_trainer.executors.dialects.estimators.detection import find_estimator_use
+from generic_trainer.executors.dialects.estimators.dialect import find_estimator_use
 from generic_trainer.executors.modules.keras_version import choose
 
 RESTORED = "before TensorFlow 2.16" not in choose("auto", []).reason

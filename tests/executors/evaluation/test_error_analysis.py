@@ -15,7 +15,6 @@ from generic_trainer import FnArgs, InputError
 from generic_trainer.executors.evaluation.error_analysis import (
     ErrorAnalysis,
     analyze_errors,
-    delete_error_analysis,
     read_error_analysis,
 )
 from generic_trainer.executors.evaluation.eval_sample import Sample, sample_of
@@ -30,7 +29,11 @@ from generic_trainer.executors.evaluation.plan import (
     EvaluationPlan,
     OutputPlan,
 )
-from generic_trainer.executors.evaluation.run_error_analysis import run_error_analysis
+from generic_trainer.executors.evaluation.run_error_analysis import (
+    delete_error_analysis,
+    run_error_analysis,
+    write_error_analysis,
+)
 from generic_trainer.executors.evaluation.unread_label import with_unread_label
 from generic_trainer.executors.examples_format import ExamplesFormat
 from generic_trainer.executors.kubeflow.classification import classification_metadata
@@ -231,9 +234,10 @@ def test_an_analysis_that_is_impossible_says_why(save: Any, tmp_path: pathlib.Pa
         fn_args = FnArgs(eval_files=[])
     else:
         (pathlib.Path(model) / "saved_model.pb").write_bytes(b"damaged")
-    found = run_error_analysis(plan, model, fn_args, seconds=1)
+    state = run_error_analysis(plan, model, fn_args, seconds=1)
+    write_error_analysis(state, str(tmp_path))
+    found = ErrorAnalysis.from_json(state)
     assert found.problem.startswith(expected)
-    found.write(str(tmp_path))
     assert read_error_analysis(str(tmp_path)) == found
     delete_error_analysis(str(tmp_path))
     assert read_error_analysis(str(tmp_path)) is None

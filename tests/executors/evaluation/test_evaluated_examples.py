@@ -11,7 +11,7 @@ import pytest
 
 from generic_trainer import FnArgs, InputError
 from generic_trainer.executors.evaluation import evaluated_examples
-from generic_trainer.executors.evaluation.error_analysis import analyze_evaluated
+from generic_trainer.executors.evaluation.error_analysis import ErrorAnalysis, analyze_evaluated
 from generic_trainer.executors.evaluation.evaluated_examples import Batch, EvaluatedExamples
 from generic_trainer.executors.evaluation.evidence import TrainingEvidence
 from generic_trainer.executors.evaluation.plan import BINARY, MULTICLASS, REGRESSION, EvaluationPlan, OutputPlan
@@ -38,7 +38,8 @@ def test_examples_are_the_same_after_writing_and_analyzed_in_another_process(tmp
     assert read.labels.tolist() == LABELS.tolist()
     assert read.outputs["output"].dtype == np.float32
     assert read.features["city"].tolist() == NAMES["city"].tolist()
-    found = run_error_analysis(plan(BINARY), "no model", FnArgs(model_run_dir=str(tmp_path)), seconds=1)
+    state = run_error_analysis(plan(BINARY), "no model", FnArgs(model_run_dir=str(tmp_path)), seconds=1)
+    found = ErrorAnalysis.from_json(state)
     assert json.dumps(found.to_json()) == json.dumps(analyze_evaluated(plan(BINARY), read).to_json())
     [first, *_] = analysis_sections(found, has_plots=False)
     [note] = [block for block in first.blocks if isinstance(block, Note) and "Compared" in block.text]

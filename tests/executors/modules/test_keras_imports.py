@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from generic_trainer.executors.compat.keras_modules import is_missing
+from generic_trainer.executors.compat.keras_source import is_missing
 from generic_trainer.executors.modules import keras_version
 from generic_trainer.executors.modules.keras_imports import legacy_keras_imports
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from generic_trainer.executors.checkpoints.data_fingerprint import DataFiles
+from generic_trainer.executors.features.data_files.run import description_of
 from generic_trainer.executors.modules import snapshot
 from generic_trainer.executors.modules.snapshot import keep_source, read_source
 from generic_trainer.executors.modules.source import find_source
@@ -57,7 +58,7 @@ def test_data_are_described_by_number_size_and_content(tmp_path: pathlib.Path) -
         return described(folder)
 
     def described(folder: str) -> dict[str, int | str]:
-        return DataFiles.read([f"{tmp_path}/{folder}/*"], ContentDigests(str(tmp_path))).describe()
+        return description_of(DataFiles.read([f"{tmp_path}/{folder}/*"], ContentDigests(str(tmp_path))))
 
     first = written("first", a="12345", b="6" * 10_000)
     assert (first["files"], first["bytes"], first["modified"]) == (2, 10_005, "2027-01-15T08:00:00+00:00")

@@ -12,9 +12,8 @@ import pytest
 
 from generic_trainer import ModuleError
 from generic_trainer.executors.modules.defined_names import defines
-from generic_trainer.executors.modules.snapshot import keep_source, read_source
+from generic_trainer.executors.modules.snapshot import keep_source, read_source, text_of
 from generic_trainer.executors.modules.source import find_source
-from generic_trainer.executors.modules.source_text import text_of
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 ENCODINGS = {

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from generic_trainer.executors.monitoring.metrics import from_event_files, from_return_value, sizes_of_event_files
+from generic_trainer.executors.monitoring.event_files import from_event_files
+from generic_trainer.executors.monitoring.metrics import from_return_value, sizes_of_event_files
 from generic_trainer.executors.monitoring.series import read_metrics
 
 

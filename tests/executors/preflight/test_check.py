@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from generic_trainer import FnArgs, InputError, TrainingOptions
-from generic_trainer.executors.engines.forwarding import LastText
 from generic_trainer.executors.preflight import raw_csv, sample, stamp, synthetic_examples
 from generic_trainer.executors.preflight.adaptation import Settings
 from generic_trainer.executors.preflight.attempt import Attempt
@@ -24,6 +23,7 @@ from generic_trainer.executors.preflight.example_facts import contradictions, fa
 from generic_trainer.executors.preflight.request import CheckRequest
 from generic_trainer.executors.preflight.verdicts import NOT_REACHED, PASSED, WARNING, Report, Verdict
 from generic_trainer.executors.runtime.files.schema import read_schema
+from generic_trainer.executors.runtime.process.forwarding import LastText
 
 from ...world import records
 from ...world.data import iris_csv

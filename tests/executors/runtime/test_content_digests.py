@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from generic_trainer.executors.checkpoints.data_fingerprint import DataFiles
+from generic_trainer.executors.features.data_files.run import changes_of, description_of
 from generic_trainer.executors.runtime.files import content_digests, file_io
 from generic_trainer.executors.runtime.files.content_digests import FILE_NAME, ContentDigests, stamp_of
 
@@ -135,11 +136,11 @@ def test_changes_since_the_beginning_are_described(data: pathlib.Path, digests: 
     inner = data.parent / "folder" / "inner.csv"
     inner.write_bytes(CONTENT)
     files = DataFiles.read([f"{data.parent}/*.csv", f"{data.parent}/fold*"], digests)
-    described = files.describe()
+    described = description_of(files)
     os.utime(data)
-    assert files.changes() == []
+    assert changes_of(files) == []
     make, text = CHANGES[change]
     for path in (data, inner):
         make(path)
-    assert files.changes() == [f"{path} ({text})" for path in (data, inner)]
-    assert files.describe() == described
+    assert changes_of(files) == [f"{path} ({text})" for path in (data, inner)]
+    assert description_of(files) == described

@@ -16,7 +16,7 @@ import pytest
 from generic_trainer import FnArgs, InputError, TrainingOptions, TrainingProcessError
 from generic_trainer.executors.dialects.needs import choose_keras
 from generic_trainer.executors.dialects.script.run import run_script
-from generic_trainer.executors.engines import in_process
+from generic_trainer.executors.engines import local
 from generic_trainer.executors.engines.training_request import TrainingRequest
 from generic_trainer.executors.modules.source import find_source
 from generic_trainer.executors.runtime.logs.exceptions import (
@@ -333,7 +333,7 @@ class TestWhereTheTracebackBegins:
             keras = choose_keras("auto", found.files)
             request = TrainingRequest(found, None, FnArgs(), TrainingOptions(), keras)
             with pytest.raises(Exception) as caught:  # noqa: PT011
-                in_process.run("generic_trainer.executors.training.worker", request.to_json())
+                local.run_in_process("generic_trainer.executors.training.worker", request.to_json())
             return caught.value
 
         return run

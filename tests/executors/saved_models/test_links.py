@@ -13,8 +13,8 @@ import pytest
 
 from generic_trainer import FnArgs, InputError, ModelCheckError, TrainingOptions, train
 from generic_trainer.executors.saved_models.check import check_saved_model
-from generic_trainer.executors.saved_models.links import replace_links
 from generic_trainer.executors.saved_models.locations import find_saved_model
+from generic_trainer.executors.saved_models.readable_files import replace_links
 from generic_trainer.executors.training.preconditions import require_inputs
 
 from ...world.records import example

@@ -188,7 +188,7 @@ def test_the_engine_and_the_callbacks_of_a_package_take_part_in_a_run(
     [
         ("[generic_trainer.run_callbacks]\ngone = extensions:Gone", "extensions:Gone, which the package extensions"),
         ("[generic_trainer.worker_callbacks]\nflops = extensions:FailingAround", "ValueError: no flops"),
-        ("[generic_trainer.run_callbacks]\nseen = extensions:FailingMerge", "ValueError: not {'training_steps': 3}"),
+        ("[generic_trainer.run_callbacks]\nseen = extensions:FailingMerge", "run callback 'seen'"),
     ],
 )
 def test_a_faulty_callback_of_a_package_fails_the_run_and_is_named(

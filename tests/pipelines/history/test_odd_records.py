@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from generic_trainer.cli.main import cli
 from generic_trainer.executors.errors import TrainerError
-from generic_trainer.executors.evaluation import error_analysis, verdict
+from generic_trainer.executors.evaluation import plan, verdict
 from generic_trainer.executors.evaluation.evidence import TrainingEvidence
 from generic_trainer.executors.monitoring import live_state
 from generic_trainer.executors.reporting.document import Report
@@ -319,8 +319,8 @@ TRIALS = [{"trial_id": "0", "score": 0.5, "units": 8}, {"trial_id": "1", "score"
 
 def write_analysis(folder: pathlib.Path, text: bytes) -> pathlib.Path:
     write_run(folder, {**FULL, "status": "succeeded", "error": None, "rejected": ""})
-    (folder / error_analysis.FILE_NAME).write_bytes(text)
-    return folder / error_analysis.FILE_NAME
+    (folder / plan.ANALYSIS_FILE).write_bytes(text)
+    return folder / plan.ANALYSIS_FILE
 
 
 def evaluation_page(folder: pathlib.Path, text: bytes) -> pathlib.Path:

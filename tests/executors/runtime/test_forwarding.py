@@ -12,8 +12,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from generic_trainer.executors.engines import forwarding
 from generic_trainer.executors.runtime.logs import redaction
+from generic_trainer.executors.runtime.process import forwarding
 
 LONGEST = forwarding._LONGEST_LINE
 

@@ -26,8 +26,8 @@ from typing import IO, TypeAlias
 
 from absl import logging
 
-from ..runtime.logs.redaction import mask_known, masked_text, unfinished_secret
-from ..runtime.process.readable import readable
+from ..logs.redaction import mask_known, masked_text, unfinished_secret
+from .readable import readable
 
 Sink: TypeAlias = "IO[str] | io.TextIOBase"
 
