@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +12,7 @@ from google.protobuf.message import DecodeError
 
 from ..dialects.registry import functions_that_read_examples
 from ..errors import InputError
-from ..evaluation.labels import label_problem
-from ..evaluation.overrides import parse_labels
+from ..evaluation.labels import problem_of_labels
 from ..examples_format import TF_EXAMPLE
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..inputs.message_text import join_names
@@ -22,6 +20,7 @@ from ..inputs.readers.reader_params import PARQUET, TF_RECORD
 from ..modules.source_text import text_of
 from ..runtime.files.schema import read_schema
 from . import example_facts, synthetic_examples
+from .events import EventReader, EventWriter
 from .example_records import write_gzipped
 from .places import place_at, string_constants
 from .sample import RAW_EXAMPLES, Sample, holds_records, take
@@ -29,10 +28,8 @@ from .verdicts import FAILED, PASSED, SKIPPED, WARNING, Place, Verdict
 
 if TYPE_CHECKING:
     from ..evaluation.features import FeatureSummary
-    from .attempt import ExaminationRequest
-    from .events import EventWriter
     from .example_facts import FeatureFacts
-    from .request import CheckRequest
+    from .request import PartRequest
 
 _LABELS = ("LABEL_KEY", "_LABEL_KEY", "label_key", "LABEL", "_LABEL")
 # A module with one of these words in its source parses examples by the run's schema.
@@ -45,8 +42,7 @@ class Examples:
     """The examples of one attempt.
 
     Args:
-      request: The run to check; gets the files of the sample.
-      state: The request to this process.
+      request: The request to this process; `fn_args` of its run get the files of the sample.
       events: Gets the verdict.
 
     Attributes:
@@ -57,16 +53,18 @@ class Examples:
       hints: Possible causes of a failure of the module.
     """
 
-    def __init__(self, request: CheckRequest, state: ExaminationRequest, events: EventWriter) -> None:
+    def __init__(self, request: PartRequest, events: EventWriter) -> None:
         self.are_examined = False
         self.records = 0
         self.features: dict[str, dict[str, FeatureSummary]] = {}
         self.raw_eval_files: list[str] = []
         self.hints: list[str] = []
-        self._request = request
-        self._fn_args = request.fn_args
-        self._files = request.modules.trainer.files if request.modules else ()
-        self._state = state
+        self._request = request.check
+        self._fn_args = request.check.fn_args
+        self._files = request.check.modules.trainer.files if request.check.modules else ()
+        self._folder = request.folder
+        self._raw = request.raw
+        self._failed = request.failed
         self._events = events
         self._originals: dict[str, str] = {}  # of the files that the module gets, which are copies
 
@@ -77,12 +75,12 @@ class Examples:
           InputError: If a file cannot be read.
         """
         self.are_examined = True
-        if self._state["raw"] and not self._await_raw_data():
+        if self._raw and not self._await_raw_data():
             return
         self._events.enter("examples")
         if not self._fn_args.train_files and not self._fn_args.eval_files:
             self._events.verdict(self._synthetic_verdict())
-        elif not {"train files", "eval files"} & set(self._state["failed"]):
+        elif not {"train files", "eval files"} & set(self._failed):
             self._events.verdict(self._real_verdict())
 
     def with_original_paths(self, text: str) -> str:
@@ -94,10 +92,11 @@ class Examples:
     def _await_raw_data(self) -> bool:
         """Waits for the process that prepares raw data; sets the module's arguments from its result if it has one."""
         self._events.enter("data")
-        while not os.path.exists(self._state["raw"]):
+        raw = EventReader([self._raw])
+        while raw.prepared is None:
             time.sleep(_WAIT_SECONDS)
-        with open(self._state["raw"], encoding="utf-8") as file:
-            prepared = json.load(file)
+            raw.read()
+        prepared = raw.prepared
         if not prepared:
             self._events.has_failed = True  # the other process has written the verdict
             return False
@@ -114,7 +113,7 @@ class Examples:
     def _synthetic_verdict(self) -> Verdict:
         """Generates synthetic examples from the schema, if there is one."""
         path = self._schema_path()
-        if not path or "schema" in self._state["failed"] or self._fn_args.examples_format.payload != TF_EXAMPLE:
+        if not path or "schema" in self._failed or self._fn_args.examples_format.payload != TF_EXAMPLE:
             self.hints.append(
                 "No examples were given: set --train-files or --data, or --schema to generate synthetic ones."
             )
@@ -122,7 +121,7 @@ class Examples:
             return Verdict("examples", SKIPPED, text)
         records = synthetic_examples.generate(read_schema(path), _SYNTHETIC_EXAMPLES)
         for split in ("train", "eval"):
-            folder = self._folder(split)
+            folder = self._folder_of(split)
             write_gzipped(records, os.path.join(folder, "made-up.gz"))
             setattr(self._fn_args, f"{split}_files", [os.path.join(folder, "*")])
         shown = example_facts.facts_text(example_facts.facts_of(records), self._request.label)
@@ -136,15 +135,14 @@ class Examples:
         samples = {}
         for split in ("train", "eval"):
             if (patterns := getattr(fn_args, f"{split}_files")) and holds_records(patterns):
-                samples[split] = take(patterns, self._folder(split), columns_wanted)
+                samples[split] = take(patterns, self._folder_of(split), columns_wanted)
                 setattr(fn_args, f"{split}_files", samples[split].patterns)
                 self._originals.update(samples[split].originals)
         if not samples:
             shown = join_names([*fn_args.train_files, *fn_args.eval_files])
             return Verdict("examples", PASSED, f"{shown}: no records; the module reads them itself")
         if "train" in samples:
-            is_known = self._state["raw"]
-            self.records = fn_args.num_examples["train"] if is_known else samples["train"].estimated_records
+            self.records = fn_args.num_examples["train"] if self._raw else samples["train"].estimated_records
         return self._verdict_on(samples)
 
     def _verdict_on(self, samples: dict[str, Sample]) -> Verdict:
@@ -183,7 +181,7 @@ class Examples:
                 self.hints.append(f"{place}: {problem}")
                 label = ""
         shown = example_facts.facts_text(facts, label)
-        return _verdict([*problems, *errors], warnings, shown if self._state["raw"] else f"{counts}: {shown}", facts)
+        return _verdict([*problems, *errors], warnings, shown if self._raw else f"{counts}: {shown}", facts)
 
     def _name_problems(self, samples: Mapping[str, Sample]) -> list[str]:
         """Returns the problem with a file whose name contradicts its compression, if the module relies on names."""
@@ -214,7 +212,7 @@ class Examples:
 
     def _compare_with_schema(self, facts: dict[str, FeatureFacts]) -> tuple[list[str], list[str]]:
         path = self._schema_path()
-        if not path or not os.path.exists(path) or "schema" in self._state["failed"]:
+        if not path or not os.path.exists(path) or "schema" in self._failed:
             return [], []
         return example_facts.contradictions(facts, read_schema(path))
 
@@ -246,11 +244,10 @@ class Examples:
         path = os.path.join(graph, "metadata", "schema.pbtxt") if graph else ""
         if path and os.path.exists(path):
             raw |= {feature.name for feature in read_schema(path).feature}
-        problems = (label_problem(name, raw, self.features.get(TRANSFORMED)) for name in parse_labels(label).values())
-        return next(filter(None, problems), "")
+        return problem_of_labels(label, raw, self.features.get(TRANSFORMED))
 
-    def _folder(self, split: str) -> str:
-        return os.path.join(self._state["folder"], RAW_EXAMPLES, f"Split-{split}")
+    def _folder_of(self, split: str) -> str:
+        return os.path.join(self._folder, RAW_EXAMPLES, f"Split-{split}")
 
     def _mentions(self, *words: str) -> bool:
         """Returns whether one of the module's files contains one of the words."""

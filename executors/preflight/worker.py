@@ -19,7 +19,6 @@ from ..engines.training_request import TrainingRequest
 from ..errors import LateVariableError
 from ..evaluation.overrides import overrides_of
 from ..modules import tensorflow_1
-from ..modules.keras_version import KerasChoice
 from ..runtime.logs.first_error import first_logged_error
 from ..saved_models.custom_ops import OpPackage, imported_op_packages, op_libraries_noted
 from ..saved_models.sample_input import collect_sample_input
@@ -31,7 +30,7 @@ from .events import EventWriter
 from .examples import Examples
 from .module_checks import checked_module, require_step_functions
 from .remedies import error_line, shorten_message
-from .request import CheckRequest
+from .request import PartRequest
 from .verdicts import FAILED, PASSED, WARNING, Verdict
 from .watch import Watch
 
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from ..evaluation.planning import PlanningFacts
     from ..fn_args import FnArgs
     from ..saved_models.sample_input import SampleInput
-    from .attempt import ExaminationRequest
 
 
 class Found(TypedDict, total=False):
@@ -64,27 +62,27 @@ class Found(TypedDict, total=False):
     evaluation: PlanningFacts
 
 
-def execute(state: ExaminationRequest) -> Found:
-    """Entry point of the worker process: runs the checks of a request."""
-    request = CheckRequest.from_json(state["check"])
-    with open(state["events"], "a", encoding="utf-8") as file:
-        events = EventWriter(file)
-        examples = Examples(request, state, events)
-        if request.modules:
-            return _try(request, examples, state, events)
-        try:
-            examples.examine()
-        except (Exception, SystemExit) as error:
-            events.verdict(trial.failure("examples", error, None, request.fn_args))
-        return {}
+def execute(state: dict[str, object]) -> Found:
+    """Entry point of the worker process: runs the checks of a `PartRequest`."""
+    request = PartRequest.from_json(state)
+    events = EventWriter(request.folder)
+    examples = Examples(request, events)
+    if request.check.modules:
+        return _try(request, examples, events)
+    try:
+        examples.examine()
+    except (Exception, SystemExit) as error:
+        events.verdict(trial.failure("examples", error, None, request.check.fn_args))
+    return {}
 
 
-def _try(request: CheckRequest, examples: Examples, state: ExaminationRequest, events: EventWriter) -> Found:
+def _try(request: PartRequest, examples: Examples, events: EventWriter) -> Found:
     """Tries a training; checks the examples in any case."""
-    assert request.modules is not None
-    keras, source = KerasChoice(**state["keras"]), request.modules.trainer
-    training = TrainingRequest(source, request.function, request.fn_args, request.options, keras)
-    short = ShortTraining(training, request, examples, state, events)
+    check = request.check
+    assert check.modules is not None
+    assert request.keras is not None
+    training = TrainingRequest(check.modules.trainer, check.function, check.fn_args, check.options, request.keras)
+    short = ShortTraining(training, request, examples, events)
     try:
         result = train_module(training, {"check": short})
         return cast("Found", result.parts["check"])
@@ -110,20 +108,17 @@ class ShortTraining(WorkerCallback):
     """Checks the module and its examples, and shortens the training."""
 
     def __init__(
-        self,
-        training: TrainingRequest,
-        request: CheckRequest,
-        examples: Examples,
-        state: ExaminationRequest,
-        events: EventWriter,
+        self, training: TrainingRequest, request: PartRequest, examples: Examples, events: EventWriter
     ) -> None:
         super().__init__(training)
-        self._check = request
+        self._check = request.check
+        self._folder = request.folder
+        self._has_failed = bool(request.failed)
         self._examples = examples
-        self._state = state
         self._events = events
         self._watch = Watch(training.source.files, lambda progress: events.write("progress", progress))
-        self._hints = list(request.modules.hints) if request.modules and request.data else []
+        modules = request.check.modules
+        self._hints = list(modules.hints) if modules and request.check.data else []
 
     @contextlib.contextmanager
     def loading(self) -> Iterator[None]:
@@ -159,7 +154,7 @@ class ShortTraining(WorkerCallback):
         self._examples.examine()
         if self._check.tunes and not self._events.has_failed:
             self._use_search_defaults()
-        if self._events.has_failed or self._state["failed"]:
+        if self._events.has_failed or self._has_failed:
             raise _NotTriedError
         short_args, self._is_shortened = trial.shorten_args(fn_args, self.dialect, self.request.source)
         return short_args
@@ -237,7 +232,7 @@ class ShortTraining(WorkerCallback):
         tuner, fn_args = self._check.modules.tuner, copy.copy(self._check.fn_args)
         # TFX's directory layout: some modules parse the path.
         working = ("Tuner", ".system", "executor_execution", "1", ".temp", "1")
-        fn_args.working_dir = os.path.join(self._state["folder"], *working)
+        fn_args.working_dir = os.path.join(self._folder, *working)
         other: Context = contextlib.nullcontext(self._module) if tuner == self.request.source else loaded(tuner)
         with other as module:
             assert isinstance(module, ModuleType)
