@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import re
+import resource
 
 from ..runtime.quantities import duration_text
 from .verdicts import PASSED, SKIPPED, Verdict
 from .watch import Watch
 
-_PEAK = re.compile(r"VmHWM:\s*(\d+) kB")
 
+def peak_memory() -> dict[str, int]:
+    """Returns peak bytes of this process: `memory`, and with GPUs `gpu_memory`, the maximum over all GPUs."""
+    import tensorflow as tf
 
-class Memory:
-    """Measures peak memory of this process since construction, and of its GPUs."""
-
-    def __init__(self) -> None:
-        try:
-            with open("/proc/self/clear_refs", "w") as file:
-                file.write("5")  # resets VmHWM
-        except OSError:
-            pass  # the peak then covers the process's lifetime
-
-    def peak(self) -> dict[str, int]:
-        """Returns peak bytes: `memory`, and with GPUs `gpu_memory`, the maximum over all GPUs."""
-        peaks = {"memory": _peak_of_process()}
-        import tensorflow as tf
-
-        for gpu in tf.config.list_physical_devices("GPU"):
-            name = gpu.name.rpartition("physical_device:")[2]
-            peaks["gpu_memory"] = max(peaks.get("gpu_memory", 0), tf.config.experimental.get_memory_info(name)["peak"])
-        return peaks
+    peaks = {"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    for gpu in tf.config.list_physical_devices("GPU"):
+        name = gpu.name.rpartition("physical_device:")[2]
+        peaks["gpu_memory"] = max(peaks.get("gpu_memory", 0), tf.config.experimental.get_memory_info(name)["peak"])
+    return peaks
 
 
 def verdict(
@@ -44,7 +31,7 @@ def verdict(
       is_shortened: Whether the trial got a reduced number of steps, so that `watch.planned_steps` is too small.
       records: Estimated number of training examples; 0 if unknown.
       seconds: Duration of the trial.
-      peaks: Bytes, as returned by `Memory.peak`.
+      peaks: See `peak_memory`.
     """
     memory = f"{peaks['memory'] / 1e9:.2g} GB of memory"
     if "gpu_memory" in peaks:
@@ -78,16 +65,3 @@ def _steps(watch: Watch, requested: int | None, is_shortened: bool, records: int
     if watch.epochs and records and watch.batch_size:
         return max(1, -(-records // watch.batch_size)) * watch.epochs
     return None
-
-
-def _peak_of_process() -> int:
-    try:
-        with open(f"/proc/{os.getpid()}/status") as file:
-            found = _PEAK.search(file.read())
-    except OSError:
-        found = None
-    if found:
-        return int(found[1]) * 1024
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

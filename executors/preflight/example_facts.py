@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import did_you_mean
@@ -71,34 +71,35 @@ class FeatureFacts:
         return cast("FeatureSummary", {**{name: getattr(self, name) for name in names}, "values": values})
 
 
-def facts_of(records: Iterable[bytes]) -> dict[str, FeatureFacts]:
-    """Computes statistics of serialized tf.Examples, by feature.
+def facts_of(records: Iterable[bytes | Mapping[str, object]]) -> dict[str, FeatureFacts]:
+    """Computes statistics of serialized tf.Examples by feature, or of Parquet rows by column.
 
     Raises:
       google.protobuf.message.DecodeError: If a record is not a tf.Example.
     """
-    import tensorflow as tf
-
     facts: dict[str, FeatureFacts] = {}
     for record in records:
-        for name, feature in tf.train.Example.FromString(record).features.feature.items():
-            kind = feature.WhichOneof("kind")
-            if kind is None:
-                continue
-            facts.setdefault(name, FeatureFacts(_KINDS[kind])).take(_KINDS[kind], list(getattr(feature, kind).value))
+        for name, kind, values in _row(record) if isinstance(record, Mapping) else _example(record):
+            facts.setdefault(name, FeatureFacts(kind)).take(kind, values)
     return facts
 
 
-def facts_of_rows(rows: Iterable[Mapping[str, object]]) -> dict[str, FeatureFacts]:
-    """Computes statistics of Parquet rows, by column; skips values of types that a tf.Example does not have."""
-    facts: dict[str, FeatureFacts] = {}
-    for row in rows:
-        for name, value in row.items():
-            values = [one for one in (value if isinstance(value, list) else [value]) if one is not None]
-            kinds = {_TYPES.get(type(one), "") for one in values}
-            if len(kinds) == 1 and (kind := kinds.pop()):
-                facts.setdefault(name, FeatureFacts(kind)).take(kind, values)
-    return facts
+def _example(record: bytes) -> Iterator[tuple[str, str, list[Any]]]:
+    """Yields name, kind and values of the features of a serialized tf.Example."""
+    import tensorflow as tf
+
+    for name, feature in tf.train.Example.FromString(record).features.feature.items():
+        if kind := feature.WhichOneof("kind"):
+            yield name, _KINDS[kind], list(getattr(feature, kind).value)
+
+
+def _row(row: Mapping[str, object]) -> Iterator[tuple[str, str, list[Any]]]:
+    """Yields name, kind and values of a row's columns; skips values of types that a tf.Example does not have."""
+    for name, value in row.items():
+        values = [item for item in (value if isinstance(value, list) else [value]) if item is not None]
+        kinds = {_TYPES.get(type(item), "") for item in values}
+        if len(kinds) == 1 and (kind := kinds.pop()):
+            yield name, kind, values
 
 
 def differences(

@@ -163,7 +163,7 @@ class ShortTraining(WorkerCallback):
     def around(self) -> Iterator[None]:
         """Observes the training, and stops its loops early."""
         self._events.enter("trial")
-        self._memory, self._begin = estimate.Memory(), time.perf_counter()
+        self._begin = time.perf_counter()
         with (
             collect_sample_input() as self._example,
             input_watch.watching(lambda reads: self._events.write("reads", reads)),
@@ -181,7 +181,7 @@ class ShortTraining(WorkerCallback):
         for verdict in trial.verdicts(watch, fn_args, self._seconds):
             self._add(verdict)
         estimated = estimate.verdict(
-            watch, self._steps, self._is_shortened, self._examples.records, self._seconds, self._memory.peak()
+            watch, self._steps, self._is_shortened, self._examples.records, self._seconds, estimate.peak_memory()
         )
         place = trial.place_of_save(watch)
         evidence = watch.fits.evidence() if watch.fits else None
@@ -195,7 +195,7 @@ class ShortTraining(WorkerCallback):
             "saved_at": vars(place) if place else None,
             "evaluation": {
                 "evidence": evidence.to_json() if evidence else {},
-                "features": self._examples.features,
+                "features": self._examples.checks.features,
                 "overrides": dataclasses.asdict(overrides),
             },
         }
@@ -212,7 +212,7 @@ class ShortTraining(WorkerCallback):
 
     def _add(self, verdict: Verdict) -> None:
         if verdict.status == FAILED:
-            hints = [*self._hints, *self._examples.hints, *self._hints_for(verdict), verdict.remedy]
+            hints = [*self._hints, *self._examples.checks.hints, *self._hints_for(verdict), verdict.remedy]
             remedy = " ".join(f"{hint.rstrip('.')}." for hint in hints if hint)
             text = self._examples.with_original_paths(verdict.text)
             verdict = dataclasses.replace(verdict, text=text, remedy=remedy)
