@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import did_you_mean
 from ..inputs.message_text import short_repr, shorten
+from ..inputs.tf_examples import features_in
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from ..evaluation.features import FeatureSummary
     from ..saved_models.sample_input import Value
 
-_KINDS = {"bytes_list": "BYTES", "float_list": "FLOAT", "int64_list": "INT"}
+_KINDS = ("BYTES", "FLOAT", "INT")
 _TYPES = {str: "BYTES", bytes: "BYTES", float: "FLOAT", int: "INT", bool: "INT"}  # Python types of Parquet values
 _MAX_SHOWN = 8  # features or values listed in one line
 _MAX_CHARACTERS = 100  # shown of a value
@@ -79,18 +80,9 @@ def facts_of(records: Iterable[bytes | Mapping[str, object]]) -> dict[str, Featu
     """
     facts: dict[str, FeatureFacts] = {}
     for record in records:
-        for name, kind, values in _row(record) if isinstance(record, Mapping) else _example(record):
+        for name, kind, values in _row(record) if isinstance(record, Mapping) else features_in(record):
             facts.setdefault(name, FeatureFacts(kind)).take(kind, values)
     return facts
-
-
-def _example(record: bytes) -> Iterator[tuple[str, str, list[Any]]]:
-    """Yields name, kind and values of the features of a serialized tf.Example."""
-    import tensorflow as tf
-
-    for name, feature in tf.train.Example.FromString(record).features.feature.items():
-        if kind := feature.WhichOneof("kind"):
-            yield name, _KINDS[kind], list(getattr(feature, kind).value)
 
 
 def _row(row: Mapping[str, object]) -> Iterator[tuple[str, str, list[Any]]]:
@@ -188,7 +180,7 @@ def contradictions(facts: dict[str, FeatureFacts], schema: schema_pb2.Schema) ->
                 hint = did_you_mean(feature.name, facts)
                 warnings.append(f"no example has the feature {feature.name!r}, which the schema requires.{hint}")
             continue
-        if kind in _KINDS.values() and fact.kind != kind:
+        if kind in _KINDS and fact.kind != kind:
             errors.append(f"feature {feature.name!r} is {fact.kind} in the examples and {kind} in the schema")
         size = 1
         for dimension in feature.shape.dim:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from ..examples_format import TF_EXAMPLE
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..inputs.message_text import join_names
+from ..inputs.tf_examples import write_gzipped
 from ..runtime.files.schema import read_schema
 from . import synthetic_examples
 from .events import EventReader, EventWriter
 from .example_checks import ExampleChecks
 from .example_facts import facts_of, facts_text
-from .example_records import write_gzipped
 from .sample import RAW_EXAMPLES, holds_records, take
 from .verdicts import PASSED, SKIPPED, WARNING, Verdict
 

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 
 from ..compat.tfdv import import_tfdv, statistics_of
 from ..inputs.example_kinds import RAW, TRANSFORMED
+from ..inputs.tf_examples import write_gzipped
 from ..runtime.files import file_io
 from ..runtime.files.raw_data_files import SPLITS, raw_data_files
 from ..runtime.files.schema import read_schema
 from .adaptation import NO
 from .example_facts import FeatureFacts
-from .example_records import write_gzipped
 from .raw_csv import csv_examples
 from .sample import RAW_EXAMPLES, repeat_files, take
 
