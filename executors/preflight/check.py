@@ -34,7 +34,7 @@ from ..saved_models.locations import find_saved_model
 from ..training.outputs import check_model
 from .adaptation import AUTO, Settings
 from .attempt import Trial, Trials
-from .attempts import Attempts, redacted
+from .attempts import Attempts
 from .events import crash_verdict
 from .files import file_verdicts
 from .places import display_path, place_of
@@ -76,8 +76,7 @@ def check(request: CheckRequest, show: Show = lambda verdict: None) -> Report:
     report = Report(request.module)
 
     def add(verdict: Verdict) -> None:
-        report.verdicts.append(redacted(verdict))
-        show(report.verdicts[-1])
+        show(report.add(verdict))
 
     with tempfile.TemporaryDirectory(prefix="generic-trainer-check-") as folder:
         _Check(request, os.path.realpath(folder), add, show, report).run()
