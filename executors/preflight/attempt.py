@@ -7,25 +7,23 @@ import dataclasses
 import os
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ..dialects.needs import choose_keras
 from ..dialects.restart import with_restarts
 from ..engines import child_process
 from ..engines.forwarding import LastText
+from ..errors import ProcessTimeoutError
 from ..fn_args import FnArgs
 from ..modules.keras_version import KerasChoice
 from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
-from . import raw_process
 from .adaptation import Outcome, Settings
-from .events import EventReader, crash_verdict
+from .events import EventReader, EventWriter, crash_verdict
 from .request import CheckRequest, PartRequest
 from .verdicts import ALWAYS, WARNING, Report, Verdict
 
 if TYPE_CHECKING:
     from .worker import Found
-
-_WORKER = f"{__name__.rpartition('.')[0]}.worker"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,15 +90,8 @@ class Trials:
 
         def start(choice: KerasChoice | None) -> Found:
             environment.update(choice.environment() if choice else {})
-            returned = child_process.run(
-                _WORKER,
-                dataclasses.replace(request, keras=choice).to_json(),
-                environment=environment,
-                until=events.check_timeout,
-                what="checking",
-                forked=True,
-                output=self._output,
-            )
+            own = dataclasses.replace(request, keras=choice)
+            returned = self._execute("worker", own, environment, until=events.check_timeout, what="checking")
             return cast("Found", returned)
 
         if keras and settings.keras:
@@ -133,8 +124,34 @@ class Trials:
                 keras = choose_keras(self._request.options.keras, modules.transform.files, beside=modules.files)
                 environment |= keras.environment()
             request = PartRequest(dataclasses.replace(self._request, schema_shapes=shapes), folder)
-            self._raw[folder] = raw_process.start(request, environment, self._output)
+            self._raw[folder] = threading.Thread(
+                target=self._prepare_raw_data, args=(request, environment), daemon=True
+            )
+            self._raw[folder].start()
         return folder
+
+    def _prepare_raw_data(self, request: PartRequest, environment: Mapping[str, str]) -> None:
+        """Runs the process that prepares raw data; its last event is the result, {} after a failure."""
+        events, limit, prepared = EventWriter(request.folder), request.check.limit, {}
+        try:
+            prepared = self._execute("raw_data", request, environment, timeout=limit, what="raw data")
+        except ProcessTimeoutError:
+            events.verdict(Verdict("data", WARNING, f"preparation was stopped after {limit:g} s (--limit)"))
+        except Exception as error:  # the process itself failed: it reports errors of data and module as verdicts
+            events.verdict(crash_verdict("data", error, self._output))
+        events.write("prepared", prepared)
+
+    def _execute(
+        self, worker: str, request: PartRequest, environment: Mapping[str, str], **others: Any
+    ) -> dict[str, Any]:
+        return child_process.run(
+            f"{__package__}.{worker}",
+            request.to_json(),
+            environment=environment,
+            forked=True,
+            output=self._output,
+            **others,
+        )
 
 
 def _with_outputs_in(folder: str, fn_args: FnArgs) -> FnArgs:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection
 
 from ..inputs.example_kinds import RAW
-from .adaptation import MAX_ATTEMPTS, Settings, adaptation_verdict, alternatives, transformed_examples_warning
+from .adaptation import MAX_ATTEMPTS, Settings, alternatives
 from .attempt import Trial
 from .verdicts import FAILED, WARNING, Report, Verdict
 
@@ -94,10 +94,19 @@ class Attempts:
             text = f"with {attempt.settings}, the run gets further, but fails, too: {'; '.join(attempt.reasons)}"
             verdicts.append(Verdict("adaptation", WARNING, text))
         elif changed:
-            verdicts.append(adaptation_verdict(changed, attempt.reasons))
+            flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in changed.items())
+            text = (
+                f"the run succeeds with {Settings(**changed)}: {'; '.join(attempt.reasons)}. `run` uses this setting; "
+                f"{flags} sets it without a trial."
+            )
+            verdicts.append(Verdict("adaptation", WARNING, text, details=changed))
             self._report.findings.update(changed)
         elif attempt.settings.train_examples != RAW and (why := attempt.trial.outcome.reason_for_raw()):
-            verdicts.append(transformed_examples_warning(why, "train_examples" in adjustable))
+            was_tried = "train_examples" in adjustable
+            text = f"{why}, but the Trainer reads the transformed examples."
+            text += " With raw examples, the run would fail, too." if was_tried else ""
+            remedy = "" if was_tried else "Remove --train-examples transformed, or set --train-examples raw."
+            verdicts.append(Verdict("adaptation", WARNING, text, remedy=remedy))
         for verdict in verdicts:
             self._show_once(verdict)
         self._report.verdicts[:] = verdicts

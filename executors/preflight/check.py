@@ -74,15 +74,11 @@ def check(request: CheckRequest, show: Show = lambda verdict: None) -> Report:
     """
     begin = time.perf_counter()
     report = Report(request.module)
-
-    def add(verdict: Verdict) -> None:
-        show(report.add(verdict))
-
     with tempfile.TemporaryDirectory(prefix="generic-trainer-check-") as folder:
-        _Check(request, os.path.realpath(folder), add, show, report).run()
+        _Check(request, os.path.realpath(folder), show, report).run()
     for item in ALWAYS:
         if report.get(item) is None:
-            add(Verdict(item, NOT_REACHED, _reason_not_reached(report)))
+            show(report.add(Verdict(item, NOT_REACHED, _reason_not_reached(report))))
     order = (*STATIC, *TRIAL)
     report.verdicts.sort(key=lambda verdict: order.index(verdict.item))
     report.seconds = time.perf_counter() - begin
@@ -101,10 +97,9 @@ def _reason_not_reached(report: Report) -> str:
 
 
 class _Check:
-    def __init__(self, request: CheckRequest, folder: str, add: Show, show: Show, report: Report) -> None:
+    def __init__(self, request: CheckRequest, folder: str, show: Show, report: Report) -> None:
         self._request = request
         self._folder = folder
-        self._add = add
         self._show = show
         self._report = report
         self._output = LastText()
@@ -125,6 +120,9 @@ class _Check:
         if trial.found and self._report.passed:
             self._check_model(trial)
             self._add(Verdict.from_json(trial.found["estimate"]))
+
+    def _add(self, verdict: Verdict) -> None:
+        self._show(self._report.add(verdict))
 
     def _find_module(self) -> KerasChoice | None:
         """Finds the modules and compiles their files; returns the training module's Keras version, or None."""
@@ -184,8 +182,8 @@ class _Check:
                 fn_args,
                 self._request.options,
                 raw_eval_files=result["raw_eval_files"],
-                op_packages=result["op_packages"],
-                example=result["example"],
+                op_packages=result["trained"].get("op_packages", {}),
+                example=result["trained"].get("sample_input"),
                 shown_as="fn_args.serving_model_dir",
                 environment=trial.environment,
                 timeout=self._request.limit,

@@ -9,20 +9,7 @@ from .verdicts import PASSED, SKIPPED, Verdict
 from .watch import Watch
 
 
-def peak_memory() -> dict[str, int]:
-    """Returns peak bytes of this process: `memory`, and with GPUs `gpu_memory`, the maximum over all GPUs."""
-    import tensorflow as tf
-
-    peaks = {"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
-    for gpu in tf.config.list_physical_devices("GPU"):
-        name = gpu.name.rpartition("physical_device:")[2]
-        peaks["gpu_memory"] = max(peaks.get("gpu_memory", 0), tf.config.experimental.get_memory_info(name)["peak"])
-    return peaks
-
-
-def verdict(
-    watch: Watch, requested: int | None, is_shortened: bool, records: int, seconds: float, peaks: dict[str, int]
-) -> Verdict:
+def verdict(watch: Watch, requested: int | None, is_shortened: bool, records: int, seconds: float) -> Verdict:
     """Returns the estimate for a whole run.
 
     Args:
@@ -31,8 +18,8 @@ def verdict(
       is_shortened: Whether the trial got a reduced number of steps, so that `watch.planned_steps` is too small.
       records: Estimated number of training examples; 0 if unknown.
       seconds: Duration of the trial.
-      peaks: See `peak_memory`.
     """
+    peaks = _peak_memory()
     memory = f"{peaks['memory'] / 1e9:.2g} GB of memory"
     if "gpu_memory" in peaks:
         memory += f", {peaks['gpu_memory'] / 1e9:.2g} GB of GPU memory"
@@ -65,3 +52,14 @@ def _steps(watch: Watch, requested: int | None, is_shortened: bool, records: int
     if watch.epochs and records and watch.batch_size:
         return max(1, -(-records // watch.batch_size)) * watch.epochs
     return None
+
+
+def _peak_memory() -> dict[str, int]:
+    """Returns peak bytes of this process: `memory`, and with GPUs `gpu_memory`, the maximum over all GPUs."""
+    import tensorflow as tf
+
+    peaks = {"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    for gpu in tf.config.list_physical_devices("GPU"):
+        name = gpu.name.rpartition("physical_device:")[2]
+        peaks["gpu_memory"] = max(peaks.get("gpu_memory", 0), tf.config.experimental.get_memory_info(name)["peak"])
+    return peaks

@@ -18,6 +18,7 @@ from ..errors import TrainerError
 from ..fn_args import FnArgs
 from ..modules.source import ModuleSource, parsed
 from ..runtime.logs.exceptions import describe, describe_handled
+from ..runtime.quantities import duration_text
 from .places import definition, place_of
 from .remedies import error_line, remedy_for
 from .verdicts import FAILED, PASSED, SKIPPED, WARNING, Place, Verdict
@@ -120,11 +121,11 @@ def _training(watch: Watch, seconds: float) -> Verdict:
         )
     loss = f", loss {watch.losses[-1]:.4g}" if watch.losses else ""
     steady = watch.steady_seconds()
-    pace = f", later steps: {_time_text(steady)} each" if steady is not None else ""
+    pace = f", later steps: {duration_text(steady)} each" if steady is not None else ""
     return Verdict(
         TRAINING,
         PASSED,
-        f"{watch.steps} step{'s' * (watch.steps != 1)}{loss}; first step: {_time_text(watch.first_seconds)}{pace}",
+        f"{watch.steps} step{'s' * (watch.steps != 1)}{loss}; first step: {duration_text(watch.first_seconds)}{pace}",
         details={"steps": watch.steps, "losses": watch.losses[:STEPS]},
     )
 
@@ -181,10 +182,6 @@ def _has_observed_loop(source: ModuleSource) -> bool:
 
 def _is_fit(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fit"
-
-
-def _time_text(seconds: float) -> str:
-    return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def place_of_save(watch: Watch) -> Place | None:

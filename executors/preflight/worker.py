@@ -10,20 +10,19 @@ import copy
 import dataclasses
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
+from .. import plugins
 from ..dialects.loading import loaded
 from ..engines.training_request import TrainingRequest
 from ..errors import LateVariableError
 from ..evaluation.overrides import overrides_of
 from ..modules import tensorflow_1
 from ..runtime.logs.first_error import first_logged_error
-from ..saved_models.custom_ops import OpPackage, imported_op_packages, op_libraries_noted
-from ..saved_models.sample_input import collect_sample_input
 from ..training.worker import train_module
-from ..training.worker_callbacks import Context, WorkerCallback
+from ..training.worker_callbacks import GROUP, Context, WorkerCallback
 from ..tuning.search import TUNER_FN, defaults_of_search, hyperparameters_text, import_keras_tuner
 from . import estimate, input_watch, trial
 from .events import EventWriter
@@ -37,7 +36,8 @@ from .watch import Watch
 if TYPE_CHECKING:
     from ..evaluation.planning import PlanningFacts
     from ..fn_args import FnArgs
-    from ..saved_models.sample_input import SampleInput
+
+_FOR_MODEL_CHECK = ("op_packages", "sample_input")
 
 
 class Found(TypedDict, total=False):
@@ -45,8 +45,7 @@ class Found(TypedDict, total=False):
 
     Attributes:
       estimate: The `Verdict` on time and memory.
-      op_packages: The imported packages with custom ops, by name.
-      example: A sample input for the SavedModel check.
+      trained: Results of the callbacks of a training for the SavedModel check, by name.
       fn_args: The `FnArgs` of the whole training, on the sampled examples.
       raw_eval_files: Patterns of the raw evaluation examples; [] without raw data.
       saved_at: The `Place` in the user's files that saved the model, or None.
@@ -54,8 +53,7 @@ class Found(TypedDict, total=False):
     """
 
     estimate: dict[str, object]
-    op_packages: dict[str, OpPackage]
-    example: SampleInput
+    trained: dict[str, Any]
     fn_args: dict[str, Any]
     raw_eval_files: list[str]
     saved_at: dict[str, Any] | None
@@ -84,8 +82,8 @@ def _try(request: PartRequest, examples: Examples, events: EventWriter) -> Found
     training = TrainingRequest(check.modules.trainer, check.function, check.fn_args, check.options, request.keras)
     short = ShortTraining(training, request, examples, events)
     try:
-        result = train_module(training, {"check": short})
-        return cast("Found", result.parts["check"])
+        parts = dict(train_module(training, {**_kept_callbacks(training), "check": short}).parts)
+        return cast("Found", {**parts.pop("check"), "trained": parts})
     except _NotTriedError:
         return {}
     except (Exception, SystemExit) as error:
@@ -98,6 +96,12 @@ def _try(request: PartRequest, examples: Examples, events: EventWriter) -> Found
         except (Exception, SystemExit) as error:
             short.add_failure(error)
     return {}
+
+
+def _kept_callbacks(training: TrainingRequest) -> dict[str, WorkerCallback]:
+    """Returns the callbacks of a training whose results the check of the model takes."""
+    installed = cast("Mapping[str, type[WorkerCallback]]", plugins.load(GROUP))
+    return {name: callback(training) for name, callback in installed.items() if name in _FOR_MODEL_CHECK}
 
 
 class _NotTriedError(Exception):
@@ -120,15 +124,13 @@ class ShortTraining(WorkerCallback):
         modules = request.check.modules
         self._hints = list(modules.hints) if modules and request.check.data else []
 
-    @contextlib.contextmanager
-    def loading(self) -> Iterator[None]:
-        """Notes which package loads which library of ops."""
+    def loading(self) -> Context:
+        """Notes the time."""
         self._events.enter("load")
         self._begin = time.perf_counter()
         if self._check.tunes:
             import_keras_tuner(self.request.keras)
-        with op_libraries_noted():
-            yield
+        return contextlib.nullcontext()
 
     def imported(self, module: ModuleType) -> None:
         """Adds the verdict on the import."""
@@ -165,7 +167,6 @@ class ShortTraining(WorkerCallback):
         self._events.enter("trial")
         self._begin = time.perf_counter()
         with (
-            collect_sample_input() as self._example,
             input_watch.watching(lambda reads: self._events.write("reads", reads)),
             self._watch.watching(),
             first_logged_error(error_line) as logged,
@@ -173,23 +174,18 @@ class ShortTraining(WorkerCallback):
             yield
         self._seconds = time.perf_counter() - self._begin
         self._watch.logged_error = shorten_message(logged.text)
-        self._op_packages = imported_op_packages()  # while the user's modules are there
 
     def result(self, returned: object) -> Found:
         """Adds the verdicts on the training; returns the input of the SavedModel check."""
         fn_args, watch = self._check.fn_args, self._watch
         for verdict in trial.verdicts(watch, fn_args, self._seconds):
             self._add(verdict)
-        estimated = estimate.verdict(
-            watch, self._steps, self._is_shortened, self._examples.records, self._seconds, estimate.peak_memory()
-        )
+        estimated = estimate.verdict(watch, self._steps, self._is_shortened, self._examples.records, self._seconds)
         place = trial.place_of_save(watch)
         evidence = watch.fits.evidence() if watch.fits else None
         overrides = overrides_of({"label": self._check.label, **self._check.evaluation})
         return {
             "estimate": estimated.to_json(),
-            "op_packages": self._op_packages,
-            "example": self._example,
             "fn_args": fn_args.to_json(),
             "raw_eval_files": self._examples.raw_eval_files,
             "saved_at": vars(place) if place else None,
