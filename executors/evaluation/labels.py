@@ -16,6 +16,7 @@ from ..inputs.message_text import closest_names
 from .evidence import LabelEvidence
 from .features import ExampleFeatures, Feature
 from .label_mapping import LabelMapping
+from .overrides import parse_labels
 
 _CONVERTED = "the training converts its values to the model's targets"
 _TOLERANCE = 1e-5  # relative, for values that went through float32
@@ -55,6 +56,12 @@ def label_problem(label: str, raw: Collection[str], transformed: Collection[str]
     hint = did_you_mean(label, names)
     known = f"; they have {closest_names(names, near=label)}" if names and not hint else ""
     return f"{which} label feature {label!r}{known}.{hint}"
+
+
+def problem_of_labels(text: str, raw: Collection[str], transformed: Collection[str] | None = None) -> str:
+    """Returns the first `label_problem` of the features that a `label` option names; see `parse_labels`."""
+    problems = (label_problem(label, raw, transformed) for label in parse_labels(text).values())
+    return next(filter(None, problems), "")
 
 
 def candidates_of(label: str, features: ExampleFeatures, inputs: Collection[str] = ()) -> list[Candidate]:

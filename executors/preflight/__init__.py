@@ -2,16 +2,16 @@
 
 request.py             the run to check
 check.py               entry point: static checks in this process, the others in subprocesses
-attempts.py            tries raw or transformed examples, schemas with or without shapes; attempt.py: one attempt
+attempts.py            tries raw or transformed examples, schemas with or without shapes; attempt.py: runs each attempt
 adaptation.py          chooses the next attempt from the failure and from what input_watch.py recorded
 files.py               checks of the run's input files
 worker.py              the process that trains for a few steps, by `training.worker` with a callback
 module_checks.py       signatures of the module's functions
-examples.py            checks the examples; sample.py: samples real ones into files of the same format
+examples.py            gets the examples; example_checks.py checks them; sample.py samples real ones into files
 example_facts.py       statistics of the examples, compared with the schema
-synthetic_examples.py  generates examples from a schema; example_records.py: serializes and writes them
-raw_data.py            converts raw data to examples and infers their schema; raw_transform.py: runs Transform on them
-trial.py               verdicts on a training, in which watch.py, keras_watch.py and estimator_watch.py record each step
+synthetic_examples.py  generates examples from a schema
+raw_data.py            prepares raw data, by raw_examples.py (examples and schema) and raw_transform.py (Transform)
+trial.py               verdicts on a training, in which watch.py and loops.py record each step
 estimate.py            estimates time and memory of the whole run
 verdicts.py            the results; places.py and remedies.py: the user's line, and advice
 stamp.py               caches passed checks

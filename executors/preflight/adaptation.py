@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from ..dialects.restart import OtherSettings, other_settings
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..inputs.message_text import closest_names
-from .verdicts import WARNING, Verdict
 
 if TYPE_CHECKING:
     from .input_watch import Reads
+    from .verdicts import Verdict
 
 AUTO = "auto"
 YES, NO = "yes", "no"
@@ -144,32 +144,3 @@ def _other_keras(settings: Settings, failed: Verdict, adjustable: Collection[str
         return {}
     other = other_settings(failed.error.get("attributes", {}))
     return other if "version" in other else {}
-
-
-def adaptation_verdict(found: Mapping[str, str], reasons: Collection[str]) -> Verdict:
-    """Returns the verdict on a run that passes only with other settings than the first ones.
-
-    Args:
-      found: {field of `Settings`: value} of the changed settings.
-      reasons: Why they were changed.
-    """
-    flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in found.items())
-    text = (
-        f"the run succeeds with {Settings(**found)}: {'; '.join(reasons)}. `run` uses this setting; {flags} sets it "
-        "without a trial."
-    )
-    return Verdict("adaptation", WARNING, text, details=dict(found))
-
-
-def transformed_examples_warning(why: str, was_tried: bool) -> Verdict:
-    """Returns the warning that a module gets transformed examples although it seems to need raw ones.
-
-    Args:
-      why: The reason from `Outcome.reason_for_raw`.
-      was_tried: Whether raw examples were tried as well, and failed.
-    """
-    what = "With raw examples, the run would fail, too." if was_tried else ""
-    remedy = "" if was_tried else "Remove --train-examples transformed, or set --train-examples raw."
-    return Verdict(
-        "adaptation", WARNING, f"{why}, but the Trainer reads the transformed examples. {what}".rstrip(), None, remedy
-    )

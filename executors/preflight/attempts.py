@@ -8,12 +8,12 @@ possible, failures are shown only after the last attempt; all other verdicts are
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
 from ..inputs.example_kinds import RAW
-from ..runtime.logs.redaction import masked_text
-from .adaptation import MAX_ATTEMPTS, Settings, adaptation_verdict, alternatives, transformed_examples_warning
+from .adaptation import MAX_ATTEMPTS, Settings, alternatives
 from .attempt import Trial
 from .verdicts import FAILED, WARNING, Report, Verdict
 
@@ -60,21 +60,20 @@ class Attempts:
         selected: _Attempt | None = None
         while pending and len(attempts) < MAX_ATTEMPTS:
             settings, reasons = pending.pop(0)
-            if any(one.settings == settings for one in attempts):
+            if any(attempt.settings == settings for attempt in attempts):
                 continue
             if attempts:
-                text = f"retrying with {settings}: {reasons[-1]}"
-                self._show_once(Verdict("adaptation", WARNING, text))
-            one = self._run_one(settings, reasons, bool(adjustable))
-            attempts.append(one)
-            further = list(alternatives(settings, one.trial.outcome, adjustable))
+                self._show_once(Verdict("adaptation", WARNING, f"retrying with {settings}: {reasons[-1]}"))
+            attempt = self._run_one(settings, reasons, bool(adjustable))
+            attempts.append(attempt)
+            further = list(alternatives(settings, attempt.trial.outcome, adjustable))
             pending[:0] = [(other, (*reasons, why)) for other, why in further]
-            if one.trial.outcome.fits(settings):
-                selected = selected or one
+            if attempt.trial.outcome.fits(settings):
+                selected = selected or attempt
                 if not further:
-                    selected = one
+                    selected = attempt
                     break
-        selected = selected or _furthest(attempts)
+        selected = selected or functools.reduce(_further, attempts)
         self._report_selected(selected, first, adjustable)
         return selected.trial
 
@@ -82,8 +81,7 @@ class Attempts:
         report = Report(self._report.module, list(self._report.verdicts))
 
         def add(verdict: Verdict) -> None:
-            verdict = redacted(verdict)
-            report.verdicts.append(verdict)
+            verdict = report.add(verdict)
             if not (defers_failures and verdict.status == FAILED):
                 self._show_once(verdict)
 
@@ -96,10 +94,19 @@ class Attempts:
             text = f"with {attempt.settings}, the run gets further, but fails, too: {'; '.join(attempt.reasons)}"
             verdicts.append(Verdict("adaptation", WARNING, text))
         elif changed:
-            verdicts.append(adaptation_verdict(changed, attempt.reasons))
+            flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in changed.items())
+            text = (
+                f"the run succeeds with {Settings(**changed)}: {'; '.join(attempt.reasons)}. `run` uses this setting; "
+                f"{flags} sets it without a trial."
+            )
+            verdicts.append(Verdict("adaptation", WARNING, text, details=changed))
             self._report.findings.update(changed)
         elif attempt.settings.train_examples != RAW and (why := attempt.trial.outcome.reason_for_raw()):
-            verdicts.append(transformed_examples_warning(why, "train_examples" in adjustable))
+            was_tried = "train_examples" in adjustable
+            text = f"{why}, but the Trainer reads the transformed examples."
+            text += " With raw examples, the run would fail, too." if was_tried else ""
+            remedy = "" if was_tried else "Remove --train-examples transformed, or set --train-examples raw."
+            verdicts.append(Verdict("adaptation", WARNING, text, remedy=remedy))
         for verdict in verdicts:
             self._show_once(verdict)
         self._report.verdicts[:] = verdicts
@@ -112,32 +119,16 @@ class Attempts:
         self._show(verdict)
 
 
-def _furthest(attempts: Sequence[_Attempt]) -> _Attempt:
-    """Returns the attempt whose failure came last; the first one, if it did not fail or no other went further."""
-    furthest = attempts[0]
-    for attempt in attempts[1:]:
-        if _is_further(attempt, furthest):
-            furthest = attempt
-    return furthest
-
-
-def _is_further(attempt: _Attempt, other: _Attempt) -> bool:
-    """Whether an attempt passed what another failed at, or failed at a later line of the first code that differs."""
-    failure, before = attempt.trial.outcome.failure, other.trial.outcome.failure
+def _further(furthest: _Attempt, attempt: _Attempt) -> _Attempt:
+    """Returns the attempt that went further: it passed what the first failed at, or failed at a later line."""
+    failure, before = attempt.trial.outcome.failure, furthest.trial.outcome.failure
     if failure is None or before is None:
-        return False
+        return furthest
     if failure.item != before.item:  # the report's order of the items is not that in which they are tried
-        return any(verdict.item == before.item and verdict.status != FAILED for verdict in attempt.report.verdicts)
-    for (file, line), (other_file, other_line) in zip(_frames(failure), _frames(before), strict=False):
+        statuses = {verdict.status for verdict in attempt.report.verdicts if verdict.item == before.item}
+        return attempt if statuses - {FAILED} else furthest
+    frames = zip(_FRAME.findall(failure.traceback), _FRAME.findall(before.traceback), strict=False)
+    for (file, line), (other_file, other_line) in frames:  # of the first code that differs
         if (file, line) != (other_file, other_line):
-            return file == other_file and line > other_line
-    return False
-
-
-def _frames(failure: Verdict) -> list[tuple[str, int]]:
-    return [(file, int(line)) for file, line in _FRAME.findall(failure.traceback)]
-
-
-def redacted(verdict: Verdict) -> Verdict:
-    """Returns a verdict with secrets redacted from its text."""
-    return dataclasses.replace(verdict, text=masked_text(verdict.text))
+            return attempt if file == other_file and int(line) > int(other_line) else furthest
+    return furthest

@@ -33,12 +33,11 @@ from ..runtime.quantities import size_text
 from ..saved_models.locations import find_saved_model
 from ..training.outputs import check_model
 from .adaptation import AUTO, Settings
-from .attempt import Attempt, Trial
-from .attempts import Attempts, redacted
+from .attempt import Trial, Trials
+from .attempts import Attempts
 from .events import crash_verdict
 from .files import file_verdicts
 from .places import display_path, place_of
-from .raw_process import RawData
 from .remedies import remedy_for_message, shorten_message
 from .request import CheckRequest
 from .verdicts import (
@@ -57,7 +56,6 @@ from .verdicts import (
 
 if TYPE_CHECKING:
     from ..monitoring.run_json import CheckReport
-    from .raw_data import RawDataRequest
 
 CHECKING = "GENERIC_TRAINER_CHECK"  # environment variable, "1" during a check: modules can skip lasting side effects
 Show = Callable[[Verdict], None]
@@ -76,16 +74,11 @@ def check(request: CheckRequest, show: Show = lambda verdict: None) -> Report:
     """
     begin = time.perf_counter()
     report = Report(request.module)
-
-    def add(verdict: Verdict) -> None:
-        report.verdicts.append(redacted(verdict))
-        show(report.verdicts[-1])
-
     with tempfile.TemporaryDirectory(prefix="generic-trainer-check-") as folder:
-        _Check(request, os.path.realpath(folder), add, show, report).run()
+        _Check(request, os.path.realpath(folder), show, report).run()
     for item in ALWAYS:
         if report.get(item) is None:
-            add(Verdict(item, NOT_REACHED, _reason_not_reached(report)))
+            show(report.add(Verdict(item, NOT_REACHED, _reason_not_reached(report))))
     order = (*STATIC, *TRIAL)
     report.verdicts.sort(key=lambda verdict: order.index(verdict.item))
     report.seconds = time.perf_counter() - begin
@@ -104,10 +97,9 @@ def _reason_not_reached(report: Report) -> str:
 
 
 class _Check:
-    def __init__(self, request: CheckRequest, folder: str, add: Show, show: Show, report: Report) -> None:
+    def __init__(self, request: CheckRequest, folder: str, show: Show, report: Report) -> None:
         self._request = request
         self._folder = folder
-        self._add = add
         self._show = show
         self._report = report
         self._output = LastText()
@@ -124,36 +116,35 @@ class _Check:
         fork_server.prepare(environment, libraries_of(modules.trainer.files) if modules else ())  # in the background
         for verdict in file_verdicts(self._request):
             self._add(verdict)
-        trial = self._try(keras, environment)
+        trial = self._try(Trials(self._request, keras, environment, self._folder, self._output))
         if trial.found and self._report.passed:
             self._check_model(trial)
             self._add(Verdict.from_json(trial.found["estimate"]))
 
+    def _add(self, verdict: Verdict) -> None:
+        self._show(self._report.add(verdict))
+
     def _find_module(self) -> KerasChoice | None:
         """Finds the modules and compiles their files; returns the training module's Keras version, or None."""
-        request = self._request
+        request, options = self._request, self._request.options
         self._request = dataclasses.replace(request, modules=None)
+        files: Sequence[str] = ()
         try:
             modules = request.find_modules(os.path.join(self._folder, "source"))
-        except TrainerError as error:
-            self._add(Verdict("module", FAILED, str(error), exit_code=error.exit_code))
-            return None
-        source = modules.trainer
-        for file in dict.fromkeys(modules.files if request.data else source.files):
-            try:
+            source = modules.trainer
+            files = list(dict.fromkeys(modules.files if request.data else source.files))
+            for file in files:
                 with open(file, "rb") as code:
                     compile(code.read(), file, "exec", dont_inherit=True)
-            except (SyntaxError, ValueError) as error:
-                place = place_of(error, [file])
-                text = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
-                self._add(Verdict("module", FAILED, text, place, exit_code=1, error=describe(error)))
-                return None
-        distributed = worker_range(request.options.workers)[1] > 1
-        try:
-            keras = choose_keras(request.options.keras, source.files, beside=modules.files, distributed=distributed)
+            distributed = worker_range(options.workers)[1] > 1
+            keras = choose_keras(options.keras, source.files, beside=modules.files, distributed=distributed)
         except TrainerError as error:
-            place = place_of(error, source.files)
-            self._add(Verdict("module", FAILED, str(error), place, exit_code=error.exit_code))
+            self._add(Verdict("module", FAILED, str(error), place_of(error, files), exit_code=error.exit_code))
+            return None
+        except (SyntaxError, ValueError) as error:
+            text = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
+            place = place_of(error, files)
+            self._add(Verdict("module", FAILED, text, place, exit_code=1, error=describe(error)))
             return None
         others = len(source.files) - 1
         more = f" and {others} imported file{'s' * (others != 1)}" if others else ""
@@ -166,46 +157,22 @@ class _Check:
         self._request = dataclasses.replace(request, modules=modules, function=request.function or source.function)
         return keras
 
-    def _try(self, keras: KerasChoice | None, environment: dict[str, str]) -> Trial:
-        """Tries the module; raw data are prepared once for each value of `schema_shapes`."""
+    def _try(self, trials: Trials) -> Trial:
+        """Tries the module with the first settings, and with others if that helps."""
         request = self._request
-        raw_data: dict[str, RawData] = {}
-
-        def attempt(settings: Settings, report: Report, add: Show) -> Trial:
-            shapes, choice = settings.schema_shapes, keras
-            if request.data and shapes not in raw_data:
-                raw_data[shapes] = self._prepare_raw_data(environment, shapes)
-            folder = os.path.join(self._folder, f"{settings.train_examples}-{shapes}{settings.keras}")
-            if keras and settings.keras:
-                choice = dataclasses.replace(keras, version=settings.keras, reason="determined by a trial")
-            variables = {**environment, **(choice.environment() if choice else {})}
-            trial = Attempt(request, settings, folder, report, add, self._output)
-            return trial.run(choice, variables, raw_data.get(shapes))
-
+        modules, options = request.modules, request.options
         adjustable = set()
-        if request.data and request.modules and request.modules.transform and request.train_examples == AUTO:
+        if request.data and modules and modules.transform and request.train_examples == AUTO:
             adjustable.add("train_examples")
-        if request.data and not request.fn_args.schema_path and request.schema_shapes == AUTO:
+        if request.data and modules and not request.fn_args.schema_path and request.schema_shapes == AUTO:
             adjustable.add("schema_shapes")
-        if request.options.keras == AUTO and worker_range(request.options.workers)[1] == 1 and has_keras_3():
+        if modules and options.keras == AUTO and worker_range(options.workers)[1] == 1 and has_keras_3():
             adjustable.add("keras")
         first = Settings.of(request.train_examples, request.schema_shapes)
         try:
-            return Attempts(attempt, self._report, self._show).run(first, adjustable if request.modules else ())
+            return Attempts(trials.run, self._report, self._show).run(first, adjustable)
         finally:
-            for raw in raw_data.values():
-                raw.thread.join()
-
-    def _prepare_raw_data(self, environment: dict[str, str], shapes: str) -> RawData:
-        """Starts preparing raw data in a process parallel to the one that loads the training module."""
-        modules = self._request.modules
-        if modules and modules.transform:
-            keras = choose_keras(self._request.options.keras, modules.transform.files, beside=modules.files)
-            environment = environment | keras.environment()
-        folder = os.path.join(self._folder, f"raw-{shapes}")
-        check = dataclasses.replace(self._request, schema_shapes=shapes).to_json()
-        request: RawDataRequest = {"check": check, "folder": folder, "events": f"{folder}-events"}
-        return RawData(request, environment, f"{folder}-done", self._output)
+            trials.close()
 
     def _check_model(self, trial: Trial) -> None:
         result, fn_args = trial.found, FnArgs.from_json(trial.found["fn_args"])
@@ -215,8 +182,8 @@ class _Check:
                 fn_args,
                 self._request.options,
                 raw_eval_files=result["raw_eval_files"],
-                op_packages=result["op_packages"],
-                example=result["example"],
+                op_packages=result["trained"].get("op_packages", {}),
+                example=result["trained"].get("sample_input"),
                 shown_as="fn_args.serving_model_dir",
                 environment=trial.environment,
                 timeout=self._request.limit,

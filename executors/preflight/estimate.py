@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import re
+import resource
 
 from ..runtime.quantities import duration_text
 from .verdicts import PASSED, SKIPPED, Verdict
 from .watch import Watch
 
-_PEAK = re.compile(r"VmHWM:\s*(\d+) kB")
 
-
-class Memory:
-    """Measures peak memory of this process since construction, and of its GPUs."""
-
-    def __init__(self) -> None:
-        try:
-            with open("/proc/self/clear_refs", "w") as file:
-                file.write("5")  # resets VmHWM
-        except OSError:
-            pass  # the peak then covers the process's lifetime
-
-    def peak(self) -> dict[str, int]:
-        """Returns peak bytes: `memory`, and with GPUs `gpu_memory`, the maximum over all GPUs."""
-        peaks = {"memory": _peak_of_process()}
-        import tensorflow as tf
-
-        for gpu in tf.config.list_physical_devices("GPU"):
-            name = gpu.name.rpartition("physical_device:")[2]
-            peaks["gpu_memory"] = max(peaks.get("gpu_memory", 0), tf.config.experimental.get_memory_info(name)["peak"])
-        return peaks
-
-
-def verdict(
-    watch: Watch, requested: int | None, is_shortened: bool, records: int, seconds: float, peaks: dict[str, int]
-) -> Verdict:
+def verdict(watch: Watch, requested: int | None, is_shortened: bool, records: int, seconds: float) -> Verdict:
     """Returns the estimate for a whole run.
 
     Args:
@@ -44,8 +18,8 @@ def verdict(
       is_shortened: Whether the trial got a reduced number of steps, so that `watch.planned_steps` is too small.
       records: Estimated number of training examples; 0 if unknown.
       seconds: Duration of the trial.
-      peaks: Bytes, as returned by `Memory.peak`.
     """
+    peaks = _peak_memory()
     memory = f"{peaks['memory'] / 1e9:.2g} GB of memory"
     if "gpu_memory" in peaks:
         memory += f", {peaks['gpu_memory'] / 1e9:.2g} GB of GPU memory"
@@ -80,14 +54,12 @@ def _steps(watch: Watch, requested: int | None, is_shortened: bool, records: int
     return None
 
 
-def _peak_of_process() -> int:
-    try:
-        with open(f"/proc/{os.getpid()}/status") as file:
-            found = _PEAK.search(file.read())
-    except OSError:
-        found = None
-    if found:
-        return int(found[1]) * 1024
-    import resource
+def _peak_memory() -> dict[str, int]:
+    """Returns peak bytes of this process: `memory`, and with GPUs `gpu_memory`, the maximum over all GPUs."""
+    import tensorflow as tf
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peaks = {"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    for gpu in tf.config.list_physical_devices("GPU"):
+        name = gpu.name.rpartition("physical_device:")[2]
+        peaks["gpu_memory"] = max(peaks.get("gpu_memory", 0), tf.config.experimental.get_memory_info(name)["peak"])
+    return peaks

@@ -1,12 +1,13 @@
-"""Progress events of a check's subprocesses: JSON lines in a file, which survives a crash of the process."""
+"""Progress events of a check's processes: JSON lines in a file, which survives a crash of the process."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
-from collections.abc import Callable, Mapping
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ProcessDiedError, TrainerError
 from ..runtime.logs.exceptions import RemoteTraceback, describe
@@ -15,19 +16,26 @@ from .verdicts import FAILED, Verdict
 if TYPE_CHECKING:
     from ..runtime.process.forwarding import LastText
     from .input_watch import Reads
+    from .raw_data import Prepared
     from .watch import Progress
+
+_FILE = "events"
 
 
 class EventWriter:
-    """Appends events to a file: {"verdict": …}, {"stage": …}, {"progress": …} or {"reads": …}.
+    """Appends events to a file: {"verdict": …}, {"stage": …}, {"progress": …}, {"reads": …} or {"prepared": …}.
+
+    Args:
+      folder: The folder of the process; created.
 
     Attributes:
       stage: The current stage: an item, or "trial"; "load" at first.
       has_failed: Whether a verdict with status FAILED was written.
     """
 
-    def __init__(self, file: IO[str]) -> None:
-        self._file = file
+    def __init__(self, folder: str) -> None:
+        os.makedirs(folder, exist_ok=True)
+        self._path = os.path.join(folder, _FILE)
         self.stage = "load"
         self.has_failed = False
 
@@ -43,32 +51,38 @@ class EventWriter:
 
     def write(self, kind: str, value: object) -> None:
         """Writes an event."""
-        self._file.write(json.dumps({kind: value}, default=str) + "\n")
-        self._file.flush()
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps({kind: value}, default=str) + "\n")
 
 
 class EventReader:
     """Reads events while the processes write them.
 
     Args:
-      path: The event file of the worker process.
-      raw: The event file of the process that prepares raw data; "" without one.
+      folders: The folders of the processes.
       add: Called with each verdict.
-      limit: Timeout of a stage of the worker process, in seconds.
+      limit: Timeout of a stage, in seconds.
 
     Attributes:
-      stage: Current stage of the worker process; "load" at first.
+      stage: Current stage of the process that tries the module; "load" at first.
       progress: Last progress of the training.
       reads: How the module's input pipeline reads its examples; see `input_watch`.
-      has_timed_out: Whether the worker process exceeded the limit.
+      prepared: The prepared raw data, {} after a failure; None before they are prepared.
+      has_timed_out: Whether a stage exceeded the limit.
     """
 
-    def __init__(self, path: str, raw: str, add: Callable[[Verdict], None], limit: float) -> None:
+    def __init__(
+        self,
+        folders: Sequence[str],
+        add: Callable[[Verdict], None] = lambda verdict: None,
+        limit: float = float("inf"),
+    ) -> None:
         self.stage = "load"
         self.progress: Progress = {}
         self.reads: Reads = {}
+        self.prepared: Prepared | None = None
         self.has_timed_out = False
-        self._read = {name: 0 for name in (raw, path) if name}
+        self._read = {os.path.join(folder, _FILE): 0 for folder in folders}
         self._add = add
         self._limit = limit
         self._since = time.monotonic()
@@ -91,14 +105,13 @@ class EventReader:
                     self._handle(json.loads(line))
 
     def _handle(self, event: Mapping[str, Any]) -> None:
-        if "verdict" in event:
-            self._add(Verdict.from_json(event["verdict"]))
-        elif "stage" in event:
-            self.stage, self._since = event["stage"], time.monotonic()
-        elif "progress" in event:
-            self.progress = event["progress"]
-        elif "reads" in event:
-            self.reads = event["reads"]
+        [(kind, value)] = event.items()
+        if kind == "verdict":
+            self._add(Verdict.from_json(value))
+        else:
+            setattr(self, kind, value)
+        if kind == "stage":
+            self._since = time.monotonic()
 
 
 def crash_verdict(stage: str, error: Exception, output: LastText) -> Verdict:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import did_you_mean
 from ..inputs.message_text import short_repr, shorten
+from ..inputs.tf_examples import features_in
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from ..evaluation.features import FeatureSummary
     from ..saved_models.sample_input import Value
 
-_KINDS = {"bytes_list": "BYTES", "float_list": "FLOAT", "int64_list": "INT"}
+_KINDS = ("BYTES", "FLOAT", "INT")
 _TYPES = {str: "BYTES", bytes: "BYTES", float: "FLOAT", int: "INT", bool: "INT"}  # Python types of Parquet values
 _MAX_SHOWN = 8  # features or values listed in one line
 _MAX_CHARACTERS = 100  # shown of a value
@@ -71,34 +72,26 @@ class FeatureFacts:
         return cast("FeatureSummary", {**{name: getattr(self, name) for name in names}, "values": values})
 
 
-def facts_of(records: Iterable[bytes]) -> dict[str, FeatureFacts]:
-    """Computes statistics of serialized tf.Examples, by feature.
+def facts_of(records: Iterable[bytes | Mapping[str, object]]) -> dict[str, FeatureFacts]:
+    """Computes statistics of serialized tf.Examples by feature, or of Parquet rows by column.
 
     Raises:
       google.protobuf.message.DecodeError: If a record is not a tf.Example.
     """
-    import tensorflow as tf
-
     facts: dict[str, FeatureFacts] = {}
     for record in records:
-        for name, feature in tf.train.Example.FromString(record).features.feature.items():
-            kind = feature.WhichOneof("kind")
-            if kind is None:
-                continue
-            facts.setdefault(name, FeatureFacts(_KINDS[kind])).take(_KINDS[kind], list(getattr(feature, kind).value))
+        for name, kind, values in _row(record) if isinstance(record, Mapping) else features_in(record):
+            facts.setdefault(name, FeatureFacts(kind)).take(kind, values)
     return facts
 
 
-def facts_of_rows(rows: Iterable[Mapping[str, object]]) -> dict[str, FeatureFacts]:
-    """Computes statistics of Parquet rows, by column; skips values of types that a tf.Example does not have."""
-    facts: dict[str, FeatureFacts] = {}
-    for row in rows:
-        for name, value in row.items():
-            values = [one for one in (value if isinstance(value, list) else [value]) if one is not None]
-            kinds = {_TYPES.get(type(one), "") for one in values}
-            if len(kinds) == 1 and (kind := kinds.pop()):
-                facts.setdefault(name, FeatureFacts(kind)).take(kind, values)
-    return facts
+def _row(row: Mapping[str, object]) -> Iterator[tuple[str, str, list[Any]]]:
+    """Yields name, kind and values of a row's columns; skips values of types that a tf.Example does not have."""
+    for name, value in row.items():
+        values = [item for item in (value if isinstance(value, list) else [value]) if item is not None]
+        kinds = {_TYPES.get(type(item), "") for item in values}
+        if len(kinds) == 1 and (kind := kinds.pop()):
+            yield name, kind, values
 
 
 def differences(
@@ -187,7 +180,7 @@ def contradictions(facts: dict[str, FeatureFacts], schema: schema_pb2.Schema) ->
                 hint = did_you_mean(feature.name, facts)
                 warnings.append(f"no example has the feature {feature.name!r}, which the schema requires.{hint}")
             continue
-        if kind in _KINDS.values() and fact.kind != kind:
+        if kind in _KINDS and fact.kind != kind:
             errors.append(f"feature {feature.name!r} is {fact.kind} in the examples and {kind} in the schema")
         size = 1
         for dimension in feature.shape.dim:

@@ -1,42 +1,26 @@
-"""The examples of a check: samples real ones or generates synthetic ones, and compares them with schema and label."""
+"""The examples of a check, which the module gets: prepared raw data, a sample of real examples, or synthetic ones."""
 
 from __future__ import annotations
 
-import itertools
-import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from google.protobuf.message import DecodeError
-
-from ..dialects.registry import functions_that_read_examples
-from ..errors import InputError
-from ..evaluation.labels import label_problem
-from ..evaluation.overrides import parse_labels
 from ..examples_format import TF_EXAMPLE
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..inputs.message_text import join_names
-from ..inputs.readers.record_files import PARQUET, TF_RECORD
-from ..modules.snapshot import text_of
+from ..inputs.tf_examples import write_gzipped
 from ..runtime.files.schema import read_schema
-from . import example_facts, synthetic_examples
-from .example_records import write_gzipped
-from .places import place_at, string_constants
-from .sample import RAW_EXAMPLES, Sample, holds_records, take
-from .verdicts import FAILED, PASSED, SKIPPED, WARNING, Place, Verdict
+from . import synthetic_examples
+from .events import EventReader, EventWriter
+from .example_checks import ExampleChecks
+from .example_facts import facts_of, facts_text
+from .sample import RAW_EXAMPLES, holds_records, take
+from .verdicts import PASSED, SKIPPED, WARNING, Verdict
 
 if TYPE_CHECKING:
-    from ..evaluation.features import FeatureSummary
-    from .attempt import ExaminationRequest
-    from .events import EventWriter
-    from .example_facts import FeatureFacts
-    from .request import CheckRequest
+    from .request import PartRequest
 
-_LABELS = ("LABEL_KEY", "_LABEL_KEY", "label_key", "LABEL", "_LABEL")
-# A module with one of these words in its source parses examples by the run's schema.
-_SCHEMA_WORDS = ("schema_path", "schema_file", "preprocessing_fn", "feature_spec")
 _SYNTHETIC_EXAMPLES = 256
 _WAIT_SECONDS = 0.05
 
@@ -45,28 +29,23 @@ class Examples:
     """The examples of one attempt.
 
     Args:
-      request: The run to check; gets the files of the sample.
-      state: The request to this process.
+      request: The request to this process; `fn_args` of its run get the files of the sample.
       events: Gets the verdict.
 
     Attributes:
       are_examined: Whether `examine` was called.
       records: Estimated number of training examples of a run; 0 if unknown.
-      features: Statistics of the features, by RAW and TRANSFORMED.
       raw_eval_files: Patterns of the raw evaluation examples; [] without raw data.
-      hints: Possible causes of a failure of the module.
+      checks: The checks of the examples, with hints and statistics.
     """
 
-    def __init__(self, request: CheckRequest, state: ExaminationRequest, events: EventWriter) -> None:
+    def __init__(self, request: PartRequest, events: EventWriter) -> None:
         self.are_examined = False
         self.records = 0
-        self.features: dict[str, dict[str, FeatureSummary]] = {}
         self.raw_eval_files: list[str] = []
-        self.hints: list[str] = []
+        self.checks = ExampleChecks(request)
         self._request = request
-        self._fn_args = request.fn_args
-        self._files = request.modules.trainer.files if request.modules else ()
-        self._state = state
+        self._fn_args = request.check.fn_args
         self._events = events
         self._originals: dict[str, str] = {}  # of the files that the module gets, which are copies
 
@@ -77,12 +56,12 @@ class Examples:
           InputError: If a file cannot be read.
         """
         self.are_examined = True
-        if self._state["raw"] and not self._await_raw_data():
+        if self._request.raw and not self._await_raw_data():
             return
         self._events.enter("examples")
         if not self._fn_args.train_files and not self._fn_args.eval_files:
             self._events.verdict(self._synthetic_verdict())
-        elif not {"train files", "eval files"} & set(self._state["failed"]):
+        elif not {"train files", "eval files"} & set(self._request.failed):
             self._events.verdict(self._real_verdict())
 
     def with_original_paths(self, text: str) -> str:
@@ -94,18 +73,18 @@ class Examples:
     def _await_raw_data(self) -> bool:
         """Waits for the process that prepares raw data; sets the module's arguments from its result if it has one."""
         self._events.enter("data")
-        while not os.path.exists(self._state["raw"]):
+        raw = EventReader([self._request.raw])
+        while raw.prepared is None:
             time.sleep(_WAIT_SECONDS)
-        with open(self._state["raw"], encoding="utf-8") as file:
-            prepared = json.load(file)
-        if not prepared:
+            raw.read()
+        if not raw.prepared:
             self._events.has_failed = True  # the other process has written the verdict
             return False
-        self.features = prepared["features"]
-        examples = prepared["examples"]
+        self.checks.features = raw.prepared["features"]
+        examples = raw.prepared["examples"]
         self.raw_eval_files = examples[RAW]["eval_files"]
-        wanted = TRANSFORMED if TRANSFORMED in examples and self._request.train_examples != RAW else RAW
-        for name, value in {**prepared["fn_args"], **examples[wanted]}.items():
+        wanted = TRANSFORMED if TRANSFORMED in examples and self._request.check.train_examples != RAW else RAW
+        for name, value in {**raw.prepared["fn_args"], **examples[wanted]}.items():
             setattr(self._fn_args, name, value)
         self._fn_args.transform_output = self._fn_args.transform_graph_path
         self._fn_args.schema_file = self._fn_args.schema_path
@@ -113,19 +92,19 @@ class Examples:
 
     def _synthetic_verdict(self) -> Verdict:
         """Generates synthetic examples from the schema, if there is one."""
-        path = self._schema_path()
-        if not path or "schema" in self._state["failed"] or self._fn_args.examples_format.payload != TF_EXAMPLE:
-            self.hints.append(
+        path = self.checks.schema_path
+        if not path or "schema" in self._request.failed or self._fn_args.examples_format.payload != TF_EXAMPLE:
+            self.checks.hints.append(
                 "No examples were given: set --train-files or --data, or --schema to generate synthetic ones."
             )
             text = "no examples (--train-files, --data) and no schema to generate synthetic ones from"
             return Verdict("examples", SKIPPED, text)
         records = synthetic_examples.generate(read_schema(path), _SYNTHETIC_EXAMPLES)
         for split in ("train", "eval"):
-            folder = self._folder(split)
+            folder = self._folder_of(split)
             write_gzipped(records, os.path.join(folder, "made-up.gz"))
             setattr(self._fn_args, f"{split}_files", [os.path.join(folder, "*")])
-        shown = example_facts.facts_text(example_facts.facts_of(records), self._request.label)
+        shown = facts_text(facts_of(records), self._request.check.label)
         text = f"{len(records)} synthetic examples generated from {path}, no real ones: {shown}"
         return Verdict("examples", WARNING, text)
 
@@ -136,131 +115,16 @@ class Examples:
         samples = {}
         for split in ("train", "eval"):
             if (patterns := getattr(fn_args, f"{split}_files")) and holds_records(patterns):
-                samples[split] = take(patterns, self._folder(split), columns_wanted)
+                samples[split] = take(patterns, self._folder_of(split), columns_wanted)
                 setattr(fn_args, f"{split}_files", samples[split].patterns)
                 self._originals.update(samples[split].originals)
         if not samples:
             shown = join_names([*fn_args.train_files, *fn_args.eval_files])
             return Verdict("examples", PASSED, f"{shown}: no records; the module reads them itself")
         if "train" in samples:
-            is_known = self._state["raw"]
-            self.records = fn_args.num_examples["train"] if is_known else samples["train"].estimated_records
-        return self._verdict_on(samples)
+            known = self._request.raw
+            self.records = fn_args.num_examples["train"] if known else samples["train"].estimated_records
+        return self.checks.verdict(samples)
 
-    def _verdict_on(self, samples: dict[str, Sample]) -> Verdict:
-        counts = " and ".join(
-            f"{'all ' if sample.whole else ''}{sample.count:,} {split}" for split, sample in samples.items()
-        )
-        counts += " examples"
-        problems = self._name_problems(samples)
-        kinds = {sample.kind for sample in samples.values()}
-        if self._fn_args.examples_format.payload != TF_EXAMPLE or kinds != {TF_RECORD}:
-            rows = [row for sample in samples.values() for row in sample.records]
-            names = sorted(rows[0]) if kinds == {PARQUET} and rows else []
-            errors, warnings = self._compare_splits(samples, example_facts.facts_of_rows) if names else ([], [])
-            text = f"{counts}, {', '.join(sorted(kinds))}{f': {join_names(names)}' if names else ''}"
-            return _verdict(problems, [*errors, *warnings], text, {})
-        try:
-            facts = example_facts.facts_of(itertools.chain(*(sample.records for sample in samples.values())))
-            split_errors, split_warnings = self._compare_splits(samples, example_facts.facts_of)
-        except DecodeError as error:
-            raise InputError(
-                f"the records are not tf.Examples ({error}). Set their format with --payload-format."
-            ) from error
-        errors, warnings = self._compare_with_schema(facts)
-        errors, warnings = [*errors, *split_errors], [*warnings, *split_warnings]
-        if not self._mentions(*_SCHEMA_WORDS, *functions_that_read_examples()):  # it may parse by its own feature spec
-            self.hints += errors
-            errors, warnings = [], [*errors, *warnings]
-        kind = TRANSFORMED if self._reads_transformed() else RAW
-        self.features.setdefault(kind, {name: fact.summary() for name, fact in facts.items()})
-        label, place = self._label()
-        if label and (problem := self._label_problem(label)):
-            if place is None:
-                problems.append(problem)
-            else:
-                warnings.append(f"{place}: {problem}")
-                self.hints.append(f"{place}: {problem}")
-                label = ""
-        shown = example_facts.facts_text(facts, label)
-        return _verdict([*problems, *errors], warnings, shown if self._state["raw"] else f"{counts}: {shown}", facts)
-
-    def _name_problems(self, samples: Mapping[str, Sample]) -> list[str]:
-        """Returns the problem with a file whose name contradicts its compression, if the module relies on names."""
-        path = next((sample.misnamed for sample in samples.values() if sample.misnamed), "")
-        if not path or not self._mentions("data_accessor", *functions_that_read_examples()):
-            return []
-        is_named = path.endswith(".gz")
-        return [
-            f"{path} is {'not ' if is_named else ''}gzipped, but its name {'ends' if is_named else 'does not end'} in "
-            ".gz: data_accessor determines the compression by the name. Rename the file."
-        ]
-
-    def _compare_splits(
-        self, samples: dict[str, Sample], facts_of: Callable[[list[Any]], dict[str, FeatureFacts]]
-    ) -> tuple[list[str], list[str]]:
-        """Returns differences of train and eval that rule out a common feature spec, and other anomalies."""
-        facts = {split: facts_of(sample.records) for split, sample in samples.items()}
-        warnings = [
-            warning
-            for split, sample in samples.items()
-            for warning in example_facts.value_warnings(facts[split], self._label()[0], split, len(sample.records))
-        ]
-        if len(facts) < 2:
-            return [], warnings
-        is_whole = all(sample.whole for sample in samples.values())
-        errors, different = example_facts.differences(facts["train"], facts["eval"], is_whole)
-        return errors, [*different, *warnings]
-
-    def _compare_with_schema(self, facts: dict[str, FeatureFacts]) -> tuple[list[str], list[str]]:
-        path = self._schema_path()
-        if not path or not os.path.exists(path) or "schema" in self._state["failed"]:
-            return [], []
-        return example_facts.contradictions(facts, read_schema(path))
-
-    def _schema_path(self) -> str | None:
-        """Returns the schema path of the examples that the module reads."""
-        if not self._reads_transformed():
-            return self._fn_args.schema_path
-        return os.path.join(self._fn_args.transform_graph_path or "", "transformed_metadata", "schema.pbtxt")
-
-    def _reads_transformed(self) -> bool:
-        return bool(self._fn_args.transform_graph_path) and self._request.train_examples != RAW
-
-    def _label(self) -> tuple[str, Place | None]:
-        """Returns the requested label, or the module's LABEL_KEY or similar constant with its place."""
-        if self._request.label:
-            return self._request.label, None
-        if self._fn_args.transform_graph_path:
-            return "", None  # the module's constant may be the raw label's name
-        for file in self._files:
-            for name, value, line in string_constants(file):
-                if name in _LABELS:
-                    return value, place_at(file, line)
-        return "", None
-
-    def _label_problem(self, label: str) -> str:
-        """Returns the problem with a label that is in neither raw nor transformed examples, or ""."""
-        raw = set(self.features.get(RAW, ()))
-        graph = self._fn_args.transform_graph_path
-        path = os.path.join(graph, "metadata", "schema.pbtxt") if graph else ""
-        if path and os.path.exists(path):
-            raw |= {feature.name for feature in read_schema(path).feature}
-        problems = (label_problem(name, raw, self.features.get(TRANSFORMED)) for name in parse_labels(label).values())
-        return next(filter(None, problems), "")
-
-    def _folder(self, split: str) -> str:
-        return os.path.join(self._state["folder"], RAW_EXAMPLES, f"Split-{split}")
-
-    def _mentions(self, *words: str) -> bool:
-        """Returns whether one of the module's files contains one of the words."""
-        return any(word in text for text in map(text_of, self._files) for word in words)
-
-
-def _verdict(errors: Sequence[str], warnings: Sequence[str], text: str, facts: Mapping[str, FeatureFacts]) -> Verdict:
-    details = {"features": {name: fact.kind for name, fact in facts.items()}} if facts else {}
-    if errors:
-        return Verdict("examples", FAILED, "; ".join(errors), exit_code=2, details=details)
-    if warnings:
-        return Verdict("examples", WARNING, f"{text}. {'; '.join(warnings)}", details=details)
-    return Verdict("examples", PASSED, text, details=details)
+    def _folder_of(self, split: str) -> str:
+        return os.path.join(self._request.folder, RAW_EXAMPLES, f"Split-{split}")

@@ -18,6 +18,7 @@ from types import FrameType
 
 from ..errors import TrainerError
 from ..modules.source import parsed
+from ..runtime.logs.exceptions import chain, text_of
 from .verdicts import Place
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
@@ -35,10 +36,10 @@ def place_of(error: BaseException, files: Sequence[str]) -> Place | None:
       files: Absolute paths of the user's files.
     """
     own = {os.path.realpath(file): file for file in files}
-    for one in _chain(error):
+    for one in chain(error):
         if isinstance(one, SyntaxError) and one.filename and os.path.realpath(one.filename) in own:
             return place_at(one.filename, one.lineno or 0)
-        text = _text(one)
+        text = text_of(one)
         frames = [(file, int(line)) for file, line in _FRAME.findall(text)]
         frames += [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(one.__traceback__)][::-1]
         in_text = [frame for frame in frames[: len(_FRAME.findall(text))] if os.path.realpath(frame[0]) in own]
@@ -103,20 +104,3 @@ def _place_in_message(text: str, own: dict[str, str]) -> Place | None:
     named = [(file, name) for file, name in _FILE_AND_NAME.findall(text) if os.path.realpath(file) in own]
     named += [(file, name) for name in _SUGGESTED.findall(text) for file in own]
     return next((place for file, name in named if (place := definition(file, name))), None)
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yields an exception and its chain of causes and contexts, each once."""
-    seen: set[int] = set()
-    one: BaseException | None = error
-    while one is not None and id(one) not in seen:
-        seen.add(id(one))
-        yield one
-        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # raised by a __str__ of the user's exception class
-        return ""

@@ -16,8 +16,8 @@ from ..inputs.csv.value_types import FLOAT, INT, TEXT, type_of
 from ..inputs.gzipped_files import is_gzipped
 from ..inputs.message_text import join_names, short_repr
 from ..inputs.readers.record_files import check_text
+from ..inputs.tf_examples import serialized
 from ..runtime.files import file_io
-from .example_records import serialized
 
 _MAX_ROWS = 100_000  # maximum number of rows read
 _FIRST, _RANDOM = 400, 200  # rows in the sample: the first, and random later ones

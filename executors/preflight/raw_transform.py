@@ -8,19 +8,20 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import apache_beam as beam
 import tensorflow as tf
 import tensorflow_transform.beam as tft_beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from tensorflow_transform.tf_metadata import dataset_metadata
-from tfx_bsl.coders import example_coder
 from tfx_bsl.tfxio import tf_example_record
 
 from ..compat.beam import lookups_cached
+from ..errors import InputError
+from ..evaluation.transforming import TransformGraph
 from ..fn_args import FnArgs
 from ..runtime.beam_runner import IN_PROCESS
 from ..runtime.files.schema import read_schema
@@ -47,45 +48,22 @@ def transform(
     schema = read_schema(schema_path)
     tfxio = tf_example_record.TFExampleBeamRecord(physical_format="inmem", schema=schema)
     function = _with_custom_config(module.preprocessing_fn, fn_args.custom_config)
-    graph, work = os.path.join(folder, "Transform", "transform_graph", "4"), os.path.join(folder, "transform_work")
+    folder_of_graph, work = os.path.join(folder, "Transform/transform_graph/4"), os.path.join(folder, "transform_work")
     with (
         lookups_cached(),
         beam.Pipeline(options=PipelineOptions(list(_BEAM_ARGS))) as pipeline,
         tft_beam.Context(temp_dir=work, force_tf_compat_v1=not tf.compat.v1.executing_eagerly_outside_functions()),
     ):
-        raw = {
-            split: pipeline
-            | f"Create[{split}]" >> beam.Create(records)
-            | f"Decode[{split}]" >> tfxio.BeamSource(len(records))
-            for split, records in splits.items()
-        }
-        config = tfxio.TensorAdapterConfig()
-        transform_fn = (raw["train"], config) | tft_beam.AnalyzeDataset(function)
-        transform_fn | tft_beam.WriteTransformFn(graph)
+        raw = pipeline | beam.Create(splits["train"]) | tfxio.BeamSource(len(splits["train"]))
+        transform_fn = (raw, tfxio.TensorAdapterConfig()) | tft_beam.AnalyzeDataset(function)
+        transform_fn | tft_beam.WriteTransformFn(folder_of_graph)
         metadata = dataset_metadata.DatasetMetadata(schema)
-        metadata | tft_beam.WriteMetadata(os.path.join(graph, "metadata"), pipeline)
-        for split, batches in raw.items():
-            transformed, made = ((batches, config), transform_fn) | f"Transform[{split}]" >> tft_beam.TransformDataset(
-                output_record_batches=True
-            )
-            del made
-            target = os.path.join(folder, f"transformed-{split}")
-            (
-                transformed
-                | f"Encode[{split}]" >> beam.FlatMap(_encoded)
-                | f"Write[{split}]" >> beam.io.WriteToTFRecord(target, num_shards=1, shard_name_template="")
-            )
-    return graph, {split: _read(os.path.join(folder, f"transformed-{split}")) for split in splits}
-
-
-def _encoded(batch: Any) -> Sequence[bytes]:
-    encoder = example_coder.RecordBatchToExamplesEncoder()
-    encoded: Sequence[bytes] = encoder.encode(batch[0] if isinstance(batch, tuple) else batch)
-    return encoded
-
-
-def _read(path: str) -> list[bytes]:
-    return [bytes(record) for record in tf.compat.v1.io.tf_record_iterator(path)]
+        metadata | tft_beam.WriteMetadata(os.path.join(folder_of_graph, "metadata"), pipeline)
+    graph = TransformGraph(folder_of_graph)
+    try:
+        return folder_of_graph, {split: graph.encoded(graph.columns(records)) for split, records in splits.items()}
+    except InputError as error:
+        raise error.__cause__ or error from None  # which the user's function raises, not the data
 
 
 def _with_custom_config(function: Callable[..., R], custom_config: Mapping[str, object] | None) -> Callable[..., R]:

@@ -1,10 +1,11 @@
-"""The request of a check: a training module and the arguments and options of its run."""
+"""The request of a check: a training module and the arguments and options of its run; and those to its processes."""
 
 from __future__ import annotations
 
 import dataclasses
 
 from ..fn_args import FnArgs
+from ..modules.keras_version import KerasChoice
 from ..modules.pipeline_modules import PipelineModules, find_modules
 from ..options import TrainingOptions
 from ..runtime.files.json_data import JsonData
@@ -62,3 +63,22 @@ class CheckRequest(JsonData):
           ModuleError: If a module is not found.
         """
         return self.modules or find_modules(self.module, scratch, self.transform_module, self.tuner_module)
+
+
+@dataclasses.dataclass(frozen=True)
+class PartRequest(JsonData):
+    """A request to a process of a check.
+
+    Attributes:
+      check: The run to check; without `modules` if the training module cannot be run.
+      folder: Folder for all output; see `events` for the file in it.
+      keras: The Keras version of the training module; None without modules.
+      raw: Folder of the process that prepares raw data; "" without raw data.
+      failed: Items that have failed before.
+    """
+
+    check: CheckRequest
+    folder: str
+    keras: KerasChoice | None = None
+    raw: str = ""
+    failed: tuple[str, ...] = ()

@@ -124,7 +124,7 @@ def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> 
     else:
         copies = [folder if all(map(file_io.isdir, patterns)) else os.path.join(folder, "*")]
         if not whole:
-            _link_copies(folder, count)
+            repeat_files(folder, count)
     misnamed = next((path for path in files if kind == TF_RECORD and is_gzipped(path) != path.endswith(".gz")), "")
     return Sample(copies, kind, records, count, read, total, len(files), whole, misnamed, originals)
 
@@ -150,10 +150,16 @@ def _evenly_spaced(files: Sequence[str]) -> list[str]:
     return [files[index] for index in sorted({round(last * part / (_FILES - 1)) for part in range(_FILES)})]
 
 
-def _link_copies(folder: str, count: int) -> None:
-    """Repeats the copies by symbolic links until there are enough records for a large batch."""
+def repeat_files(folder: str, count: int, wanted: int = _TARGET_RECORDS) -> None:
+    """Repeats the files of a folder by symbolic links until there are enough records for a large batch.
+
+    Args:
+      folder: The folder.
+      count: Number of records in its files.
+      wanted: Number of records that suffice, if less than 8192.
+    """
     originals = sorted(os.listdir(folder))
-    for turn in range(1, _TARGET_RECORDS // max(count, 1) + 1):
+    for turn in range(1, -(-min(wanted, _TARGET_RECORDS) // max(count, 1))):
         for name in originals:
             os.symlink(os.path.join(folder, name), os.path.join(folder, f"{turn:02d}-{name}"))
 

@@ -9,7 +9,7 @@ import random
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from .example_records import serialized
+from ..inputs.tf_examples import serialized
 
 _WORDS = ("a", "b", "c")
 _MAX_EXTRA_VALUES = 3  # extra values of a feature with a variable number of values

@@ -10,7 +10,7 @@ import ast
 import copy
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from ..dialects import Dialect
 from ..dialects.needs import uses_estimators
@@ -18,6 +18,7 @@ from ..errors import TrainerError
 from ..fn_args import FnArgs
 from ..modules.source import ModuleSource, parsed
 from ..runtime.logs.exceptions import describe, describe_handled
+from ..runtime.quantities import duration_text
 from .places import definition, place_of
 from .remedies import error_line, remedy_for
 from .verdicts import FAILED, PASSED, SKIPPED, WARNING, Place, Verdict
@@ -95,22 +96,21 @@ def verdicts(
     failed_at = PHASES.index(watch.phase) if error else len(PHASES)
     if isinstance(error, FloatingPointError) and watch.losses and not math.isfinite(watch.losses[-1]):
         failed_at = PHASES.index(TRAINING)
-    for number, (phase, make_verdict) in enumerate(_PHASE_VERDICTS.items()):
+    for number, phase in enumerate(PHASES):
         if error and number == failed_at:
             yield failure(phase, error, source, fn_args, _NAN if isinstance(error, FloatingPointError) else "")
             return
-        if error and phase == EVALUATION and not watch.evaluations:
-            continue  # modules evaluate before or after the export
-        yield make_verdict(watch, fn_args, seconds)
+        if phase == MODEL:
+            yield Verdict(MODEL, PASSED, watch.model or "built")
+        elif phase == TRAINING:
+            yield _training(watch, seconds)
+        elif phase == EXPORT:
+            yield _export(watch, fn_args)
+        elif watch.evaluations or not error:  # modules evaluate before or after the export
+            yield _evaluation(watch, fn_args)
 
 
-def _model(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
-    del fn_args, seconds
-    return Verdict(MODEL, PASSED, watch.model or "built")
-
-
-def _training(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
-    del fn_args
+def _training(watch: Watch, seconds: float) -> Verdict:
     if not watch.steps:
         return Verdict(
             TRAINING,
@@ -121,17 +121,16 @@ def _training(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
         )
     loss = f", loss {watch.losses[-1]:.4g}" if watch.losses else ""
     steady = watch.steady_seconds()
-    pace = f", later steps: {_time_text(steady)} each" if steady is not None else ""
+    pace = f", later steps: {duration_text(steady)} each" if steady is not None else ""
     return Verdict(
         TRAINING,
         PASSED,
-        f"{watch.steps} step{'s' * (watch.steps != 1)}{loss}; first step: {_time_text(watch.first_seconds)}{pace}",
+        f"{watch.steps} step{'s' * (watch.steps != 1)}{loss}; first step: {duration_text(watch.first_seconds)}{pace}",
         details={"steps": watch.steps, "losses": watch.losses[:STEPS]},
     )
 
 
-def _evaluation(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
-    del seconds
+def _evaluation(watch: Watch, fn_args: FnArgs) -> Verdict:
     if watch.evaluates_forever:
         text = "fit gets infinite validation data (repeated), and validation_steps is not set, or 0"
         remedy = "Set validation_steps, or remove repeat(); otherwise, the first evaluation never ends."
@@ -142,8 +141,7 @@ def _evaluation(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
     return Verdict(EVALUATION, SKIPPED, f"no evaluation was observed: {why}")
 
 
-def _export(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
-    del seconds
+def _export(watch: Watch, fn_args: FnArgs) -> Verdict:
     target = os.path.realpath(fn_args.serving_model_dir)
     if os.path.isdir(target) and any(os.scandir(target)):
         place = next((place for folder, place in watch.saves if os.path.realpath(folder).startswith(target)), None)
@@ -159,14 +157,6 @@ def _export(watch: Watch, fn_args: FnArgs, seconds: float) -> Verdict:
     if watch.logged_error:
         text += f"; it logged an error: {watch.logged_error}"
     return Verdict(EXPORT, FAILED, text, place, "Save the model to fn_args.serving_model_dir.", exit_code=3)
-
-
-_PHASE_VERDICTS: Mapping[str, Callable[[Watch, FnArgs, float], Verdict]] = {
-    MODEL: _model,
-    TRAINING: _training,
-    EVALUATION: _evaluation,
-    EXPORT: _export,
-}
 
 
 def _display_folder(folder: str, fn_args: FnArgs) -> str:
@@ -192,10 +182,6 @@ def _has_observed_loop(source: ModuleSource) -> bool:
 
 def _is_fit(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fit"
-
-
-def _time_text(seconds: float) -> str:
-    return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def place_of_save(watch: Watch) -> Place | None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..runtime.files.json_data import JsonData
+from ..runtime.logs.redaction import masked_text
 
 PASSED, WARNING, FAILED, NOT_REACHED, SKIPPED = "passed", "warning", "failed", "not reached", "skipped"
 
@@ -105,6 +106,11 @@ class Report(JsonData):
     verdicts: list[Verdict] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
     findings: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def add(self, verdict: Verdict) -> Verdict:
+        """Adds a verdict with secrets redacted from its text, and returns it."""
+        self.verdicts.append(dataclasses.replace(verdict, text=masked_text(verdict.text)))
+        return self.verdicts[-1]
 
     def get(self, item: str) -> Verdict | None:
         """Returns the verdict on an item, or None."""

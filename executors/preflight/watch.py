@@ -5,7 +5,7 @@
         run_fn(fn_args)
     watch.steps, watch.step_seconds, watch.saves
 
-Loops of Keras and Estimators are recorded and stopped by callbacks and hooks (`keras_watch.py`, `estimator_watch.py`).
+Loops of Keras and Estimators are recorded and stopped by callbacks and hooks (`loops.py`).
 The steps of custom loops are those that they report with `report_progress`.
 """
 
@@ -24,8 +24,7 @@ from ..evaluation import evidence
 from ..evaluation.evidence import Observer
 from ..monitoring import progress
 from ..runtime.observers import observed_by
-from .estimator_watch import EstimatorWatch
-from .keras_watch import KerasWatch
+from .loops import Loops
 from .places import calling_place
 from .verdicts import Place
 
@@ -107,8 +106,7 @@ class Watch:
         with (
             exports_reported(self.record_save),
             progress.reported_to(self._record_reported_step),
-            observed_by(KerasWatch(self)),
-            observed_by(EstimatorWatch(self)),
+            observed_by(Loops(self)),
             evidence.observed(self.files, _LABEL_BATCHES) as self.fits,
         ):
             yield
@@ -166,14 +164,10 @@ class Watch:
         # The mean rather than the median: with several steps in one call, the first may account for all of the time.
         return max(statistics.fmean(later), 0.0) if later else None
 
-    def current_progress(self) -> Progress:
-        """Returns the progress, for the parent process."""
-        return {"phase": self.phase, "steps": self.steps, "losses": self.losses[-1:], "model": self.model}
-
     def _send_progress(self, now: bool = False) -> None:
         if now or time.monotonic() - self._sent_at > _REPORT_SECONDS:
             self._sent_at = time.monotonic()
-            self._report(self.current_progress())
+            self._report({"phase": self.phase, "steps": self.steps, "losses": self.losses[-1:], "model": self.model})
 
     def _record_reported_step(self, step: int, metrics: Mapping[str, SupportsFloat]) -> None:
         """Records a report of `report_progress` from a custom loop, whose first one may precede its first step."""

@@ -10,36 +10,34 @@ import copy
 import dataclasses
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
+from .. import plugins
 from ..dialects.loading import loaded
 from ..engines.training_request import TrainingRequest
 from ..errors import LateVariableError
 from ..evaluation.overrides import overrides_of
 from ..modules import tensorflow_1
-from ..modules.keras_version import KerasChoice
 from ..runtime.logs.first_error import first_logged_error
-from ..saved_models.custom_ops import OpPackage, imported_op_packages, op_libraries_noted
-from ..saved_models.sample_input import collect_sample_input
 from ..training.worker import train_module
-from ..training.worker_callbacks import Context, WorkerCallback
+from ..training.worker_callbacks import GROUP, Context, WorkerCallback
 from ..tuning.search import TUNER_FN, defaults_of_search, hyperparameters_text, import_keras_tuner
 from . import estimate, input_watch, trial
 from .events import EventWriter
 from .examples import Examples
 from .module_checks import checked_module, require_step_functions
 from .remedies import error_line, shorten_message
-from .request import CheckRequest
+from .request import PartRequest
 from .verdicts import FAILED, PASSED, WARNING, Verdict
 from .watch import Watch
 
 if TYPE_CHECKING:
     from ..evaluation.planning import PlanningFacts
     from ..fn_args import FnArgs
-    from ..saved_models.sample_input import SampleInput
-    from .attempt import ExaminationRequest
+
+_FOR_MODEL_CHECK = ("op_packages", "sample_input")
 
 
 class Found(TypedDict, total=False):
@@ -47,8 +45,7 @@ class Found(TypedDict, total=False):
 
     Attributes:
       estimate: The `Verdict` on time and memory.
-      op_packages: The imported packages with custom ops, by name.
-      example: A sample input for the SavedModel check.
+      trained: Results of the callbacks of a training for the SavedModel check, by name.
       fn_args: The `FnArgs` of the whole training, on the sampled examples.
       raw_eval_files: Patterns of the raw evaluation examples; [] without raw data.
       saved_at: The `Place` in the user's files that saved the model, or None.
@@ -56,38 +53,37 @@ class Found(TypedDict, total=False):
     """
 
     estimate: dict[str, object]
-    op_packages: dict[str, OpPackage]
-    example: SampleInput
+    trained: dict[str, Any]
     fn_args: dict[str, Any]
     raw_eval_files: list[str]
     saved_at: dict[str, Any] | None
     evaluation: PlanningFacts
 
 
-def execute(state: ExaminationRequest) -> Found:
-    """Entry point of the worker process: runs the checks of a request."""
-    request = CheckRequest.from_json(state["check"])
-    with open(state["events"], "a", encoding="utf-8") as file:
-        events = EventWriter(file)
-        examples = Examples(request, state, events)
-        if request.modules:
-            return _try(request, examples, state, events)
-        try:
-            examples.examine()
-        except (Exception, SystemExit) as error:
-            events.verdict(trial.failure("examples", error, None, request.fn_args))
-        return {}
-
-
-def _try(request: CheckRequest, examples: Examples, state: ExaminationRequest, events: EventWriter) -> Found:
-    """Tries a training; checks the examples in any case."""
-    assert request.modules is not None
-    keras, source = KerasChoice(**state["keras"]), request.modules.trainer
-    training = TrainingRequest(source, request.function, request.fn_args, request.options, keras)
-    short = ShortTraining(training, request, examples, state, events)
+def execute(state: dict[str, object]) -> Found:
+    """Entry point of the worker process: runs the checks of a `PartRequest`."""
+    request = PartRequest.from_json(state)
+    events = EventWriter(request.folder)
+    examples = Examples(request, events)
+    if request.check.modules:
+        return _try(request, examples, events)
     try:
-        result = train_module(training, {"check": short})
-        return cast("Found", result.parts["check"])
+        examples.examine()
+    except (Exception, SystemExit) as error:
+        events.verdict(trial.failure("examples", error, None, request.check.fn_args))
+    return {}
+
+
+def _try(request: PartRequest, examples: Examples, events: EventWriter) -> Found:
+    """Tries a training; checks the examples in any case."""
+    check = request.check
+    assert check.modules is not None
+    assert request.keras is not None
+    training = TrainingRequest(check.modules.trainer, check.function, check.fn_args, check.options, request.keras)
+    short = ShortTraining(training, request, examples, events)
+    try:
+        parts = dict(train_module(training, {**_kept_callbacks(training), "check": short}).parts)
+        return cast("Found", {**parts.pop("check"), "trained": parts})
     except _NotTriedError:
         return {}
     except (Exception, SystemExit) as error:
@@ -102,6 +98,12 @@ def _try(request: CheckRequest, examples: Examples, state: ExaminationRequest, e
     return {}
 
 
+def _kept_callbacks(training: TrainingRequest) -> dict[str, WorkerCallback]:
+    """Returns the callbacks of a training whose results the check of the model takes."""
+    installed = cast("Mapping[str, type[WorkerCallback]]", plugins.load(GROUP))
+    return {name: callback(training) for name, callback in installed.items() if name in _FOR_MODEL_CHECK}
+
+
 class _NotTriedError(Exception):
     """Ends the examination after a failure that is in a verdict already."""
 
@@ -110,30 +112,25 @@ class ShortTraining(WorkerCallback):
     """Checks the module and its examples, and shortens the training."""
 
     def __init__(
-        self,
-        training: TrainingRequest,
-        request: CheckRequest,
-        examples: Examples,
-        state: ExaminationRequest,
-        events: EventWriter,
+        self, training: TrainingRequest, request: PartRequest, examples: Examples, events: EventWriter
     ) -> None:
         super().__init__(training)
-        self._check = request
+        self._check = request.check
+        self._folder = request.folder
+        self._has_failed = bool(request.failed)
         self._examples = examples
-        self._state = state
         self._events = events
         self._watch = Watch(training.source.files, lambda progress: events.write("progress", progress))
-        self._hints = list(request.modules.hints) if request.modules and request.data else []
+        modules = request.check.modules
+        self._hints = list(modules.hints) if modules and request.check.data else []
 
-    @contextlib.contextmanager
-    def loading(self) -> Iterator[None]:
-        """Notes which package loads which library of ops."""
+    def loading(self) -> Context:
+        """Notes the time."""
         self._events.enter("load")
         self._begin = time.perf_counter()
         if self._check.tunes:
             import_keras_tuner(self.request.keras)
-        with op_libraries_noted():
-            yield
+        return contextlib.nullcontext()
 
     def imported(self, module: ModuleType) -> None:
         """Adds the verdict on the import."""
@@ -159,7 +156,7 @@ class ShortTraining(WorkerCallback):
         self._examples.examine()
         if self._check.tunes and not self._events.has_failed:
             self._use_search_defaults()
-        if self._events.has_failed or self._state["failed"]:
+        if self._events.has_failed or self._has_failed:
             raise _NotTriedError
         short_args, self._is_shortened = trial.shorten_args(fn_args, self.dialect, self.request.source)
         return short_args
@@ -168,9 +165,8 @@ class ShortTraining(WorkerCallback):
     def around(self) -> Iterator[None]:
         """Observes the training, and stops its loops early."""
         self._events.enter("trial")
-        self._memory, self._begin = estimate.Memory(), time.perf_counter()
+        self._begin = time.perf_counter()
         with (
-            collect_sample_input() as self._example,
             input_watch.watching(lambda reads: self._events.write("reads", reads)),
             self._watch.watching(),
             first_logged_error(error_line) as logged,
@@ -178,29 +174,24 @@ class ShortTraining(WorkerCallback):
             yield
         self._seconds = time.perf_counter() - self._begin
         self._watch.logged_error = shorten_message(logged.text)
-        self._op_packages = imported_op_packages()  # while the user's modules are there
 
     def result(self, returned: object) -> Found:
         """Adds the verdicts on the training; returns the input of the SavedModel check."""
         fn_args, watch = self._check.fn_args, self._watch
         for verdict in trial.verdicts(watch, fn_args, self._seconds):
             self._add(verdict)
-        estimated = estimate.verdict(
-            watch, self._steps, self._is_shortened, self._examples.records, self._seconds, self._memory.peak()
-        )
+        estimated = estimate.verdict(watch, self._steps, self._is_shortened, self._examples.records, self._seconds)
         place = trial.place_of_save(watch)
         evidence = watch.fits.evidence() if watch.fits else None
         overrides = overrides_of({"label": self._check.label, **self._check.evaluation})
         return {
             "estimate": estimated.to_json(),
-            "op_packages": self._op_packages,
-            "example": self._example,
             "fn_args": fn_args.to_json(),
             "raw_eval_files": self._examples.raw_eval_files,
             "saved_at": vars(place) if place else None,
             "evaluation": {
                 "evidence": evidence.to_json() if evidence else {},
-                "features": self._examples.features,
+                "features": self._examples.checks.features,
                 "overrides": dataclasses.asdict(overrides),
             },
         }
@@ -217,7 +208,7 @@ class ShortTraining(WorkerCallback):
 
     def _add(self, verdict: Verdict) -> None:
         if verdict.status == FAILED:
-            hints = [*self._hints, *self._examples.hints, *self._hints_for(verdict), verdict.remedy]
+            hints = [*self._hints, *self._examples.checks.hints, *self._hints_for(verdict), verdict.remedy]
             remedy = " ".join(f"{hint.rstrip('.')}." for hint in hints if hint)
             text = self._examples.with_original_paths(verdict.text)
             verdict = dataclasses.replace(verdict, text=text, remedy=remedy)
@@ -237,7 +228,7 @@ class ShortTraining(WorkerCallback):
         tuner, fn_args = self._check.modules.tuner, copy.copy(self._check.fn_args)
         # TFX's directory layout: some modules parse the path.
         working = ("Tuner", ".system", "executor_execution", "1", ".temp", "1")
-        fn_args.working_dir = os.path.join(self._state["folder"], *working)
+        fn_args.working_dir = os.path.join(self._folder, *working)
         other: Context = contextlib.nullcontext(self._module) if tuner == self.request.source else loaded(tuner)
         with other as module:
             assert isinstance(module, ModuleType)

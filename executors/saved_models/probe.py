@@ -18,6 +18,7 @@ from .trial import NO_MEMORY
 
 ENDS_AT_ONCE = True
 
+
 def execute(state: Mapping[str, Any]) -> dict[str, Any]:
     """Entry point of the process: returns a `CheckReport` without the size, for a `ModelCheckRequest`."""
     model = CheckedModel(ModelCheckRequest(**state))

@@ -16,6 +16,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from ..examples_format import PARQUET, TF_EXAMPLE
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..inputs.parquet.arrow_file import ArrowFile
+from ..inputs.tf_examples import features_in, serialized
 from ..runtime.files.schema import read_schema
 from .fitting_examples import kind_for
 from .sample_input import SAMPLED_EXAMPLES, features_of
@@ -121,7 +122,7 @@ def _from_schema(schema_path: str | None, transform_graph_path: str | None) -> E
         if tf.io.gfile.exists(path):
             schema = read_schema(path)
             domains = {domain.name: domain for domain in schema.string_domain}
-            record = _serialized({feature.name: _synthetic_values(feature, domains) for feature in schema.feature})
+            record = serialized({feature.name: _synthetic_values(feature, domains) for feature in schema.feature})
             source = f"a synthetic example from {path} (no real one is available: the values are arbitrary)"
             return Example(source, record, _features(record), is_certain=False, is_real=False)
     return None
@@ -144,7 +145,7 @@ def _parquet_rows(path: str) -> Iterator[bytes]:
         batch = next(opened_parquet(path, file).iter_batches(SAMPLED_EXAMPLES), None)
     for row in batch.to_pylist() if batch is not None else ():
         items = {name: value if isinstance(value, list) else [value] for name, value in row.items()}
-        yield _serialized({name: [item for item in values if item is not None] for name, values in items.items()})
+        yield serialized({name: [item for item in values if item is not None] for name, values in items.items()})
 
 
 def _synthetic_values(feature: schema_pb2.Feature, domains: dict[str, schema_pb2.StringDomain]) -> list[Value]:
@@ -159,25 +160,8 @@ def _synthetic_values(feature: schema_pb2.Feature, domains: dict[str, schema_pb2
     return [int(feature.int_domain.min or 1)] * count
 
 
-def _feature(values: Sequence[Value]) -> tf.train.Feature:
-    if values and isinstance(values[0], (str, bytes)):
-        encoded = [value.encode() if isinstance(value, str) else value for value in values]
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=encoded))
-    if values and isinstance(values[0], float):
-        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
-    return tf.train.Feature(int64_list=tf.train.Int64List(value=[int(value) for value in values]))
-
-
-def _serialized(features: Mapping[str, Sequence[Value]]) -> bytes:
-    feature = {name: _feature(values) for name, values in features.items()}
-    record: bytes = tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
-    return record
-
-
 def _features(record: bytes) -> dict[str, list[Value]]:
     try:
-        features = tf.train.Example.FromString(record).features.feature
+        return {name: values for name, _, values in features_in(record)}
     except DecodeError:  # the signature may parse something else
         return {}
-    kinds = {name: feature.WhichOneof("kind") for name, feature in features.items()}
-    return {name: list(getattr(features[name], kind).value) for name, kind in kinds.items() if kind}

@@ -24,7 +24,7 @@ from google.protobuf.message import DecodeError
 
 from ... import plugins
 from ...errors import InputError, did_you_mean
-from ...inputs.input_format import Batch, ExampleFile
+from ...inputs.example_files import CSV, Batch, ExampleFile, batches
 from ...inputs.message_text import closest_names, join_names
 from ...runtime.files import file_io
 from ...runtime.logs.exceptions import one_line_message
@@ -146,8 +146,8 @@ def _batches(
 ) -> Iterator[Batch]:
     done = 0
     for file in request.files:
-        read = file.batches(size)
-        if reader is not None and file.form.header:
+        read = batches(file, size)
+        if reader is not None and file.kind == CSV:
             read = _row_batches(file, reader(file.path, size), read if request.joins else None)
         for batch in read:
             yield batch
@@ -163,7 +163,7 @@ def _row_batches(file: ExampleFile, parts: Iterator[list[Any]], rows: Iterator[B
     """
     first = 1
     for part in parts:
-        row = next(rows, None) if rows is not None else Batch(file.path, first, len(part))
+        row = next(rows, None) if rows is not None else Batch(file, first, len(part))
         if row is None or row.size != len(part):
             raise InputError(f"{file.path}: --id and --with-inputs need a CSV file with a header, read row by row.")
         yield dataclasses.replace(row, records=part)

@@ -19,7 +19,6 @@ from generic_trainer.executors.preflight.example_facts import (  # fmt: skip
     FeatureFacts,
     differences,
     facts_of,
-    facts_of_rows,
     first_problems,
     value_warnings,
 )
@@ -92,7 +91,7 @@ def both(**params: Any) -> Callable[[str, str], list[Row]]:
 
 def checked(train: str, evaluation: str) -> str:
     samples = [take([path], f"{path}-sample") for path in (train, evaluation)]
-    facts = [(facts_of if sample.kind == "TFRecord" else facts_of_rows)(sample.records) for sample in samples]
+    facts = [facts_of(sample.records) for sample in samples]
     wrong, odd = differences(*facts, all(sample.whole for sample in samples))
     return "error" if wrong else "warning" if odd else "read"
 

@@ -24,7 +24,7 @@ from generic_trainer.executors.keras.evaluated_weights import EvaluationLog
 from generic_trainer.executors.keras.interception import KerasCall, KerasObserver
 from generic_trainer.executors.keras.step_count import EpochLog
 from generic_trainer.executors.monitoring import progress
-from generic_trainer.executors.preflight.keras_watch import KerasWatch
+from generic_trainer.executors.preflight.loops import Loops
 from generic_trainer.executors.preflight.watch import Watch
 from generic_trainer.executors.runtime.observers import observed_by
 
@@ -154,7 +154,7 @@ def observers() -> dict[str, Callable[[], Any]]:
         "goal_callback.GoalObserver": lambda: observed_by(GoalObserver(RunGoals(goal, goal), True, "", True)),
         "evaluations.KerasEvaluations": lambda: evaluations.observed([], EvaluationLog("")),
         "fit_progress._Progress": lambda: fit_progress.fit_progress_reported([], EpochLog()),
-        "keras_watch.KerasWatch": lambda: observed_by(KerasWatch(Watch([], lambda seen: None))),
+        "loops.Loops": lambda: observed_by(Loops(Watch([], lambda seen: None))),
         "evidence.Observer": lambda: evidence.observed([]),
     }
 

@@ -257,9 +257,8 @@ def test_an_attempt_that_passes_what_another_failed_at_went_further() -> None:
             add(Verdict("transform", PASSED, "2 features"))
         failure = lacks_feature if settings.schema_shapes == NO else needs_sparse
         add(failure)
-        return Trial(Outcome(failure, {}, {}), {}, request, "", {})
+        return Trial(Outcome(failure, {}, {}), {}, "", {})
 
-    request = CheckRequest(module="trainer.py", fn_args=FnArgs())
     report = Report("trainer.py")
     Attempts(attempt, report, lambda verdict: None).run(Settings(), ("schema_shapes",))
     assert report.first_failure.text == "KeyError: 'Soil_xf'"

@@ -15,15 +15,13 @@ import pytest
 
 from generic_trainer import FnArgs, InputError, TrainingOptions
 from generic_trainer.executors.preflight import raw_csv, sample, stamp, synthetic_examples
-from generic_trainer.executors.preflight.adaptation import Settings
-from generic_trainer.executors.preflight.attempt import Attempt
+from generic_trainer.executors.preflight.attempt import timeout_verdict
 from generic_trainer.executors.preflight.check import check
 from generic_trainer.executors.preflight.events import EventReader
 from generic_trainer.executors.preflight.example_facts import contradictions, facts_of
 from generic_trainer.executors.preflight.request import CheckRequest
 from generic_trainer.executors.preflight.verdicts import NOT_REACHED, PASSED, WARNING, Report, Verdict
 from generic_trainer.executors.runtime.files.schema import read_schema
-from generic_trainer.executors.runtime.process.forwarding import LastText
 
 from ...world import records
 from ...world.data import iris_csv
@@ -236,11 +234,9 @@ def test_a_stop_between_two_items_is_reported_for_the_second_one(tmp_path: pathl
     ended = [Verdict(item, PASSED, "") for item in ("module", "load", "dialect", "signatures", "data", "transform")]
     report = Report("a.py", ended)
     assert Report.from_json(report.to_json()) == report
-    request = CheckRequest("a.py", FnArgs(**NO_FILES), limit=2)
-    attempt = Attempt(request, Settings(), str(tmp_path), report, report.verdicts.append, LastText())
-    events = EventReader(str(tmp_path / "events"), "", report.verdicts.append, 2)
+    events = EventReader([str(tmp_path)])
     events.stage = "data"  # it reads the prepared data
-    verdict = attempt._timeout_verdict(events)
+    verdict = timeout_verdict(events, report, 2)
     assert (verdict.item, verdict.status) == ("examples", WARNING)
 
 
