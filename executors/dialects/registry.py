@@ -17,7 +17,8 @@ from ..errors import InputError, did_you_mean
 from ..options import TrainingOptions
 from .base import Dialect, RunFn
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 GROUP = "generic_trainer.dialects"
 ADAPTERS = "generic_trainer.dialect_adapters"  # subclasses of dialects, under the same names
 
