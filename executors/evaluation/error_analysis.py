@@ -9,12 +9,14 @@ TFMA evaluates all examples, but its import alone takes longer than many trainin
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..inputs.message_text import join_names
+from ..runtime.files import file_io
 from ..runtime.files.json_data import JsonData, read_or_skip
 from .feature_text import feature_texts, text_of
 from .permutation_importance import Importance, permutation_importance
@@ -91,6 +93,10 @@ class ErrorAnalysis(JsonData):
     outputs: tuple[OutputAnalysis, ...] = ()
     importance: Importance | None = None
     problem: str = ""
+
+    def write(self, folder: str) -> None:
+        """Writes the analysis into a folder, as `run_error_analysis.write_error_analysis` does."""
+        file_io.write_text(os.path.join(folder, ANALYSIS_FILE), json.dumps(self.to_json()) + "\n")
 
 
 def read_error_analysis(folder: str) -> ErrorAnalysis | None:
