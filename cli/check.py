@@ -13,7 +13,7 @@ import click
 
 from ..executors.errors import InputError, TrainerError
 from ..executors.evaluation.overrides import options_except_label
-from ..executors.examples_format import PAYLOAD_FORMATS, ExamplesFormat
+from ..executors.examples_format import ExamplesFormat, payload_format_of, payload_formats
 from ..executors.fn_args import FnArgs
 from ..executors.inputs.csv.plain_copy import plain_data
 from ..executors.modules.pipeline_modules import find_modules
@@ -29,7 +29,6 @@ from .evaluation_flags import evaluation_flags
 from .input_flags import input_flags
 from .number_type import NumberType
 from .pipeline_flags import module_flags
-from .train import payload_format
 from .training_flags import (
     custom_config_flag,
     options_from,
@@ -63,7 +62,7 @@ _NOT_REACHED_CODE = 4
 @click.option("--hyperparameters", default="", metavar="FILE", help="JSON file with KerasTuner's configuration.")
 @click.option(
     "--payload-format",
-    type=click.Choice(PAYLOAD_FORMATS),
+    type=click.Choice(payload_formats()),
     help="Encoding of the examples (default: FORMAT_PARQUET for *.parquet, else FORMAT_TF_EXAMPLE).",
 )
 @click.option("--data-view", metavar="DIR", help="DataView that decodes FORMAT_PROTO examples.")
@@ -142,7 +141,7 @@ def make_request(module: str, flags: dict[str, Any], scratch: str) -> CheckReque
         transform_graph_path=flags["transform_graph"],
         custom_config=config,
         examples_format=ExamplesFormat(
-            flags["payload_format"] or payload_format(flags["train_files"]), flags["data_view"]
+            flags["payload_format"] or payload_format_of(flags["train_files"]), flags["data_view"]
         ),
         seed=options.seed,
     )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..executors.distributed.tf_config import task_from_environment
 from ..executors.errors import InputError
-from ..executors.examples_format import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
+from ..executors.examples_format import ExamplesFormat, payload_format_of, payload_formats
 from ..executors.fn_args import FnArgs
 from ..executors.monitoring import run_record
 from ..executors.monitoring.report_file import path_in
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 @click.option("--hyperparameters", metavar="FILE", help="JSON file with KerasTuner's configuration.")
 @click.option(
     "--payload-format",
-    type=click.Choice(PAYLOAD_FORMATS),
+    type=click.Choice(payload_formats()),
     help="Encoding of the examples (default: FORMAT_PARQUET for *.parquet, else FORMAT_TF_EXAMPLE).",
 )
 @click.option("--data-view", metavar="DIR", help="DataView that decodes FORMAT_PROTO examples.")
@@ -144,15 +144,10 @@ def _print_outcome(record: RunRecord, fn_args: FnArgs, as_json: bool) -> None:
 
 def _examples_format(payload: str | None, data_view: str | None, patterns: tuple[str, ...]) -> ExamplesFormat:
     if payload is None:
-        payload = payload_format(patterns)
+        payload = payload_format_of(patterns)
     if data_view and not file_io.isdir(data_view):
         raise InputError(f"--data-view {data_view}: there is no such folder.")
     return ExamplesFormat(payload, data_view)
-
-
-def payload_format(patterns: Sequence[str]) -> str:
-    """Returns the payload format that the extensions of the training files stand for."""
-    return PARQUET if patterns and all(pattern.endswith(".parquet") for pattern in patterns) else TF_EXAMPLE
 
 
 def on_start(model_run_dir: str, paths: Iterable[str] = ()) -> Callable[[], None]:

@@ -21,8 +21,8 @@ from apache_beam.utils.shared import Shared
 from tensorflow_model_analysis.proto import config_pb2
 
 from ..errors import InputError
-from ..inputs.example_files import TF_RECORD, ExampleFile, batches
-from ..inputs.gzipped_files import is_gzipped
+from ..examples_format import TF_EXAMPLE
+from ..inputs.input_format import format_of_payload
 from ..runtime.files import file_io
 from ..runtime.logs.exceptions import one_line_message
 from ..runtime.work import advance
@@ -231,9 +231,10 @@ class _Loaded:
 
     def records(self, files: Sequence[str], count: Callable[[float], None] = lambda _: None) -> Iterator[list[bytes]]:
         """Yields batches of serialized examples from files, and counts the bytes that were read."""
+        form = format_of_payload(TF_EXAMPLE)
         for file in files:
             position, size = 0.0, file_io.size_of(file)
-            for batch in batches(ExampleFile(file, TF_RECORD, is_gzipped(file)), _BATCH):
+            for batch in form.examples(file, _BATCH):
                 yield batch.records
                 count(min(batch.position, size) - position)
                 position = min(batch.position, size)

@@ -43,6 +43,7 @@ class ErrorAnalysisRequest(JsonData):
     transform_graph: str | None = None
     op_packages: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     evaluated: str | None = None
+    payload: str = TF_EXAMPLE
 
 
 def run_error_analysis(
@@ -72,7 +73,7 @@ def run_error_analysis(
         return _analysis(ErrorAnalysisRequest(model, plan, seconds, evaluated=fn_args.model_run_dir), environment)
     if not plan.compares and fn_args.transform_graph_path and plan.examples != TRANSFORMED:
         return ErrorAnalysis(problem="the label is unknown")
-    if fn_args.examples_format.payload != TF_EXAMPLE:
+    if not fn_args.examples_format.has_examples:
         return ErrorAnalysis(problem=f"the eval split is not of tf.Examples, but {fn_args.examples_format.payload}")
     patterns: Sequence[str] = fn_args.eval_files or ()
     graph = fn_args.transform_graph_path
@@ -85,7 +86,9 @@ def run_error_analysis(
     files = sorted(path for pattern in patterns for path in file_io.glob(pattern) if not file_io.isdir(path))
     if not files:
         return ErrorAnalysis(problem="there is no eval split")
-    return _analysis(ErrorAnalysisRequest(model, plan, seconds, files, graph, op_packages or {}), environment)
+    payload = fn_args.examples_format.payload
+    request = ErrorAnalysisRequest(model, plan, seconds, files, graph, op_packages or {}, payload=payload)
+    return _analysis(request, environment)
 
 
 def _analysis(request: ErrorAnalysisRequest, environment: Mapping[str, str] | None) -> ErrorAnalysis:

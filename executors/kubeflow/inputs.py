@@ -15,7 +15,7 @@ from typing import TypeAlias
 from absl import logging
 
 from ..errors import InputError, did_you_mean
-from ..examples_format import PARQUET, PAYLOAD_FORMATS, PROTO, TF_EXAMPLE, ExamplesFormat
+from ..examples_format import PROTO, ExamplesFormat, is_payload_format, payload_format_of, payload_formats
 from ..fn_args import FnArgs
 from ..runtime.files import file_io
 from ..runtime.files.artifact_files import read_json_object
@@ -139,10 +139,9 @@ def _examples_format(inputs: Inputs, parameters: StepParameters, train_files: Se
     [artifact] = inputs.get("examples") or [StepArtifact({})]
     payload = parameters.payload_format or artifact.get_string_custom_property("payload_format")
     if not payload:
-        files = [file for pattern in train_files for file in file_io.glob(pattern)]
-        payload = PARQUET if files and all(file.endswith(".parquet") for file in files) else TF_EXAMPLE
-    if payload not in PAYLOAD_FORMATS:
-        raise InputError(f"payload_format={payload!r} of {artifact.uri} is not one of {', '.join(PAYLOAD_FORMATS)}.")
+        payload = payload_format_of([file for pattern in train_files for file in file_io.glob(pattern)])
+    if not is_payload_format(payload):
+        raise InputError(f"payload_format={payload!r} of {artifact.uri} is not one of {', '.join(payload_formats())}.")
     view = artifact.get_string_custom_property("data_view_uri") if payload == PROTO else ""
     return ExamplesFormat(payload, resolve_input(view, "the examples' DataView") if view else None)
 

@@ -66,7 +66,7 @@ class CheckRequest:
     Attributes:
       model: The SavedModel's folder.
       shown_as: Its name in messages.
-      payload: Encoding of the examples, one of `examples_format.PAYLOAD_FORMATS`.
+      payload: Encoding of the examples, one of `examples_format.payload_formats()`.
       parts: {check: what it takes}.
     """
 

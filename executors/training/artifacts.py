@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 from tfx.proto import trainer_pb2
 
 from ..errors import InputError, did_you_mean
-from ..examples_format import PAYLOAD_FORMATS, PROTO, ExamplesFormat
+from ..examples_format import PROTO, ExamplesFormat, is_payload_format, payload_formats
 from ..fn_args import FnArgs
 from ..number_range import STEPS
 from ..runtime.files import file_io
@@ -239,8 +239,9 @@ def _examples_format(examples: Sequence[Artifact]) -> ExamplesFormat:
     if len(set(payloads.values())) > 1:
         raise InputError(f"the Examples artifacts differ in payload_format: {payloads}.")
     payload = next(iter(payloads.values()))
-    if payload not in PAYLOAD_FORMATS:
-        raise InputError(f"payload_format={payload!r} of {examples[0].uri} is not one of {', '.join(PAYLOAD_FORMATS)}.")
+    if not is_payload_format(payload):
+        known = ", ".join(payload_formats())
+        raise InputError(f"payload_format={payload!r} of {examples[0].uri} is not one of {known}.")
     views = [
         (_data_view_time(artifact), uri) for artifact in examples if (uri := _custom_property(artifact, _DATA_VIEW))
     ]

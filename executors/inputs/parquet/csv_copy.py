@@ -14,8 +14,9 @@ import pyarrow.csv
 
 from ...errors import InputError
 from ..message_text import join_names
+from ..tables.columns import require_columns
 from .arrow_file import ArrowFile
-from .files import opened_parquet, require_columns
+from .files import opened_parquet
 
 _ROWS = 65536  # of a batch
 _BREAKS = r"\s*[\r\n]+\s*"

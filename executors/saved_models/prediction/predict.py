@@ -22,7 +22,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from ...errors import InputError, did_you_mean
-from ...inputs.example_files import CSV, Batch, ExampleFile, batches
+from ...inputs.input_format import Batch, ExampleFile
 from ...inputs.message_text import closest_names, join_names
 from ...inputs.readers.open_records import open_records
 from ...runtime.files import file_io
@@ -138,8 +138,8 @@ def _batches(
 ) -> Iterator[Batch]:
     done = 0
     for file in request.files:
-        read = batches(file, size)
-        if reader is not None and file.kind == CSV:
+        read = file.batches(size)
+        if reader is not None and file.form.header:
             read = _record_batches(file, size, reader, read if request.joins else None)
         for batch in read:
             yield batch
@@ -159,7 +159,7 @@ def _record_batches(
     first = 1
     with records.reraising():
         for part in records.dataset().batch(size).as_numpy_iterator():
-            row = next(rows, None) if rows is not None else Batch(file, first, len(part))
+            row = next(rows, None) if rows is not None else Batch(file.path, first, len(part), is_text=True)
             if row is None or row.size != len(part):
                 raise InputError(f"{file.path}: --id and --with-inputs need a CSV file with a header, read row by row.")
             yield dataclasses.replace(row, records=part.tolist())
@@ -168,8 +168,8 @@ def _record_batches(
 
 def _feed_with_rows(signature: ServingSignature, files: Sequence[ExampleFile]) -> Feed:
     rows = feed_of_records(signature, Feeding(tuple(signature.inputs)))
-    others = feed_for(signature, [file for file in files if file.kind != CSV])
-    return lambda batch: rows(batch) if batch.file.kind == CSV else others(batch)
+    others = feed_for(signature, [file for file in files if not file.form.header])
+    return lambda batch: rows(batch) if batch.is_text else others(batch)
 
 
 def _answers(signature: ServingSignature, feed: Feed, batch: Batch) -> dict[str, np.ndarray]:

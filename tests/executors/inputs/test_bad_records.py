@@ -15,9 +15,10 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
 
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.examples_format import PARQUET, ExamplesFormat
+from generic_trainer.executors.examples_format import ExamplesFormat
 from generic_trainer.executors.inputs.bad_records import TooManyBadRecordsError, policy, skipping
 from generic_trainer.executors.inputs.data_accessor import DataAccessor
+from generic_trainer.executors.inputs.parquet.format import PARQUET
 from generic_trainer.executors.inputs.readers.open_records import open_records
 from generic_trainer.executors.inputs.readers.shard_ledger import ShardLedger
 from generic_trainer.executors.inputs.readers.skipping_ledger import SkippingLedger, place_after

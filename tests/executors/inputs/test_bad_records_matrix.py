@@ -16,9 +16,10 @@ from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatase
 
 from generic_trainer.executors.dialects.dlrover.shim.file_reader import FileReader
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.examples_format import PARQUET, TF_EXAMPLE, ExamplesFormat
+from generic_trainer.executors.examples_format import TF_EXAMPLE, ExamplesFormat
 from generic_trainer.executors.inputs.data_accessor import DataAccessor
-from generic_trainer.executors.inputs.example_files import batches, find_example_files
+from generic_trainer.executors.inputs.example_files import find_example_files
+from generic_trainer.executors.inputs.parquet.format import PARQUET
 from generic_trainer.executors.inputs.readers.open_records import open_records
 from generic_trainer.executors.inputs.recordio import snappy_framing
 from generic_trainer.executors.inputs.recordio.records import RecordWriter
@@ -100,7 +101,7 @@ def file_reader(path: str) -> int:
 
 
 def predicted(path: str) -> int:
-    return sum(batch.size for file in find_example_files([path]) for batch in batches(file, 8))
+    return sum(batch.size for file in find_example_files([path]) for batch in file.batches(8))
 
 
 def checked(path: str) -> int:

@@ -1,0 +1,225 @@
+"""Interface of file formats of examples, which packages register in the group `generic_trainer.input_formats`.
+
+A format whose files can be read as Arrow tables is a subclass of `TableFormat`, which needs two methods.
+
+Usage:
+
+    form = format_of("eval/data.parquet")
+    for batch in form.batches("eval/data.parquet", 512):
+        batch.columns     # {"age": [31, None, …], …}, values as in the file
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from .. import plugins
+from ..errors import InputError
+from ..examples_format import GROUP, ExamplesFormat
+from .bad_records import policy
+from .gzipped_files import unzipped_head
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import tensorflow as tf
+    from tensorflow_metadata.proto.v0 import schema_pb2
+    from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
+
+_HEAD_BYTES = 1024
+FIRST_RECORDS = 512  # records of a copied file that `Copied` has
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """A batch of consecutive examples of one file.
+
+    Attributes:
+      path: The file that the examples come from.
+      first: Row number of the first example in the file, counted from 1.
+      size: Number of examples.
+      records: Serialized records, or a CSV file's lines or rows for a model that takes these; else empty.
+      columns: {feature: one value per example}, with None for a missing value. Values are as in the file: str for CSV,
+        any JSON value for JSON Lines, and for tables the same or bytes. Empty for serialized records.
+      position: Bytes of the file that have been read, for progress; an estimate for some formats.
+      is_text: Whether all values are text, as the file has no types.
+    """
+
+    path: str
+    first: int
+    size: int
+    records: list[bytes] = dataclasses.field(default_factory=list)
+    columns: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
+    position: float = 0
+    is_text: bool = False
+
+    @property
+    def is_serialized(self) -> bool:
+        """Whether the batch has records, which should be tf.Examples, and no columns."""
+        return bool(self.records) and not self.columns
+
+    def where(self, index: int) -> str:
+        """Returns the location of an example for messages, such as "data.csv, row 7", by its index in the batch."""
+        return f"{self.path}, row {self.first + index}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Copied:
+    """A copy of the first records of a file.
+
+    Attributes:
+      count: Number of records in the copy.
+      first: Up to FIRST_RECORDS of them: serialized, or as {column: value}; [] for lines of text.
+    """
+
+    count: int
+    first: Sequence[bytes] | Sequence[dict[str, object]] = ()
+
+
+class InputFormat:
+    """A file format of examples.
+
+    Modules that define a subclass are imported by every command, so they import large libraries in methods only.
+
+    Attributes:
+      name: The format's name, for messages and records.
+      endings: Lower-case ends of the names of files of this format, without ".gz".
+      payloads: Values of `--payload-format` for which `fn_args.data_accessor` reads this format; the first one is the
+        default for files whose names have one of the endings.
+      is_text: Whether the files are lines of text.
+      header: Number of lines before the first record.
+    """
+
+    name: ClassVar[str] = ""
+    endings: ClassVar[tuple[str, ...]] = ()
+    payloads: ClassVar[tuple[str, ...]] = ()
+    is_text: ClassVar[bool] = False
+    header: ClassVar[int] = 0
+
+    def matches(self, head: bytes) -> bool:
+        """Whether a file that begins with these bytes, decompressed if it is gzipped, is of this format.
+
+        Asked only if no format has the ending of the file's name.
+        """
+        return False
+
+    def batches(self, path: str, size: int) -> Iterator[Batch]:
+        """Yields a file's examples in batches of `size`, as `predict` reads them; a batch may be smaller.
+
+        Raises:
+          InputError: If the file is damaged or is not of this format; the message names the row, line or byte.
+        """
+        raise NotImplementedError(f"{self.name} files cannot be read in batches.")
+
+    def examples(self, path: str, size: int) -> Iterator[Batch]:
+        """Yields a file's examples as serialized records, as model check and evaluation read them; see `batches`."""
+        raise NotImplementedError(f"{self.name} files cannot be read as tf.Examples.")
+
+    def copy(self, path: str, target: str, limit: int | None) -> Copied:
+        """Copies the first records to a file of the same format and compression, as the sample of `check`.
+
+        Args:
+          path: The file.
+          target: Path of the copy.
+          limit: Number of records to copy, at least; None for all.
+
+        Raises:
+          InputError: If the file is damaged or is not of this format.
+        """
+        raise NotImplementedError(f"{self.name} files cannot be sampled.")
+
+    def tf_dataset(
+        self,
+        examples: ExamplesFormat,
+        file_pattern: list[str],
+        options: TensorFlowDatasetOptions,
+        schema: schema_pb2.Schema | None,
+    ) -> tf.data.Dataset:
+        """Returns batches of tensors, as TFX's `tf_dataset_factory`; `examples` has one of the `payloads`."""
+        raise NotImplementedError(f"{file_pattern}: {self.name} files cannot be read as tf.data.")
+
+    def record_batches(
+        self,
+        examples: ExamplesFormat,
+        file_pattern: list[str],
+        options: RecordBatchesOptions,
+        schema: schema_pb2.Schema | None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Returns Arrow record batches, as TFX's `record_batch_factory`."""
+        raise NotImplementedError(f"{file_pattern}: {self.name} files cannot be read as record batches.")
+
+    def skip(self, path: str, place: str, problem: str, count: int = 1) -> None:
+        """Skips a bad record, if `on_bad_records` allows it.
+
+        Args:
+          path: The file.
+          place: Position in the file, such as "row 7".
+          problem: Why the record cannot be read.
+          count: Number of records, if several can only be skipped together.
+
+        Raises:
+          InputError: If bad records are not skipped, or too many were.
+        """
+        if (bad := policy(self.name)) is None:
+            raise InputError(
+                f"{path}, {place}: {problem}. Write the file again, or pass --on-bad-records=skip:N to skip up to N "
+                "bad records."
+            )
+        bad.skip(path, place, problem, count)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExampleFile:
+    """A file of examples, and its format."""
+
+    path: str
+    form: InputFormat
+
+    def batches(self, size: int) -> Iterator[Batch]:
+        """See `InputFormat.batches`."""
+        return self.form.batches(self.path, size)
+
+
+def formats() -> dict[str, InputFormat]:
+    """Returns the installed formats by the names of their entry points."""
+    return {name: cast("type[InputFormat]", form)() for name, form in plugins.load(GROUP).items()}
+
+
+def recognized(path: str) -> InputFormat | None:
+    """Returns the format of a file by its name's ending, else by its first bytes; None if it is unknown.
+
+    Raises:
+      InputError: If a gzipped file is damaged.
+    """
+    installed = formats().values()
+    name = path.lower().removesuffix(".gz")
+    named = next((form for form in installed if form.endings and name.endswith(form.endings)), None)
+    if named is not None:
+        return named
+    head = unzipped_head(path, _HEAD_BYTES)
+    return next((form for form in installed if form.matches(head)), None)
+
+
+def format_of(path: str) -> InputFormat:
+    """Returns the format of a file; for an unknown one CSV if it is text, else TFRecord, whose readers raise an error.
+
+    Raises:
+      InputError: If a gzipped file is damaged.
+    """
+    if (form := recognized(path)) is not None:
+        return form
+    head = unzipped_head(path, _HEAD_BYTES)
+    return formats()["tfrecord" if not head or b"\0" in head else "csv"]
+
+
+def format_of_payload(payload: str) -> InputFormat:
+    """Returns the format that reads a payload format.
+
+    Raises:
+      InputError: If no installed package does.
+    """
+    for form in formats().values():
+        if payload in form.payloads:
+            return form
+    raise InputError(f"No installed package reads the payload format {payload}. Install the package that has it.")
