@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from .. import plugins
 from ..errors import InputError
-from ..examples_format import GROUP, ExamplesFormat
+from ..examples_format import INPUT_FORMATS, TF_EXAMPLE, ExamplesFormat
 from .bad_records import policy
 from .gzipped_files import unzipped_head
 
@@ -183,7 +183,7 @@ class ExampleFile:
 
 def formats() -> dict[str, InputFormat]:
     """Returns the installed formats by the names of their entry points."""
-    return {name: cast("type[InputFormat]", form)() for name, form in plugins.load(GROUP).items()}
+    return {name: cast("type[InputFormat]", form)() for name, form in plugins.load(INPUT_FORMATS).items()}
 
 
 def recognized(path: str) -> InputFormat | None:
@@ -223,3 +223,11 @@ def format_of_payload(payload: str) -> InputFormat:
         if payload in form.payloads:
             return form
     raise InputError(f"No installed package reads the payload format {payload}. Install the package that has it.")
+
+
+def payload_format_of(patterns: Sequence[str]) -> str:
+    """Returns the payload format that the endings of the training files' names stand for."""
+    for form in formats().values() if patterns else ():
+        if form.payloads and form.endings and all(pattern.endswith(form.endings) for pattern in patterns):
+            return form.payloads[0]
+    return TF_EXAMPLE

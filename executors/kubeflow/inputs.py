@@ -15,8 +15,9 @@ from typing import TypeAlias
 from absl import logging
 
 from ..errors import InputError, did_you_mean
-from ..examples_format import PROTO, ExamplesFormat, is_payload_format, payload_format_of, payload_formats
+from ..examples_format import PROTO, ExamplesFormat, payload_formats
 from ..fn_args import FnArgs
+from ..inputs.input_format import payload_format_of
 from ..runtime.files import file_io
 from ..runtime.files.artifact_files import read_json_object
 from ..runtime.files.artifact_layout import EVAL_DIR
@@ -140,8 +141,8 @@ def _examples_format(inputs: Inputs, parameters: StepParameters, train_files: Se
     payload = parameters.payload_format or artifact.get_string_custom_property("payload_format")
     if not payload:
         payload = payload_format_of([file for pattern in train_files for file in file_io.glob(pattern)])
-    if not is_payload_format(payload):
-        raise InputError(f"payload_format={payload!r} of {artifact.uri} is not one of {', '.join(payload_formats())}.")
+    if payload not in (known := payload_formats()):
+        raise InputError(f"payload_format={payload!r} of {artifact.uri} is not one of {', '.join(known)}.")
     view = artifact.get_string_custom_property("data_view_uri") if payload == PROTO else ""
     return ExamplesFormat(payload, resolve_input(view, "the examples' DataView") if view else None)
 

@@ -20,7 +20,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
 
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.examples_format import ExamplesFormat, payload_format_of, payload_formats
+from generic_trainer.executors.examples_format import ExamplesFormat, payload_formats
 from generic_trainer.executors.inputs.bad_data_notes import bad_data_described
 from generic_trainer.executors.inputs.bad_records import TooManyBadRecordsError, skipping
 from generic_trainer.executors.inputs.csv.columns import from_tf_examples
@@ -30,6 +30,7 @@ from generic_trainer.executors.inputs.input_format import (
     format_of,
     format_of_payload,
     formats,
+    payload_format_of,
     recognized,
 )
 from generic_trainer.executors.inputs.recordio.records import RecordWriter
