@@ -33,10 +33,10 @@ class ExamplesFormat:
         if self.payload != TF_EXAMPLE and self.payload not in payload_formats():
             raise ValueError(f"payload format {self.payload!r} is not one of {', '.join(payload_formats())}.")
 
-    @property
-    def has_examples(self) -> bool:
-        """Whether the files can be read as tf.Examples."""
-        return self.payload not in (SEQUENCE_EXAMPLE, PROTO)
+
+def has_examples(payload: str) -> bool:
+    """Whether files of a payload format can be read as tf.Examples."""
+    return payload not in (SEQUENCE_EXAMPLE, PROTO)
 
 
 def payload_formats() -> list[str]:

@@ -21,8 +21,7 @@ from apache_beam.utils.shared import Shared
 from tensorflow_model_analysis.proto import config_pb2
 
 from ..errors import InputError
-from ..examples_format import TF_EXAMPLE
-from ..inputs.input_format import format_of_payload
+from ..inputs.input_format import format_of
 from ..runtime.files import file_io
 from ..runtime.logs.exceptions import one_line_message
 from ..runtime.work import advance
@@ -61,7 +60,7 @@ class Analysis:
     """An evaluation: models, data and options.
 
     Attributes:
-      files: The eval split's TFRecord files of raw tf.Examples.
+      files: The eval split's files of raw examples.
       candidate: The trained model.
       baseline: The model to compare with, or None. Its plan must have the candidate's outputs in the same order.
       transform_graph: The Transform graph's folder, or None.
@@ -231,10 +230,9 @@ class _Loaded:
 
     def records(self, files: Sequence[str], count: Callable[[float], None] = lambda _: None) -> Iterator[list[bytes]]:
         """Yields batches of serialized examples from files, and counts the bytes that were read."""
-        form = format_of_payload(TF_EXAMPLE)
         for file in files:
             position, size = 0.0, file_io.size_of(file)
-            for batch in form.examples(file, _BATCH):
+            for batch in format_of(file).examples(file, _BATCH):
                 yield batch.records
                 count(min(batch.position, size) - position)
                 position = min(batch.position, size)

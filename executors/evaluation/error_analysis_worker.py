@@ -25,7 +25,7 @@ def execute(state: Mapping[str, Any]) -> Mapping[str, Any]:
         return analyze_evaluated(plan, evaluated_examples.read(request.evaluated)).to_json()
     reader = ExampleReader(graph)
     model = PlannedModel(plan, request.model, request.op_packages)
-    sample = sample_of(request.files, request.seconds, request.payload)
+    sample = sample_of(request.files, request.seconds)
     if not graph:
         model.plan = plan = with_unread_label(plan, sample.records, model.parsed_features)
     names = class_names(reader.features(sample.records[:_NAMED_EXAMPLES]), plan, graph)

@@ -13,7 +13,7 @@ from absl import logging
 
 from ..engines import child_process
 from ..errors import InputError
-from ..examples_format import TF_EXAMPLE
+from ..examples_format import has_examples
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..runtime.files import file_io
 from ..runtime.files.json_data import JsonData, from_json
@@ -43,7 +43,6 @@ class ErrorAnalysisRequest(JsonData):
     transform_graph: str | None = None
     op_packages: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     evaluated: str | None = None
-    payload: str = TF_EXAMPLE
 
 
 def run_error_analysis(
@@ -73,7 +72,7 @@ def run_error_analysis(
         return _analysis(ErrorAnalysisRequest(model, plan, seconds, evaluated=fn_args.model_run_dir), environment)
     if not plan.compares and fn_args.transform_graph_path and plan.examples != TRANSFORMED:
         return ErrorAnalysis(problem="the label is unknown")
-    if not fn_args.examples_format.has_examples:
+    if not has_examples(fn_args.examples_format.payload):
         return ErrorAnalysis(problem=f"the eval split is not of tf.Examples, but {fn_args.examples_format.payload}")
     patterns: Sequence[str] = fn_args.eval_files or ()
     graph = fn_args.transform_graph_path
@@ -86,9 +85,7 @@ def run_error_analysis(
     files = sorted(path for pattern in patterns for path in file_io.glob(pattern) if not file_io.isdir(path))
     if not files:
         return ErrorAnalysis(problem="there is no eval split")
-    payload = fn_args.examples_format.payload
-    request = ErrorAnalysisRequest(model, plan, seconds, files, graph, op_packages or {}, payload=payload)
-    return _analysis(request, environment)
+    return _analysis(ErrorAnalysisRequest(model, plan, seconds, files, graph, op_packages or {}), environment)
 
 
 def _analysis(request: ErrorAnalysisRequest, environment: Mapping[str, str] | None) -> ErrorAnalysis:

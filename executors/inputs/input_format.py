@@ -113,8 +113,12 @@ class InputFormat:
         raise NotImplementedError(f"{self.name} files cannot be read in batches.")
 
     def examples(self, path: str, size: int) -> Iterator[Batch]:
-        """Yields a file's examples as serialized records, as model check and evaluation read them; see `batches`."""
-        raise NotImplementedError(f"{self.name} files cannot be read as tf.Examples.")
+        """Yields a file's examples as serialized records, as model check and evaluation read them.
+
+        Raises:
+          InputError: See `batches`; also if the format has none.
+        """
+        raise InputError(f"{path}: {self.name} files cannot be read as tf.Examples.")
 
     def copy(self, path: str, target: str, limit: int | None) -> Copied:
         """Copies the first records to a file of the same format and compression, as the sample of `check`.
@@ -186,19 +190,22 @@ def formats() -> dict[str, InputFormat]:
     return {name: cast("type[InputFormat]", form)() for name, form in plugins.load(INPUT_FORMATS).items()}
 
 
+def named_format(path: str) -> InputFormat | None:
+    """Returns the format that the ending of a file's name stands for, if there is one."""
+    name = path.lower().removesuffix(".gz")
+    return next((form for form in formats().values() if form.endings and name.endswith(form.endings)), None)
+
+
 def recognized(path: str) -> InputFormat | None:
     """Returns the format of a file by its name's ending, else by its first bytes; None if it is unknown.
 
     Raises:
       InputError: If a gzipped file is damaged.
     """
-    installed = formats().values()
-    name = path.lower().removesuffix(".gz")
-    named = next((form for form in installed if form.endings and name.endswith(form.endings)), None)
-    if named is not None:
-        return named
+    if (form := named_format(path)) is not None:
+        return form
     head = unzipped_head(path, _HEAD_BYTES)
-    return next((form for form in installed if form.matches(head)), None)
+    return next((form for form in formats().values() if form.matches(head)), None)
 
 
 def format_of(path: str) -> InputFormat:

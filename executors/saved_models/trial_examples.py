@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from ..errors import InputError
-from ..examples_format import ExamplesFormat
+from ..examples_format import has_examples
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..inputs.input_format import format_of_payload
 from ..runtime.files.schema import read_schema
@@ -99,14 +99,14 @@ def _with_others(examples: Iterable[Example]) -> list[Example]:
 
 def _examples(patterns: Sequence[str], payload: str) -> Iterator[Example]:
     number = itertools.count(1)
-    form, has_examples = format_of_payload(payload), ExamplesFormat(payload).has_examples
+    form, are_examples = format_of_payload(payload), has_examples(payload)
     for path in sorted(path for pattern in patterns for path in tf.io.gfile.glob(pattern)):
         if tf.io.gfile.isdir(path):
             continue
         with contextlib.suppress(InputError):  # not a file of this format: the module has its own reader
             for batch in form.examples(path, 1):  # one by one, for those before a bad one
                 [record] = batch.records
-                yield Example(_source(next(number), path), record, _features(record) if has_examples else {})
+                yield Example(_source(next(number), path), record, _features(record) if are_examples else {})
 
 
 def _source(number: int, path: str) -> str:

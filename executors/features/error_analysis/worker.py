@@ -10,6 +10,7 @@ from ...errors import InputError
 from ...evaluation import evaluated_examples
 from ...evaluation import evidence as evaluation_evidence
 from ...evaluation.evidence import TrainingEvidence
+from ...examples_format import has_examples
 from ...inputs.input_format import recognized
 from ...runtime.files import file_io
 from ...training.worker_callbacks import WorkerCallback
@@ -36,7 +37,7 @@ class Evidence(WorkerCallback):
         """
         args, seconds = self.request.fn_args, self.request.options.analysis_seconds
         files = [path for pattern in args.eval_files or () for path in file_io.glob(pattern)]
-        if not args.examples_format.has_examples or not files:
+        if not has_examples(args.examples_format.payload) or not files:
             return seconds
         with contextlib.suppress(InputError):  # raised for damaged files
             form = recognized(files[0])
