@@ -24,9 +24,7 @@ from .input_format import format_of_payload
 if TYPE_CHECKING:
     import pyarrow as pa
     import tensorflow as tf
-    from tensorflow_metadata.proto.v0 import schema_pb2
     from tfx_bsl.coders.tf_graph_record_decoder import LoadedDecoder
-    from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
     from tfx_bsl.types.common_types import TensorType
 
 
@@ -65,22 +63,12 @@ class DataAccessor(TfxInstance, _Factories):
         return cls(functools.partial(_tf_dataset, examples), functools.partial(_record_batches, examples), decode)
 
 
-def _tf_dataset(
-    examples: ExamplesFormat,
-    file_pattern: list[str],
-    options: TensorFlowDatasetOptions,
-    schema: schema_pb2.Schema | None = None,
-) -> tf.data.Dataset:
-    return format_of_payload(examples.payload).tf_dataset(examples, file_pattern, options, schema)
+def _tf_dataset(examples: ExamplesFormat, *arguments: Any, **keywords: Any) -> tf.data.Dataset:
+    return format_of_payload(examples.payload).factories(examples)[0](*arguments, **keywords)
 
 
-def _record_batches(
-    examples: ExamplesFormat,
-    file_pattern: list[str],
-    options: RecordBatchesOptions,
-    schema: schema_pb2.Schema | None = None,
-) -> Iterator[pa.RecordBatch]:
-    return format_of_payload(examples.payload).record_batches(examples, file_pattern, options, schema)
+def _record_batches(examples: ExamplesFormat, *arguments: Any, **keywords: Any) -> Iterator[pa.RecordBatch]:
+    return format_of_payload(examples.payload).factories(examples)[1](*arguments, **keywords)
 
 
 class _DataViewDecoder:

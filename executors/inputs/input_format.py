@@ -12,8 +12,8 @@ Usage:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 from .. import plugins
 from ..errors import InputError
@@ -24,11 +24,12 @@ from .gzipped_files import unzipped_head
 if TYPE_CHECKING:
     import pyarrow as pa
     import tensorflow as tf
-    from tensorflow_metadata.proto.v0 import schema_pb2
-    from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
+
+Copied: TypeAlias = "tuple[int, Sequence[bytes] | Sequence[dict[str, object]]]"
+Factories: TypeAlias = "tuple[Callable[..., tf.data.Dataset], Callable[..., Iterator[pa.RecordBatch]]]"
 
 _HEAD_BYTES = 1024
-FIRST_RECORDS = 512  # records of a copied file that `Copied` has
+FIRST_RECORDS = 512  # records of a file that `InputFormat.copy` returns
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,19 +63,6 @@ class Batch:
     def where(self, index: int) -> str:
         """Returns the location of an example for messages, such as "data.csv, row 7", by its index in the batch."""
         return f"{self.path}, row {self.first + index}"
-
-
-@dataclasses.dataclass(frozen=True)
-class Copied:
-    """A copy of the first records of a file.
-
-    Attributes:
-      count: Number of records in the copy.
-      first: Up to FIRST_RECORDS of them: serialized, or as {column: value}; [] for lines of text.
-    """
-
-    count: int
-    first: Sequence[bytes] | Sequence[dict[str, object]] = ()
 
 
 class InputFormat:
@@ -128,30 +116,18 @@ class InputFormat:
           target: Path of the copy.
           limit: Number of records to copy, at least; None for all.
 
+        Returns:
+          The number of records in the copy, and up to FIRST_RECORDS of them: serialized, or as {column: value}; none of
+          lines of text.
+
         Raises:
           InputError: If the file is damaged or is not of this format.
         """
         raise NotImplementedError(f"{self.name} files cannot be sampled.")
 
-    def tf_dataset(
-        self,
-        examples: ExamplesFormat,
-        file_pattern: list[str],
-        options: TensorFlowDatasetOptions,
-        schema: schema_pb2.Schema | None,
-    ) -> tf.data.Dataset:
-        """Returns batches of tensors, as TFX's `tf_dataset_factory`; `examples` has one of the `payloads`."""
-        raise NotImplementedError(f"{file_pattern}: {self.name} files cannot be read as tf.data.")
-
-    def record_batches(
-        self,
-        examples: ExamplesFormat,
-        file_pattern: list[str],
-        options: RecordBatchesOptions,
-        schema: schema_pb2.Schema | None,
-    ) -> Iterator[pa.RecordBatch]:
-        """Returns Arrow record batches, as TFX's `record_batch_factory`."""
-        raise NotImplementedError(f"{file_pattern}: {self.name} files cannot be read as record batches.")
+    def factories(self, examples: ExamplesFormat) -> Factories:
+        """Returns TFX's `tf_dataset_factory` and `record_batch_factory` for one of the `payloads`."""
+        raise NotImplementedError(f"{self.name} files cannot be read by data_accessor.")
 
     def skip(self, path: str, place: str, problem: str, count: int = 1) -> None:
         """Skips a bad record, if `on_bad_records` allows it.

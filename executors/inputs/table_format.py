@@ -15,17 +15,15 @@ A subclass reads tables, and writes one for the samples of `check`; training, in
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..runtime.files import file_io
-from .input_format import FIRST_RECORDS, Batch, Copied, InputFormat
+from .input_format import FIRST_RECORDS, Batch, Copied, Factories, InputFormat
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import tensorflow as tf
-    from tensorflow_metadata.proto.v0 import schema_pb2
-    from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
 
     from ..examples_format import ExamplesFormat
 
@@ -53,14 +51,10 @@ class TableFormat(InputFormat):
         """Writes a file with the rows of a table that `tables` has read."""
         raise NotImplementedError(f"{self.name} files cannot be sampled.")
 
-    def columns(self, path: str) -> Sequence[str]:
-        """Returns the names of a file's columns."""
+    def shape(self, path: str) -> tuple[Sequence[str], int]:
+        """Returns the names of a file's columns, and its number of rows for progress bars; 0 if it is unknown."""
         table = next(self.tables(path, None, 1), None)
-        return () if table is None else table.column_names
-
-    def count(self, path: str) -> int | None:
-        """Returns the number of rows for progress bars, if the file has it as metadata; else None."""
-        return None
+        return (() if table is None else table.column_names), 0
 
     def batches(self, path: str, size: int) -> Iterator[Batch]:
         """See `InputFormat`; dates, times and decimals are text, as in CSV and JSON."""
@@ -87,38 +81,20 @@ class TableFormat(InputFormat):
             if limit is not None and sum(part.num_rows for part in tables) >= limit:
                 break
         if not tables:
-            return Copied(0)
+            return 0, []
         copied = pa.concat_tables(tables).slice(0, limit)
         self.write(target, copied)
-        return Copied(copied.num_rows, copied.slice(0, FIRST_RECORDS).to_pylist())
+        return copied.num_rows, copied.slice(0, FIRST_RECORDS).to_pylist()
 
-    def tf_dataset(
-        self,
-        examples: ExamplesFormat,
-        file_pattern: list[str],
-        options: TensorFlowDatasetOptions,
-        schema: schema_pb2.Schema | None,
-    ) -> tf.data.Dataset:
+    def factories(self, examples: ExamplesFormat) -> Factories:
         """See `InputFormat`."""
         from .tables import datasets
 
-        return datasets.tf_dataset(self, file_pattern, options, schema)
-
-    def record_batches(
-        self,
-        examples: ExamplesFormat,
-        file_pattern: list[str],
-        options: RecordBatchesOptions,
-        schema: schema_pb2.Schema | None,
-    ) -> Iterator[pa.RecordBatch]:
-        """See `InputFormat`."""
-        from .tables import datasets
-
-        return datasets.record_batches(self, file_pattern, options, schema)
+        return functools.partial(datasets.tf_dataset, self), functools.partial(datasets.record_batches, self)
 
     def _numbered(self, path: str, size: int) -> Iterator[tuple[int, pa.Table, float]]:
         """Yields tables, the numbers of their first rows, and the bytes read, by the share of the rows."""
-        done, size_of_file, count = 0, file_io.size_of(path), self.count(path)
+        done, size_of_file, count = 0, file_io.size_of(path), self.shape(path)[1]
         for table in self.tables(path, None, size):
             if table.num_rows:
                 position = size_of_file * min(1.0, (done + table.num_rows) / count) if count else 0.0

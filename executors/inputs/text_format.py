@@ -32,7 +32,7 @@ class TextFormat(InputFormat):
                 count, size, quotes = count + 1, size + len(line), quotes + line.count(b'"')
                 if limit is not None and (count >= limit or size >= _MOST_BYTES) and quotes % 2 == 0:
                     break
-        return Copied(count)
+        return count, []
 
 
 def chunks(rows: Iterator[Row], size: int) -> Iterator[tuple[int, list[Row]]]:

@@ -104,10 +104,10 @@ def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> 
     originals = dict.fromkeys((folder, os.path.join(folder, "*")), ", ".join(patterns))
     for number, path in enumerate(chosen):
         target = os.path.join(folder, f"{number:04d}-{os.path.basename(path)}")
-        taken = form.copy(path, target, None if whole else limit)
+        copied, first = form.copy(path, target, None if whole else limit)
         originals[target] = path
-        count += taken.count - (0 if kind == TEXT else form.header)
-        records += taken.first
+        count += copied - (0 if kind == TEXT else form.header)
+        records += first
         read += file_io.size_of(path) if whole else os.path.getsize(target)
     if not count:
         raise InputError(f"{', '.join(patterns)}: the files contain no records.")

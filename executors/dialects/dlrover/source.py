@@ -101,7 +101,7 @@ class Source:
           place: Returns the file and the place of a row by its number.
         """
         bad = policy(READER)
-        trial = refused(rows, self._trial)
+        trial = list(refused(rows, self._trial))
         for index, problem in trial:
             if not self.takes_examples:
                 columns = self.columns

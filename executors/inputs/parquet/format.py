@@ -51,19 +51,11 @@ class Parquet(TableFormat):
 
         pq.write_table(table, path)
 
-    def columns(self, path: str) -> Sequence[str]:
-        """Returns the names of the columns in the footer."""
+    def shape(self, path: str) -> tuple[Sequence[str], int]:
+        """Returns the names of the columns and the number of rows in the footer."""
         from .arrow_file import ArrowFile
         from .files import opened_parquet
 
         with ArrowFile(path, "rb") as file:
-            names: list[str] = opened_parquet(path, file).schema_arrow.names
-        return names
-
-    def count(self, path: str) -> int:
-        """Returns the number of rows in the footer."""
-        from .arrow_file import ArrowFile
-        from .files import opened_parquet
-
-        with ArrowFile(path, "rb") as file:
-            return int(opened_parquet(path, file).metadata.num_rows)
+            parquet = opened_parquet(path, file)
+        return parquet.schema_arrow.names, parquet.metadata.num_rows

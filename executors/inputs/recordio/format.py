@@ -29,5 +29,5 @@ class RecordIO(InputFormat):
         with file_io.file_system(path).open(path, mode="rb") as source, open(target, "wb") as copy:
             shutil.copyfileobj(source, copy)
         if file_io.size_of(path) <= _READ_BYTES:
-            return Copied(sum(map(len, read_chunks(path))))
-        return Copied(sum(chunk.records for chunk in read_index(path)))
+            return sum(map(len, read_chunks(path))), []
+        return sum(chunk.records for chunk in read_index(path)), []

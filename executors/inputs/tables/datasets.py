@@ -28,7 +28,10 @@ _FILES_CHECKED = 256  # files whose columns are checked before reading
 
 
 def tf_dataset(
-    form: TableFormat, file_pattern: list[str], options: TensorFlowDatasetOptions, schema: schema_pb2.Schema | None
+    form: TableFormat,
+    file_pattern: list[str],
+    options: TensorFlowDatasetOptions,
+    schema: schema_pb2.Schema | None = None,
 ) -> tf.data.Dataset:
     """Reads files as batches of tensors.
 
@@ -56,7 +59,7 @@ def tf_dataset(
             f"it has {closest_names(list(tensors.specs), near=options.label_key)}."
         )
     for path in paths[:_FILES_CHECKED]:
-        require_columns(path, tensors.arrow_schema.names, form.columns(path))
+        require_columns(path, tensors.arrow_schema.names, form.shape(path)[0])
     files = TableFiles(form, paths, tensors.arrow_schema, tensors.sizes)
     dataset = tensors.dataset(
         lambda: batched_rows(files, options), options.batch_size, options.label_key, lambda: first_mismatch(files)
@@ -65,7 +68,7 @@ def tf_dataset(
 
 
 def record_batches(
-    form: TableFormat, file_pattern: list[str], options: RecordBatchesOptions, schema: schema_pb2.Schema | None
+    form: TableFormat, file_pattern: list[str], options: RecordBatchesOptions, schema: schema_pb2.Schema | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yields record batches of `options.batch_size` rows; see `tf_dataset` for the options.
 

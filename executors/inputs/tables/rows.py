@@ -22,7 +22,8 @@ import pyarrow as pa
 from ...errors import InputError
 from ..bad_records import BadRecords, policy
 from ..message_text import shorten
-from .columns import first_uncastable, place_of_row, require_columns
+from ..tfrecord.scan import refused
+from .columns import place_of_row, require_columns
 from .whole_batches import whole_batches
 
 if TYPE_CHECKING:
@@ -52,19 +53,6 @@ class TableFiles:
     sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
-class _UnfitRowError(Exception):
-    """A value does not fit the schema.
-
-    Args:
-      problem: What does not fit.
-      index: The row, as an index into the table; None for the column as a whole.
-    """
-
-    def __init__(self, problem: str, index: int | None) -> None:
-        super().__init__(problem)
-        self.index = index
-
-
 def batched_rows(files: TableFiles, options: RecordBatchesOptions | TensorFlowDatasetOptions) -> Iterator[pa.Table]:
     """Yields tables with the rows of all files and epochs, each a whole number of batches except for the last one.
 
@@ -86,10 +74,8 @@ def first_mismatch(files: TableFiles) -> str:
     for path in files.paths:
         first = 0
         for table in _tables(files, path):
-            try:
-                _require_sizes(table, files.sizes)
-            except _UnfitRowError as error:
-                return f"{place_of_row(path, first + (error.index or 0))}: {error}"
+            for index, problem in refused(table, lambda rows: _require_sizes(rows, files.sizes)):
+                return f"{place_of_row(path, first + index)}: {problem}"
             first += table.num_rows
     return ""
 
@@ -152,7 +138,7 @@ def _tables(files: TableFiles, path: str) -> Iterator[pa.Table]:
     """Yields the rows of one file that fit the schema, cast to its types."""
     bad = policy(files.form.name)
     first = 0
-    for table in files.form.tables(path, None if files.schema is None else files.schema.names, _ROWS):
+    for table in filter(len, files.form.tables(path, None if files.schema is None else files.schema.names, _ROWS)):
         yield _fitting(files, path, table, first, bad)
         first += table.num_rows
 
@@ -161,20 +147,23 @@ def _fitting(files: TableFiles, path: str, table: pa.Table, first: int, bad: Bad
     """Returns the rows that fit the schema, cast to its types; `first` is the number of the first one in the file."""
     names = table.column_names if files.schema is None else files.schema.names
     require_columns(path, names, table.column_names)
-    numbers = np.arange(first, first + table.num_rows)
-    while True:
-        try:
-            rows = pa.table([_cast(name, table.column(name), files.schema) for name in names], names)
-            if bad is not None:
-                _require_sizes(rows, files.sizes)
-            return rows
-        except _UnfitRowError as error:
-            if error.index is None or bad is None:
-                where = path if error.index is None else place_of_row(path, int(numbers[error.index]))
-                raise InputError(f"{where}: {error}") from None  # Arrow's message quotes a value without truncation
-            bad.skip(path, f"row {numbers[error.index] + 1}", str(error))
-            table = table.take(np.delete(np.arange(len(numbers)), error.index))
-            numbers = np.delete(numbers, error.index)
+
+    def cast(rows: pa.Table) -> pa.Table:
+        converted = pa.table([_cast(name, rows.column(name), files.schema) for name in names], names)
+        if bad is not None:
+            _require_sizes(converted, files.sizes)
+        return converted
+
+    try:
+        return cast(table)
+    except InputError:
+        unfit = []
+        for index, problem in refused(table, cast):
+            if bad is None:
+                raise InputError(f"{place_of_row(path, first + index)}: {problem}") from None
+            bad.skip(path, f"row {first + index + 1}", problem)
+            unfit.append(index)
+        return cast(table.take(np.delete(np.arange(table.num_rows), unfit)))
 
 
 def _require_sizes(table: pa.Table, sizes: Mapping[str, int]) -> None:
@@ -183,7 +172,7 @@ def _require_sizes(table: pa.Table, sizes: Mapping[str, int]) -> None:
         if (odd := np.flatnonzero(lengths != size)).size:
             count = int(lengths[odd[0]])
             has = {0: "no value", 1: "1 value"}.get(count, f"{count} values")
-            raise _UnfitRowError(f"column {name!r} has {has}, but the schema requires {size} in each row.", int(odd[0]))
+            raise InputError(f"column {name!r} has {has}, but the schema requires {size} in each row.")
 
 
 def _cast(name: str, chunks: pa.ChunkedArray, schema: pa.Schema | None) -> pa.Array:
@@ -197,23 +186,14 @@ def _cast(name: str, chunks: pa.ChunkedArray, schema: pa.Schema | None) -> pa.Ar
     kind = column.type
     if pa.types.is_fixed_size_list(kind):
         column = lists_of(column)
-
-    def cast(values: pa.Array) -> pa.Array:
-        return values.cast(wanted if _is_list(values.type) else wanted.value_type)
-
     try:
-        column = cast(column)
+        column = column.cast(wanted if _is_list(column.type) else wanted.value_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         what = f"which cannot be converted to the schema's {wanted.value_type}: {shorten(str(error))}"
-        raise _UnfitRowError(f"column {name!r} is {kind}, {what}", first_uncastable(column, cast)) from error
+        raise InputError(f"column {name!r} is {kind}, {what}") from error
     if _is_list(column.type) and not pa.types.is_floating(wanted.value_type) and column.flatten().null_count:
-        problem = f"column {name!r} has lists with missing values, which only floats can represent, as NaN."
-        raise _UnfitRowError(problem, _first_with_null(column))
+        raise InputError(f"column {name!r} has lists with missing values, which only floats can represent, as NaN.")
     return column
-
-
-def _first_with_null(lists: pa.Array) -> int:
-    return next(row for row, value in enumerate(lists.to_pylist()) if value is not None and None in value)
 
 
 def lists_of(column: pa.Array) -> pa.Array:

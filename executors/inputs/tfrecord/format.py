@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import zlib
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from ...errors import InputError
 from ...examples_format import PROTO, SEQUENCE_EXAMPLE, TF_EXAMPLE, ExamplesFormat
 from ..bad_records import policy
 from ..gzipped_files import is_gzipped
-from ..input_format import FIRST_RECORDS, Batch, Copied, InputFormat, formats
-from ..message_text import closest_names
-from ..parse_errors import track_parser
+from ..input_format import FIRST_RECORDS, Batch, Copied, Factories, InputFormat, formats
 from .framing import FRAME_BYTES, begins_record, find_damage, frames, handle_damage
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import tensorflow as tf
-    from tensorflow_metadata.proto.v0 import schema_pb2
-    from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
-
-    from .record_parsers import RecordParser
-
-_READER = "data_accessor"  # its name in `bad_records.readers` of run.json
 _SAMPLE_BYTES = 1 << 20  # to estimate the compression ratio of a file
 _MOST_BYTES = 16 << 20  # maximum copied of each file
 
@@ -79,72 +67,10 @@ class TFRecord(InputFormat):
                 count, size = count + 1, size + len(frame.record)
                 if limit is not None and (count >= limit or size >= _MOST_BYTES):
                     break
-        return Copied(count, first)
+        return count, first
 
-    def tf_dataset(
-        self,
-        examples: ExamplesFormat,
-        file_pattern: list[str],
-        options: TensorFlowDatasetOptions,
-        schema: schema_pb2.Schema | None,
-    ) -> tf.data.Dataset:
+    def factories(self, examples: ExamplesFormat) -> Factories:
         """See `InputFormat`."""
-        from .record_dataset import ReadOptions, find_files, record_batches
-        from .scan import ParseTrial, scan
+        from . import datasets
 
-        parser = _parser(examples, file_pattern, schema)
-        label = options.label_key
-        if label is not None and label not in parser.tensor_names:
-            raise ValueError(
-                f"label_key {label!r} is not among the tensors; they are "
-                f"{closest_names(list(parser.tensor_names), near=label)}."
-            )
-        files = find_files(file_pattern)
-        if (bad := policy(_READER)) is not None:
-            accepts = ParseTrial(parser.parse) if hasattr(parser, "parse") else None
-            files = dataclasses.replace(files, left_out=scan(files.paths, bad, accepts, repr((examples, schema))))
-        if hasattr(parser, "parse"):
-            track_parser(files.paths, parser.parse)
-        records = record_batches(files, ReadOptions.of(options))
-        dataset = parser(records, options.parser_num_threads, not options.sloppy_ordering)
-        if label is not None:
-            dataset = dataset.map(lambda batch: (batch, batch.pop(label)))
-        return dataset.prefetch(options.prefetch_buffer_size)
-
-    def record_batches(
-        self,
-        examples: ExamplesFormat,
-        file_pattern: list[str],
-        options: RecordBatchesOptions,
-        schema: schema_pb2.Schema | None,
-    ) -> Iterator[pa.RecordBatch]:
-        """See `InputFormat`."""
-        if examples.payload != TF_EXAMPLE:
-            raise NotImplementedError(
-                f"{file_pattern}: {examples.payload} can only be read as tf.data, as in tfx_bsl. Use "
-                "tf_dataset_factory."
-            )
-        from .example_batches import arrow_batches, decoder_of
-        from .record_dataset import ReadOptions, find_files
-        from .scan import scan
-
-        files = find_files(file_pattern)
-        if (bad := policy(_READER)) is not None:
-
-            def accepts(records: Sequence[bytes]) -> object:
-                return decoder_of(schema).DecodeBatch(records)  # a decoder is unusable after it has rejected a record
-
-            files = dataclasses.replace(files, left_out=scan(files.paths, bad, accepts, repr(("Arrow", schema))))
-        return arrow_batches(files, ReadOptions.of(options), schema)
-
-
-def _parser(examples: ExamplesFormat, file_pattern: list[str], schema: schema_pb2.Schema | None) -> RecordParser:
-    from . import record_parsers
-
-    if examples.payload == TF_EXAMPLE:
-        return record_parsers.ExampleParser(schema)
-    if examples.payload == SEQUENCE_EXAMPLE:
-        return record_parsers.SequenceExampleParser(schema)
-    if not examples.data_view:
-        raise ValueError(f"{file_pattern}: records of {PROTO} need a DataView to decode them, but none is attached.")
-    return record_parsers.DataViewParser(examples.data_view)
+        return functools.partial(datasets.tf_dataset, examples), functools.partial(datasets.record_batches, examples)

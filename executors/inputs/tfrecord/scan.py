@@ -24,13 +24,13 @@ from ...errors import InputError
 from ...runtime.files.content_digests import stamp_of
 from ...runtime.logs.exceptions import one_line_message
 from ..bad_records import BadRecords
+from ..message_text import shorten
 from .framing import Frame, frames
 
 Item = TypeVar("Item")
 Accepts = Callable[[Sequence[bytes]], object]  # raises one of REFUSALS if a record does not parse
 REFUSALS = (tf.errors.InvalidArgumentError, tf.errors.DataLossError, RuntimeError, ValueError)
 _AT_ONCE = 1024  # records
-_SHOWN = 300  # characters of an error
 
 
 def scan(
@@ -117,18 +117,19 @@ def _problems(block: Sequence[Frame], accepts: Accepts | None) -> list[tuple[Fra
     return sorted(bad, key=lambda found: found[0].offset)
 
 
-def refused(records: Sequence[Any], accepts: Accepts, first: int = 0) -> list[tuple[int, str]]:
-    """Returns (index, error text) of the records that do not parse, by bisection since most blocks have none."""
+def refused(records: Sequence[Any], accepts: Accepts, first: int = 0) -> Iterator[tuple[int, str]]:
+    """Yields (index, error text) of the records that do not parse, by bisection since most blocks have none."""
     if not len(records):
-        return []
+        return
     try:
         accepts(records)
     except REFUSALS as error:
         if len(records) == 1:
-            return [(first, one_line_message(error)[:_SHOWN])]
+            yield first, shorten(one_line_message(error))
+            return
         middle = len(records) // 2
-        return refused(records[:middle], accepts, first) + refused(records[middle:], accepts, first + middle)
-    return []
+        yield from refused(records[:middle], accepts, first)
+        yield from refused(records[middle:], accepts, first + middle)
 
 
 def blocks(items: Iterable[Item]) -> Iterator[list[Item]]:
