@@ -68,7 +68,7 @@ class Batch:
 class InputFormat:
     """A file format of examples.
 
-    Modules that define a subclass are imported by every command, so they import large libraries in methods only.
+    Modules that define a subclass are imported when formats are listed, so they import large libraries in methods only.
 
     Attributes:
       name: The format's name, for messages and records.
@@ -98,7 +98,7 @@ class InputFormat:
         Raises:
           InputError: If the file is damaged or is not of this format; the message names the row, line or byte.
         """
-        raise NotImplementedError(f"{self.name} files cannot be read in batches.")
+        raise InputError(f"{path}: {self.name} files cannot be read row by row.")
 
     def examples(self, path: str, size: int) -> Iterator[Batch]:
         """Yields a file's examples as serialized records, as model check and evaluation read them.
@@ -123,7 +123,7 @@ class InputFormat:
         Raises:
           InputError: If the file is damaged or is not of this format.
         """
-        raise NotImplementedError(f"{self.name} files cannot be sampled.")
+        raise InputError(f"{path}: {self.name} files cannot be sampled.")
 
     def factories(self, examples: ExamplesFormat) -> Factories:
         """Returns TFX's `tf_dataset_factory` and `record_batch_factory` for one of the `payloads`."""

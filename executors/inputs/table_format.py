@@ -19,6 +19,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ..errors import InputError
 from ..runtime.files import file_io
 from .input_format import FIRST_RECORDS, Batch, Copied, Factories, InputFormat
 
@@ -49,7 +50,7 @@ class TableFormat(InputFormat):
 
     def write(self, path: str, table: pa.Table) -> None:
         """Writes a file with the rows of a table that `tables` has read."""
-        raise NotImplementedError(f"{self.name} files cannot be sampled.")
+        raise InputError(f"{path}: {self.name} files cannot be sampled.")
 
     def shape(self, path: str) -> tuple[Sequence[str], int]:
         """Returns the names of a file's columns, and its number of rows for progress bars; 0 if it is unknown."""

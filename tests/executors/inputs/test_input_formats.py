@@ -282,3 +282,11 @@ def test_payload_formats_are_those_of_the_installed_formats() -> None:
         ExamplesFormat("FORMAT_ORC")
     with pytest.raises(InputError, match="No installed package reads the payload format FORMAT_ORC"):
         format_of_payload("FORMAT_ORC")
+
+
+def test_a_format_without_rows_is_an_error_with_the_file(tmp_path: pathlib.Path) -> None:
+    path = write(tmp_path / "a", "recordio", rows(3))
+
+    for read in (form_of("recordio").batches, form_of("recordio").examples):
+        with pytest.raises(InputError, match=re.escape(f"{path}: RecordIO files cannot be read")):
+            list(read(path, 8))
