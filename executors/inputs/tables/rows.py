@@ -75,7 +75,7 @@ def first_mismatch(files: TableFiles) -> str:
         first = 0
         for table in _tables(files, path):
             for index, problem in refused(table, lambda rows: _require_sizes(rows, files.sizes)):
-                return f"{place_of_row(path, first + index)}: {problem}"
+                return _message(path, first + index, problem)
             first += table.num_rows
     return ""
 
@@ -160,10 +160,15 @@ def _fitting(files: TableFiles, path: str, table: pa.Table, first: int, bad: Bad
         unfit = []
         for index, problem in refused(table, cast):
             if bad is None:
-                raise InputError(f"{place_of_row(path, first + index)}: {problem}") from None
+                raise InputError(_message(path, first + index, problem)) from None
             bad.skip(path, f"row {first + index + 1}", problem)
             unfit.append(index)
         return cast(table.take(np.delete(np.arange(table.num_rows), unfit)))
+
+
+def _message(path: str, row: int, problem: str) -> str:
+    hint = "Correct the row, or pass --on-bad-records=skip:N to skip up to N such rows."
+    return f"{place_of_row(path, row)}: {problem.rstrip('.')}. {hint}"
 
 
 def _require_sizes(table: pa.Table, sizes: Mapping[str, int]) -> None:
