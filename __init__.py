@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from .executors.fn_args import FnArgs
     from .executors.generic_executor import GenericExecutor
     from .executors.inputs.device_prefetch import prefetch_to_device
+    from .executors.inputs.input_format import InputFormat
+    from .executors.inputs.table_format import TableFormat
     from .executors.keras.callbacks import callbacks
     from .executors.monitoring.progress import report_progress
     from .executors.option import option
@@ -56,6 +58,7 @@ _HOMES = {
     "FnArgs": "executors.fn_args",
     "GenericExecutor": "executors.generic_executor",
     "InputError": "executors.errors",
+    "InputFormat": "executors.inputs.input_format",
     "KerasVersionError": "executors.errors",
     "LateVariableError": "executors.errors",
     "ModelCheck": "executors.saved_models.model_check",
@@ -64,6 +67,7 @@ _HOMES = {
     "Preempted": "executors.runtime.process.preemption",
     "RunCallback": "executors.training.callbacks",
     "StorageError": "executors.errors",
+    "TableFormat": "executors.inputs.table_format",
     "Trainer": "components.trainer",
     "TrainerError": "executors.errors",
     "TrainingOptions": "executors.options",
@@ -92,6 +96,7 @@ __all__ = [
     "FnArgs",
     "GenericExecutor",
     "InputError",
+    "InputFormat",
     "KerasVersionError",
     "LateVariableError",
     "ModelCheck",
@@ -100,6 +105,7 @@ __all__ = [
     "Preempted",
     "RunCallback",
     "StorageError",
+    "TableFormat",
     "Trainer",
     "TrainerError",
     "TrainingOptions",

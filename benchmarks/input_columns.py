@@ -174,8 +174,9 @@ class Data:
         """Returns the Parquet dataset of TFX's interface; dense if the columns are `full`, else all sparse."""
         from tfx_bsl.public.tfxio import TensorFlowDatasetOptions
 
-        from generic_trainer.executors.examples_format import PARQUET, ExamplesFormat
+        from generic_trainer.executors.examples_format import ExamplesFormat
         from generic_trainer.executors.inputs.data_accessor import DataAccessor
+        from generic_trainer.executors.inputs.parquet.format import PARQUET
 
         accessor = DataAccessor.for_format(ExamplesFormat(PARQUET))
         options = TensorFlowDatasetOptions(BATCH_SIZE, num_epochs=self._epochs, shuffle=shuffle, shuffle_seed=1)

@@ -148,7 +148,7 @@ def _parse(patterns: list[str], schema: Any) -> Any:
     """Returns the parsed batches of serialized records that are in memory."""
     import tensorflow as tf
 
-    from generic_trainer.executors.inputs.readers.record_parsers import ExampleParser
+    from generic_trainer.executors.inputs.tfrecord.record_parsers import ExampleParser
 
     files = tf.data.Dataset.list_files(patterns)
     serialized = [

@@ -13,7 +13,6 @@ import click
 
 from ..executors.errors import InputError, TrainerError
 from ..executors.evaluation.overrides import options_except_label
-from ..executors.examples_format import PAYLOAD_FORMATS, ExamplesFormat
 from ..executors.fn_args import FnArgs
 from ..executors.inputs.csv.plain_copy import plain_data
 from ..executors.modules.pipeline_modules import find_modules
@@ -26,10 +25,10 @@ from ..executors.runtime.logs.sanitize import printable
 from ..pipelines.definition.options import has_tuner_step
 from ..pipelines.definition.pipeline_root import PLAIN_DATA, convert_data_in_root
 from .evaluation_flags import evaluation_flags
+from .format_flags import examples_format, format_flags
 from .input_flags import input_flags
 from .number_type import NumberType
 from .pipeline_flags import module_flags
-from .train import payload_format
 from .training_flags import (
     custom_config_flag,
     options_from,
@@ -61,12 +60,7 @@ _NOT_REACHED_CODE = 4
 @click.option("--transform-graph", metavar="DIR", help="The transform_graph output of a Transform component.")
 @click.option("--base-model", default="", metavar="DIR", help="Model to start from, as in `train`.")
 @click.option("--hyperparameters", default="", metavar="FILE", help="JSON file with KerasTuner's configuration.")
-@click.option(
-    "--payload-format",
-    type=click.Choice(PAYLOAD_FORMATS),
-    help="Encoding of the examples (default: FORMAT_PARQUET for *.parquet, else FORMAT_TF_EXAMPLE).",
-)
-@click.option("--data-view", metavar="DIR", help="DataView that decodes FORMAT_PROTO examples.")
+@format_flags
 @click.option("--function", help="Name of the function to run (default: chosen by the dialect).")
 @module_flags
 @click.option(
@@ -141,9 +135,7 @@ def make_request(module: str, flags: dict[str, Any], scratch: str) -> CheckReque
         schema_path=flags["schema"],
         transform_graph_path=flags["transform_graph"],
         custom_config=config,
-        examples_format=ExamplesFormat(
-            flags["payload_format"] or payload_format(flags["train_files"]), flags["data_view"]
-        ),
+        examples_format=examples_format(flags, flags["train_files"]),
         seed=options.seed,
     )
     if flags["data"] and flags["train_files"]:

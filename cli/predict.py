@@ -15,7 +15,6 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 
 from ..executors.evaluation.plan import BINARY, LOGITS, MARGINS, MULTICLASS, PROBABILITIES, UNKNOWN, EvaluationPlan
 from ..executors.evaluation.recorded_plan import recorded_plan_of
-from ..executors.inputs.example_files import CSV
 from ..executors.number_range import POSITIVE
 from ..executors.runtime.files import file_io
 from ..executors.runtime.files.output_file import STDOUT
@@ -93,8 +92,9 @@ def predict(model: str, examples: tuple[str, ...], output: str, **flags: object)
             summary = predict_all(request, progress)
     except BrokenPipeError:
         _end_like_a_filter()
-    if not summary.count and any(file.kind == CSV for file in request.files):
-        click.echo("The files have no examples. A CSV file needs rows below its header.", err=True)
+    with_header = next((file.form for file in request.files if file.form.header), None)
+    if not summary.count and with_header:
+        click.echo(f"The files have no examples. A {with_header.name} file needs rows below its header.", err=True)
     place = "standard output" if output == STDOUT else output
     click.echo(
         f"{summary.count} prediction{'s' * (summary.count != 1)} of the signature {summary.signature!r}: {place}",

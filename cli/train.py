@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..executors.distributed.tf_config import task_from_environment
-from ..executors.errors import InputError
-from ..executors.examples_format import PARQUET, PAYLOAD_FORMATS, TF_EXAMPLE, ExamplesFormat
 from ..executors.fn_args import FnArgs
 from ..executors.monitoring import run_record
 from ..executors.monitoring.report_file import path_in
@@ -24,6 +22,7 @@ from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.run import train as run_training
 from .cluster_flag import local_cluster, parse_counts
 from .first_write import OnStart
+from .format_flags import examples_format, format_flags
 from .number_type import NumberType
 from .submitted_command import JobCommand, Submittable
 from .summary import fields_of, json_flag, print_summary, run_summary, summary_lines
@@ -63,12 +62,7 @@ if TYPE_CHECKING:
     "--base-model", metavar="DIR", help="Model to start from: a SavedModel, or the --output of an earlier run."
 )
 @click.option("--hyperparameters", metavar="FILE", help="JSON file with KerasTuner's configuration.")
-@click.option(
-    "--payload-format",
-    type=click.Choice(PAYLOAD_FORMATS),
-    help="Encoding of the examples (default: FORMAT_PARQUET for *.parquet, else FORMAT_TF_EXAMPLE).",
-)
-@click.option("--data-view", metavar="DIR", help="DataView that decodes FORMAT_PROTO examples.")
+@format_flags
 @click.option(
     "--cluster", metavar="ROLES", help="Train on a cluster of local processes: chief=1,worker=2,ps=1,evaluator=1."
 )
@@ -114,7 +108,7 @@ def train(
         base_model=base_model_path(base) if base else None,
         hyperparameters=read_hyperparameters(hyperparameters, "--hyperparameters") if hyperparameters else None,
         custom_config=parse_custom_config(custom_config),
-        examples_format=_examples_format(flags["payload_format"], flags["data_view"], flags["train_files"]),
+        examples_format=examples_format(flags, flags["train_files"]),
         seed=options.seed,
     )
     counts = parse_counts(flags["cluster"]) if flags["cluster"] else None
@@ -140,19 +134,6 @@ def _print_outcome(record: RunRecord, fn_args: FnArgs, as_json: bool) -> None:
         return
     places = {"Model": summary.model, "Report": report, "TensorBoard": summary.model_run}
     print_summary({**places, **summary_lines(record)}, summary.metrics, summary.hyperparameters)
-
-
-def _examples_format(payload: str | None, data_view: str | None, patterns: tuple[str, ...]) -> ExamplesFormat:
-    if payload is None:
-        payload = payload_format(patterns)
-    if data_view and not file_io.isdir(data_view):
-        raise InputError(f"--data-view {data_view}: there is no such folder.")
-    return ExamplesFormat(payload, data_view)
-
-
-def payload_format(patterns: Sequence[str]) -> str:
-    """Returns the payload format that the extensions of the training files stand for."""
-    return PARQUET if patterns and all(pattern.endswith(".parquet") for pattern in patterns) else TF_EXAMPLE
 
 
 def on_start(model_run_dir: str, paths: Iterable[str] = ()) -> Callable[[], None]:

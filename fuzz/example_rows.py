@@ -6,7 +6,7 @@ import csv
 import gzip
 import json
 
-from generic_trainer.executors.inputs.example_files import batches, find_example_files
+from generic_trainer.executors.inputs.example_files import find_example_files
 
 from .target import answer, file_of
 
@@ -23,7 +23,7 @@ def check(data: bytes) -> None:
     """Reads the data after the first byte in batches of two rows; the first byte selects CSV or JSON lines ("j")."""
     name, content = ("rows.csv", data[1:]) if data[:1] != b"j" else ("rows.jsonl", data[1:])
     path = file_of(content, name)
-    found = answer(lambda: [batch for file in find_example_files([path]) for batch in batches(file, 2)], path)
+    found = answer(lambda: [batch for file in find_example_files([path]) for batch in file.batches(2)], path)
     if found is None or content.startswith(b"\x1f\x8b\x08"):
         return
     text = content.decode("utf-8", "surrogateescape").removeprefix("\ufeff")

@@ -21,8 +21,7 @@ from apache_beam.utils.shared import Shared
 from tensorflow_model_analysis.proto import config_pb2
 
 from ..errors import InputError
-from ..inputs.example_files import TF_RECORD, ExampleFile, batches
-from ..inputs.gzipped_files import is_gzipped
+from ..inputs.input_format import format_of
 from ..runtime.files import file_io
 from ..runtime.logs.exceptions import one_line_message
 from ..runtime.work import advance
@@ -61,7 +60,7 @@ class Analysis:
     """An evaluation: models, data and options.
 
     Attributes:
-      files: The eval split's TFRecord files of raw tf.Examples.
+      files: The eval split's files of raw examples.
       candidate: The trained model.
       baseline: The model to compare with, or None. Its plan must have the candidate's outputs in the same order.
       transform_graph: The Transform graph's folder, or None.
@@ -233,7 +232,7 @@ class _Loaded:
         """Yields batches of serialized examples from files, and counts the bytes that were read."""
         for file in files:
             position, size = 0.0, file_io.size_of(file)
-            for batch in batches(ExampleFile(file, TF_RECORD, is_gzipped(file)), _BATCH):
+            for batch in format_of(file).examples(file, _BATCH):
                 yield batch.records
                 count(min(batch.position, size) - position)
                 position = min(batch.position, size)

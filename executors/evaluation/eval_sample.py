@@ -7,8 +7,7 @@ import random
 import time
 from collections.abc import Sequence
 
-from ..inputs.example_files import TF_RECORD, ExampleFile, batches
-from ..inputs.gzipped_files import is_gzipped
+from ..inputs.input_format import format_of
 
 _EXAMPLES, _BYTES = 10_000, 1 << 26  # size of the sample
 _BATCH = 512
@@ -33,7 +32,7 @@ def sample_of(files: Sequence[str], seconds: float) -> Sample:
     """Draws a uniform sample of at most 10,000 examples and 64 MiB; the same one for the same files.
 
     Args:
-      files: TFRecord files.
+      files: Files of tf.Examples, or of a format that can be converted to them.
       seconds: Time after which no more examples are read.
 
     Raises:
@@ -43,7 +42,7 @@ def sample_of(files: Sequence[str], seconds: float) -> Sample:
     kept: list[bytes] = []
     total, size = 0, _EXAMPLES
     for file in files:
-        for batch in batches(ExampleFile(file, TF_RECORD, is_gzipped(file)), _BATCH):
+        for batch in format_of(file).examples(file, _BATCH):
             if not total:
                 average = sum(map(len, batch.records)) / len(batch.records)
                 size = max(1, min(_EXAMPLES, int(_BYTES / max(average, 1))))

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from ..errors import InputError, did_you_mean
 from ..inputs.csv.columns import from_tf_examples
-from ..inputs.example_files import TF_RECORD, Batch, ExampleFile
 from ..inputs.example_kinds import TRANSFORMED
+from ..inputs.input_format import Batch
 from ..inputs.message_text import join_names
 from ..saved_models.feeding import Feeding
 from ..saved_models.prediction.feed import feeding_of_batch
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .transforming import TransformGraph
 
 T = TypeVar("T")
-_SERIALIZED = ExampleFile("the eval split", TF_RECORD, False)
+_SOURCE = "the eval split"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +86,7 @@ class ExampleReader:
         Raises:
           InputError: If Transform fails on them, or changes the number of rows.
         """
-        raw = from_tf_examples(Batch(_SERIALIZED, 1, len(records), records=list(records)))
+        raw = from_tf_examples(Batch(_SOURCE, 1, len(records), records=list(records)))
         transformed = self._graph.columns(records) if self._graph else {}
         for name, column in transformed.items():
             if len(column) != len(records):
@@ -152,7 +152,7 @@ class PlannedModel:
         """
         is_transformed = self.plan.examples == TRANSFORMED
         records = reader.transformed_records(features) if is_transformed else features.records
-        batch = Batch(_SERIALIZED, 1, len(records), records=list(records))
+        batch = Batch(_SOURCE, 1, len(records), records=list(records))
         found = answers_of(self._signature, batch, self._feeding_of(batch))
         for one in self.plan.outputs:
             if one.output not in found:

@@ -17,7 +17,7 @@ from absl import logging
 
 from ..compat.dataset_steps import element_pairs
 from ..errors import InputError
-from ..inputs.example_files import TF_RECORD, Batch, ExampleFile
+from ..inputs.input_format import Batch
 from .label_targets import TargetNumbers, TargetTable
 from .label_values import as_array, by_key
 from .plan import Scale
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _ROWS, _SECONDS = 10_000, 1.0  # read after the training
 _MIN_ROWS_PER_VALUE = 5  # with fewer, a feature has one target for each value by chance
-_SOURCE = ExampleFile("the training data", TF_RECORD, False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,7 +146,7 @@ def _columns_of_examples(records: Sequence[bytes]) -> dict[str, np.ndarray] | No
     from ..inputs.csv.columns import from_tf_examples
 
     try:
-        columns = from_tf_examples(Batch(_SOURCE, 1, len(records), records=list(records)))
+        columns = from_tf_examples(Batch("the training data", 1, len(records), records=list(records)))
     except InputError:  # records of another kind, such as lines of text
         return None
     rows_of = {name: column.to_pylist() for name, column in columns.items()}

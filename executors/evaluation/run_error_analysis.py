@@ -17,7 +17,7 @@ from absl import logging
 
 from ..engines import child_process
 from ..errors import InputError
-from ..examples_format import TF_EXAMPLE
+from ..examples_format import has_examples
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..runtime.files import file_io
 from ..runtime.files.json_data import JsonData
@@ -75,7 +75,7 @@ def run_error_analysis(
         return _analysis(ErrorAnalysisRequest(model, plan, seconds, evaluated=fn_args.model_run_dir), environment)
     if not plan.compares and fn_args.transform_graph_path and plan.examples != TRANSFORMED:
         return {"problem": "the label is unknown"}
-    if fn_args.examples_format.payload != TF_EXAMPLE:
+    if not has_examples(fn_args.examples_format.payload):
         return {"problem": f"the eval split is not of tf.Examples, but {fn_args.examples_format.payload}"}
     patterns: Sequence[str] = fn_args.eval_files or ()
     graph = fn_args.transform_graph_path

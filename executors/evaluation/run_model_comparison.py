@@ -35,7 +35,7 @@ def run_model_comparison(models: Sequence[ComparedModel], files: Sequence[str], 
 
     Args:
       models: The two models.
-      files: TFRecord files of labeled examples, raw ones if there is a Transform graph.
+      files: Files of labeled examples, raw ones if there is a Transform graph.
       seconds: Time limit for reading the examples; see `sample_of`.
     """
     try:

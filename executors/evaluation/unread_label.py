@@ -13,13 +13,12 @@ import numpy as np
 
 from ..errors import InputError
 from ..inputs.csv.columns import from_tf_examples
-from ..inputs.example_files import TF_RECORD, Batch, ExampleFile
+from ..inputs.input_format import Batch
 from ..inputs.message_text import join_names
 from .plan import BINARY, MARGINS, MULTICLASS, REGRESSION, EvaluationPlan, OutputPlan
 
 _EXAMPLES = 1000
 _USUAL = ("label", "target", "y", "class")
-_SAMPLE = ExampleFile("the eval split", TF_RECORD, False)
 
 
 def with_unread_label(plan: EvaluationPlan, records: Sequence[bytes], read: Collection[str] | None) -> EvaluationPlan:
@@ -44,7 +43,7 @@ def with_unread_label(plan: EvaluationPlan, records: Sequence[bytes], read: Coll
         raise InputError("the label is unknown, and so are the features that the model reads")
     [output] = plan.outputs
     some = list(records[:_EXAMPLES])
-    columns = from_tf_examples(Batch(_SAMPLE, 1, len(some), records=some))
+    columns = from_tf_examples(Batch("the eval split", 1, len(some), records=some))
     fitting: dict[str, OutputPlan] = {}
     for name in sorted(set(columns) - set(read)):
         values = [value for value in columns[name].to_pylist() if value is not None]

@@ -180,6 +180,11 @@ def policy(reader: str) -> BadRecords | None:
     return bad
 
 
+def is_skipping() -> bool:
+    """Whether bad records are skipped."""
+    return run_context.part(BadRecords) is not None
+
+
 @contextlib.contextmanager
 def skipping(limit: int | None, model_run_dir: str | None = None) -> Iterator[BadRecords | None]:
     """Makes readers skip up to `limit` bad records for the duration of the block.

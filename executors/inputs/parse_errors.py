@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from .. import run_context
 from ..errors import InputError
@@ -26,6 +26,8 @@ from ..runtime.logs.exceptions import tensorflow_message
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+T = TypeVar("T")
 
 # Parts of TensorFlow's messages for records that cannot be parsed.
 _PARSE_ERRORS = (
@@ -47,10 +49,12 @@ class _Tracked:
     Attributes:
       parsers: {paths of the files of a dataset: the parse function of its records}.
       feeds: {name of a dataset: a function that describes the first record on which it fails, or returns ""}.
+      raised: Exceptions of the datasets' generators.
     """
 
     parsers: dict[tuple[str, ...], Callable[[tf.Tensor], object]] = dataclasses.field(default_factory=dict)
     feeds: dict[str, Callable[[], str]] = dataclasses.field(default_factory=dict)
+    raised: list[Exception] = dataclasses.field(default_factory=list)
 
 
 @contextlib.contextmanager
@@ -78,6 +82,22 @@ def track_feed(name: str, describe: Callable[[], str]) -> None:
       describe: Returns a message about the first record on which the dataset fails, or "".
     """
     _tracked().feeds[name] = describe
+
+
+def keeping_errors(blocks: Iterator[T]) -> Iterator[T]:
+    """Yields the blocks of a dataset's generator, and keeps its exception, of which tf.data only keeps the text."""
+    try:
+        yield from blocks
+    except Exception as error:
+        _tracked().raised.append(error)
+        raise
+
+
+def reader_error_of(error: BaseException) -> Exception | None:
+    """Returns the exception of a dataset's generator that a TensorFlow error quotes, if there is one."""
+    is_tensorflow = type(error).__module__.startswith("tensorflow.")
+    text = tensorflow_message(error) or (str(error) if is_tensorflow else "")
+    return next((raised for raised in _tracked().raised if text and str(raised) in text), None)
 
 
 def locate_bad_records(error: BaseException) -> Iterator[str]:

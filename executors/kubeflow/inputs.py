@@ -15,8 +15,9 @@ from typing import TypeAlias
 from absl import logging
 
 from ..errors import InputError, did_you_mean
-from ..examples_format import PARQUET, PAYLOAD_FORMATS, PROTO, TF_EXAMPLE, ExamplesFormat
+from ..examples_format import PROTO, ExamplesFormat, payload_formats
 from ..fn_args import FnArgs
+from ..inputs.input_format import payload_format_of
 from ..runtime.files import file_io
 from ..runtime.files.artifact_files import read_json_object
 from ..runtime.files.artifact_layout import EVAL_DIR
@@ -139,10 +140,9 @@ def _examples_format(inputs: Inputs, parameters: StepParameters, train_files: Se
     [artifact] = inputs.get("examples") or [StepArtifact({})]
     payload = parameters.payload_format or artifact.get_string_custom_property("payload_format")
     if not payload:
-        files = [file for pattern in train_files for file in file_io.glob(pattern)]
-        payload = PARQUET if files and all(file.endswith(".parquet") for file in files) else TF_EXAMPLE
-    if payload not in PAYLOAD_FORMATS:
-        raise InputError(f"payload_format={payload!r} of {artifact.uri} is not one of {', '.join(PAYLOAD_FORMATS)}.")
+        payload = payload_format_of([file for pattern in train_files for file in file_io.glob(pattern)])
+    if payload not in (known := payload_formats()):
+        raise InputError(f"payload_format={payload!r} of {artifact.uri} is not one of {', '.join(known)}.")
     view = artifact.get_string_custom_property("data_view_uri") if payload == PROTO else ""
     return ExamplesFormat(payload, resolve_input(view, "the examples' DataView") if view else None)
 

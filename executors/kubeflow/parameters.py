@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from ..errors import InputError, did_you_mean
-from ..examples_format import PAYLOAD_FORMATS
+from ..examples_format import payload_formats
 from ..number_range import STEPS
 from ..option import kinds_of
 from ..options import TrainingOptions, declared_options
@@ -59,7 +59,8 @@ class StepParameters:
         "fn_args.custom_config. Whole numbers become int: a pipeline's JSON does not distinguish 1.0 from 1.",
     )
     payload_format: str | None = _parameter(
-        None, f"Encoding of the examples: {', '.join(PAYLOAD_FORMATS)} (default: from the artifact or the file names)."
+        None,
+        f"Encoding of the examples: {', '.join(payload_formats())} (default: from the artifact or the file names).",
     )
     serving_version: int | None = _parameter(
         None,
@@ -77,10 +78,10 @@ class StepParameters:
             raise InputError("There is nothing to train: set 'module' or 'module_text'.")
         if self.module and self.module_text:
             raise InputError(f"module={self.module!r} and module_text are mutually exclusive: set only one of them.")
-        if self.payload_format and self.payload_format not in PAYLOAD_FORMATS:
+        if self.payload_format and self.payload_format not in payload_formats():
             raise InputError(
-                f"payload_format={self.payload_format!r}: choose from {', '.join(PAYLOAD_FORMATS)}."
-                f"{did_you_mean(self.payload_format, PAYLOAD_FORMATS)}"
+                f"payload_format={self.payload_format!r}: choose from {', '.join(payload_formats())}."
+                f"{did_you_mean(self.payload_format, payload_formats())}"
             )
         for name in ("train_steps", "eval_steps", "serving_version"):
             value = getattr(self, name)

@@ -15,7 +15,6 @@ from ..evaluation.labels import problem_of_labels
 from ..examples_format import TF_EXAMPLE
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..inputs.message_text import join_names
-from ..inputs.readers.record_files import PARQUET, TF_RECORD
 from ..modules.snapshot import text_of
 from ..runtime.files.schema import read_schema
 from . import example_facts
@@ -70,9 +69,10 @@ class ExampleChecks:
         counts += " examples"
         problems = self._name_problems(samples)
         kinds = {sample.kind for sample in samples.values()}
-        if self._fn_args.examples_format.payload != TF_EXAMPLE or kinds != {TF_RECORD}:
-            rows = [row for sample in samples.values() for row in sample.records]
-            names = sorted(rows[0]) if kinds == {PARQUET} and rows else []
+        rows = [row for sample in samples.values() for row in sample.records]
+        types = {type(row) for row in rows} if len(kinds) == 1 else set()
+        if self._fn_args.examples_format.payload != TF_EXAMPLE or types != {bytes}:
+            names = sorted(rows[0]) if types == {dict} else []
             errors, warnings = self._compare_splits(samples) if names else ([], [])
             text = f"{counts}, {', '.join(sorted(kinds))}{f': {join_names(names)}' if names else ''}"
             return _verdict(problems, [*errors, *warnings], text, {})

@@ -13,29 +13,20 @@ pattern, so that there are enough records for large batches.
 from __future__ import annotations
 
 import dataclasses
-import functools
-import gzip
-import itertools
 import os
-import shutil
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from .. import plugins
 from ..errors import InputError
-from ..inputs.bad_records import policy
-from ..inputs.gzipped_files import is_gzipped, opened
-from ..inputs.readers.record_files import CSV, PARQUET, TEXT, TF_RECORD, check_text, is_other_format, kind_of
-from ..inputs.tfrecord.framing import frames, handle_damage
+from ..inputs.gzipped_files import is_gzipped, unzipped_head
+from ..inputs.input_format import InputFormat, formats, recognized
+from ..inputs.readers.record_files import TEXT, is_other_format
 from ..runtime.files import file_io
 
-# Functions (path, whether to read the records) -> number of records, for formats whose files are copied completely.
-_COUNTS = "generic_trainer.record_counts"
 RAW_EXAMPLES = "CsvExampleGen/examples/1"  # the folder of a pipeline's raw examples, below its root
 _WHOLE_BYTES = 4 << 20  # data up to this size are copied completely
 _RECORDS = 512  # copied of each file of larger data
 _FILES = 4  # copied of larger data
-_BYTES = 16 << 20  # maximum copied of each file
 _TARGET_RECORDS = 8192  # records to provide; larger batches are rare
 
 
@@ -45,14 +36,14 @@ class Sample:
 
     Attributes:
       patterns: The copied files, in the form of the patterns that name the data.
-      kind: The format, as `record_files.kind_of` returns it.
-      records: The first records: bytes of TFRecords, rows of Parquet as dicts; [] for other kinds.
+      kind: Name of the format; "Text" for lines that are not read as columns.
+      records: The first records: serialized, or as {column: value}; [] for lines of text.
       count: Number of records in the copies, without links.
       bytes_read: Size of the copied part of the data.
       bytes_total: Size of all files.
       files: Number of all files.
       whole: Whether the sample contains all records.
-      misnamed: A TFRecord file whose ".gz" extension contradicts its compression, or "".
+      misnamed: A file of another format than text whose ".gz" extension contradicts its compression, or "".
       originals: The original of each copied file; the given patterns for their folder.
     """
 
@@ -82,7 +73,8 @@ def holds_records(patterns: Sequence[str]) -> bool:
     """
     if any(file_io.isdir(os.path.join(pattern, name)) for pattern in patterns for name in _names_in(pattern)):
         return False
-    return not any(is_other_format(path) for pattern in patterns for path in _files(pattern))
+    files = [path for pattern in patterns for path in _files(pattern)]
+    return not any(is_other_format(path) and recognized(path) is None for path in files)
 
 
 def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> Sample:
@@ -99,9 +91,9 @@ def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> 
     named = [
         path for pattern in patterns for path in _files(pattern) if not os.path.basename(path).startswith((".", "_"))
     ]
-    kind, files = kind_of(named, columns_wanted, default=TEXT)
+    kind, form, files = _common_format(named, columns_wanted)
     total = sum(map(file_io.size_of, files))
-    whole = total <= _WHOLE_BYTES or kind not in _COPIES
+    whole = total <= _WHOLE_BYTES
     chosen = files if whole else _evenly_spaced(files)
     are_files = all(file_io.exists(pattern) and not file_io.isdir(pattern) for pattern in patterns)
     limit = _TARGET_RECORDS // len(chosen) if are_files else _RECORDS
@@ -111,11 +103,10 @@ def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> 
     originals = dict.fromkeys((folder, os.path.join(folder, "*")), ", ".join(patterns))
     for number, path in enumerate(chosen):
         target = os.path.join(folder, f"{number:04d}-{os.path.basename(path)}")
-        copy = _COPIES.get(kind) or functools.partial(_copy_whole, kind)
-        taken = copy(path, target, None if whole else limit)
+        copied, first = form.copy(path, target, None if whole else limit)
         originals[target] = path
-        count += taken.count - (kind == CSV)  # the header
-        records += taken.first
+        count += copied - (0 if kind == TEXT else form.header)
+        records += first
         read += file_io.size_of(path) if whole else os.path.getsize(target)
     if not count:
         raise InputError(f"{', '.join(patterns)}: the files contain no records.")
@@ -125,14 +116,30 @@ def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> 
         copies = [folder if all(map(file_io.isdir, patterns)) else os.path.join(folder, "*")]
         if not whole:
             repeat_files(folder, count)
-    misnamed = next((path for path in files if kind == TF_RECORD and is_gzipped(path) != path.endswith(".gz")), "")
+    misnamed = next((path for path in files if not form.is_text and is_gzipped(path) != path.endswith(".gz")), "")
     return Sample(copies, kind, records, count, read, total, len(files), whole, misnamed, originals)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Copied:
-    count: int
-    first: list[bytes] | list[dict[str, object]] = dataclasses.field(default_factory=list)
+def _common_format(paths: Sequence[str], columns_wanted: bool) -> tuple[str, InputFormat, list[str]]:
+    """Returns the name of the files' format, the format, and the files that are not empty.
+
+    Raises:
+      InputError: If the files are of different formats, or all empty.
+    """
+    kinds: dict[str, tuple[InputFormat, list[str]]] = {}
+    for path in paths:
+        if file_io.size_of(path) and unzipped_head(path, 1):
+            form = recognized(path)
+            is_lines = form is None or (form.is_text and not (columns_wanted and form.header))
+            kind = TEXT if form is None or is_lines else form.name
+            kinds.setdefault(kind, (form or formats()["csv"], []))[1].append(path)
+    if not kinds:
+        raise InputError(f"{', '.join(paths)}: there are no records; every file is empty.")
+    if len(kinds) > 1:
+        examples = ", ".join(f"{files[0]} ({kind})" for kind, (_, files) in kinds.items())
+        raise InputError(f"the files are of different kinds: {examples}. Name the ones to read, as in 'folder/*.csv'.")
+    [(kind, (form, files))] = kinds.items()
+    return kind, form, files
 
 
 def _files(pattern: str) -> list[str]:
@@ -162,68 +169,3 @@ def repeat_files(folder: str, count: int, wanted: int = _TARGET_RECORDS) -> None
     for turn in range(1, -(-min(wanted, _TARGET_RECORDS) // max(count, 1))):
         for name in originals:
             os.symlink(os.path.join(folder, name), os.path.join(folder, f"{turn:02d}-{name}"))
-
-
-def _copy_tf_records(path: str, target: str, limit: int | None) -> _Copied:
-    import tensorflow as tf
-
-    count = size = 0
-    first: list[bytes] = []
-    # tf.data would initialize TensorFlow's runtime before the module configures it.
-    with tf.io.TFRecordWriter(target, "GZIP" if is_gzipped(path) else "") as writer:
-        for frame in frames(path):
-            if frame.record is None:
-                handle_damage(path, frame, policy(TF_RECORD))
-                continue
-            writer.write(frame.record)
-            first += [frame.record] if len(first) < _RECORDS else []
-            count, size = count + 1, size + len(frame.record)
-            if limit is not None and (count >= limit or size >= _BYTES):
-                break
-    return _Copied(count, first)
-
-
-def _copy_lines(path: str, target: str, limit: int | None) -> _Copied:
-    check_text(path)
-    count = size = quotes = 0
-    with opened(path) as file, gzip.open(target, "wb") if is_gzipped(path) else open(target, "wb") as copy:
-        for line in file:
-            copy.write(line)
-            count, size, quotes = count + 1, size + len(line), quotes + line.count(b'"')
-            # With an odd number of quotes, a quoted CSV field continues in the next line.
-            if limit is not None and (count >= limit or size >= _BYTES) and quotes % 2 == 0:
-                break
-    return _Copied(count)
-
-
-def _copy_parquet(path: str, target: str, limit: int | None) -> _Copied:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from ..inputs.parquet.arrow_file import ArrowFile
-
-    try:
-        with ArrowFile(path, "rb") as file:
-            parquet = pq.ParquetFile(file)
-            batches = list(itertools.islice(parquet.iter_batches(limit or _RECORDS), None if limit is None else 1))
-            pq.write_table(pa.Table.from_batches(batches, parquet.schema_arrow), target)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{path}: the Parquet file is damaged or truncated: {error}") from error
-    first = batches[0].to_pylist() if batches else []
-    return _Copied(sum(batch.num_rows for batch in batches), first)
-
-
-def _copy_whole(kind: str, path: str, target: str, limit: int | None) -> _Copied:
-    del limit
-    count = cast("Callable[[str, bool], int]", plugins.load_one(_COUNTS, kind))
-    with file_io.file_system(path).open(path, mode="rb") as source, open(target, "wb") as copy:
-        shutil.copyfileobj(source, copy)
-    return _Copied(count(path, file_io.size_of(path) <= _WHOLE_BYTES))
-
-
-_COPIES = {
-    TF_RECORD: _copy_tf_records,
-    CSV: _copy_lines,
-    TEXT: _copy_lines,
-    PARQUET: _copy_parquet,
-}

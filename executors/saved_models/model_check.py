@@ -68,7 +68,7 @@ class ModelCheckRequest:
     Attributes:
       model: The SavedModel's folder.
       shown_as: Its name in messages.
-      payload: Encoding of the examples, one of `examples_format.PAYLOAD_FORMATS`.
+      payload: Encoding of the examples, one of `examples_format.payload_formats()`.
       parts: {check: what it takes}.
     """
 

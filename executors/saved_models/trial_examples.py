@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -13,9 +14,10 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from ..examples_format import PARQUET, TF_EXAMPLE
+from ..errors import InputError
+from ..examples_format import has_examples
 from ..inputs.example_kinds import RAW, TRANSFORMED
-from ..inputs.parquet.arrow_file import ArrowFile
+from ..inputs.input_format import format_of_payload
 from ..inputs.tf_examples import features_in, serialized
 from ..runtime.files.schema import read_schema
 from .fitting_examples import kind_for
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from .sample_input import Value
     from .signatures import ServedSignature
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _DTYPES = {bytes: "string", str: "string", float: "float32"}
 
 
@@ -99,12 +100,14 @@ def _with_others(examples: Iterable[Example]) -> list[Example]:
 
 def _examples(patterns: Sequence[str], payload: str) -> Iterator[Example]:
     number = itertools.count(1)
+    form, are_examples = format_of_payload(payload), has_examples(payload)
     for path in sorted(path for pattern in patterns for path in tf.io.gfile.glob(pattern)):
         if tf.io.gfile.isdir(path):
             continue
-        for record in _parquet_rows(path) if payload == PARQUET else _records(path):
-            features = _features(record) if payload in (PARQUET, TF_EXAMPLE) else {}
-            yield Example(_source(next(number), path), record, features)
+        with contextlib.suppress(InputError):  # not a file of this format: the module has its own reader
+            for batch in form.examples(path, 1):  # one by one, for those before a bad one
+                [record] = batch.records
+                yield Example(_source(next(number), path), record, _features(record) if are_examples else {})
 
 
 def _source(number: int, path: str) -> str:
@@ -126,26 +129,6 @@ def _from_schema(schema_path: str | None, transform_graph_path: str | None) -> E
             source = f"a synthetic example from {path} (no real one is available: the values are arbitrary)"
             return Example(source, record, _features(record), is_certain=False, is_real=False)
     return None
-
-
-def _records(path: str) -> Iterator[bytes]:
-    with tf.io.gfile.GFile(path, "rb") as file:
-        compression = "GZIP" if file.read(2) == _GZIP_MAGIC else ""
-    try:
-        for record in tf.data.TFRecordDataset(path, compression).take(SAMPLED_EXAMPLES):
-            yield bytes(record.numpy())
-    except tf.errors.DataLossError:
-        pass  # not a TFRecord file: the module has its own reader
-
-
-def _parquet_rows(path: str) -> Iterator[bytes]:
-    from ..inputs.parquet.files import opened_parquet
-
-    with ArrowFile(path, "rb") as file:
-        batch = next(opened_parquet(path, file).iter_batches(SAMPLED_EXAMPLES), None)
-    for row in batch.to_pylist() if batch is not None else ():
-        items = {name: value if isinstance(value, list) else [value] for name, value in row.items()}
-        yield serialized({name: [item for item in values if item is not None] for name, values in items.items()})
 
 
 def _synthetic_values(feature: schema_pb2.Feature, domains: dict[str, schema_pb2.StringDomain]) -> list[Value]:

@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 from tfx.proto import trainer_pb2
 
 from ..errors import InputError, did_you_mean
-from ..examples_format import PAYLOAD_FORMATS, PROTO, ExamplesFormat
+from ..examples_format import PROTO, TF_EXAMPLE, ExamplesFormat, payload_formats
 from ..fn_args import FnArgs
 from ..number_range import STEPS
 from ..runtime.files import file_io
@@ -233,14 +233,12 @@ def _custom_patterns(artifact: Artifact) -> dict[str, str]:
 
 
 def _examples_format(examples: Sequence[Artifact]) -> ExamplesFormat:
-    payloads = {
-        artifact.uri: _custom_property(artifact, "payload_format") or "FORMAT_TF_EXAMPLE" for artifact in examples
-    }
+    payloads = {artifact.uri: _custom_property(artifact, "payload_format") or TF_EXAMPLE for artifact in examples}
     if len(set(payloads.values())) > 1:
         raise InputError(f"the Examples artifacts differ in payload_format: {payloads}.")
     payload = next(iter(payloads.values()))
-    if payload not in PAYLOAD_FORMATS:
-        raise InputError(f"payload_format={payload!r} of {examples[0].uri} is not one of {', '.join(PAYLOAD_FORMATS)}.")
+    if payload != TF_EXAMPLE and payload not in (known := payload_formats()):
+        raise InputError(f"payload_format={payload!r} of {examples[0].uri} is not one of {', '.join(known)}.")
     views = [
         (_data_view_time(artifact), uri) for artifact in examples if (uri := _custom_property(artifact, _DATA_VIEW))
     ]

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...executors.errors import InputError
-from ...executors.examples_format import TF_EXAMPLE
+from ...executors.examples_format import has_examples
 from ...executors.runtime.files import file_io
 from .past_runs import Run
 from .run_artifacts import artifacts_of, example_files, has_splits, payload_of
@@ -62,7 +62,7 @@ def find_statistics(name: str, run: Run) -> StatisticsSource:
     if folders := [one.uri for one in found if has_splits(one.uri)]:
         paths = {split: os.path.join(folders[-1], f"Split-{split}", "FeatureStats.pb") for split in SPLITS}
         return StatisticsSource({split: [path] for split, path in paths.items() if file_io.exists(path)}, True)
-    if payload_of(run) != TF_EXAMPLE:
+    if not has_examples(payload_of(run)):
         raise InputError(f"the {name} run has no statistics, and its data is not of tf.Examples, but {payload_of(run)}")
     files = {split: example_files(run, split) for split in SPLITS}
     if not any(files.values()):

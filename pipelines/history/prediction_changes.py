@@ -11,7 +11,7 @@ from ...executors.evaluation.model_comparison import ComparedModel, ModelCompari
 from ...executors.evaluation.plan import EvaluationPlan
 from ...executors.evaluation.run_model_comparison import run_model_comparison
 from ...executors.evaluation.verdict import read_verdict
-from ...executors.examples_format import TF_EXAMPLE
+from ...executors.examples_format import has_examples
 from ...executors.runtime.files import file_io
 from ...executors.saved_models.base_model import base_model_path
 from .past_runs import CACHED, SUCCEEDED, Run
@@ -29,7 +29,7 @@ def compare_predictions(first: Run, second: Run) -> ModelComparison:
         if first.model and first.model == second.model:
             return ModelComparison(problem="both runs have the same model")
         models = [_model(name, run) for name, run in (("first", first), ("second", second))]
-        if payload_of(second) != TF_EXAMPLE:
+        if not has_examples(payload_of(second)):
             raise InputError(f"the second run's eval split is not of tf.Examples, but {payload_of(second)}")
         files = example_files(second, "eval")
         if not files:

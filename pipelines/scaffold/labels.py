@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from ...executors.errors import InputError, did_you_mean
 from ...executors.inputs.csv.value_types import is_number
-from ...executors.inputs.example_files import CSV
 from ...executors.inputs.message_text import closest_names
 from .column_statistics import FLOAT, INT, NOTHING, SEVERAL, TEXT, Column
 from .reading import RawData
@@ -86,7 +85,7 @@ def _odd_value(column: Column, raw: RawData) -> str:
         return ""
     values = (value for value in column.values if not is_number(str(value)))
     row, odd = min((raw.first_row(column.name, str(value)), value) for value in values)
-    where = f"{raw.path}, row {row + 1}{' after the header' * (raw.kind == CSV)}"
+    where = f"{raw.path}, row {row + 1}{' after the header' * raw.is_csv}"
     return f"{where}: the label {column.name!r} is {odd!r}, but most labels are numbers."
 
 
@@ -110,11 +109,9 @@ def _find_label(raw: RawData, columns: Sequence[Column]) -> tuple[Column, str]:
                 return column, "by its name"
     last = columns[-1]
     candidates = [column.name for column in columns if _may_be_label(column)]
-    if raw.kind == CSV and last.name in candidates:
+    if raw.is_csv and last.name in candidates:
         return last, f"last column; none is named {', '.join(_COMMON_NAMES[:3])} or similar; change it with --label"
-    reason = (
-        f"the last column, {last.name!r}, cannot be a label" if raw.kind == CSV else "tf.Examples have no last column"
-    )
+    reason = f"the last column, {last.name!r}, cannot be a label" if raw.is_csv else "tf.Examples have no last column"
     raise InputError(
         f"--label: no column of {raw.path} is named {', '.join(_COMMON_NAMES)}, and {reason}. "
         f"Set --label; suitable columns: {_join_names(candidates) or 'none'}."

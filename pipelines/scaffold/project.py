@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from ...executors.inputs.csv.lines import csv_lines
-from ...executors.inputs.example_files import CSV, Batch, batches
+from ...executors.inputs.input_format import Batch
 from .planning import Plan
 
 Row = TypeVar("Row")
@@ -52,7 +52,7 @@ def make_project(folder: str, plan: Plan, data: str, *, test_split: bool = False
     """Returns the project for a folder, a plan and the path or URI of the data."""
     if "://" not in data:
         data = os.path.relpath(os.path.abspath(data), os.path.abspath(folder))
-    ending = "csv" if plan.raw.kind == CSV else "tfrecord"
+    ending = "csv" if plan.raw.is_csv else "tfrecord"
     return Project(folder, module_name(folder), data, f"sample.{ending}", min(plan.raw.size, _SAMPLE_ROWS), test_split)
 
 
@@ -71,7 +71,7 @@ def make_sample(plan: Plan) -> bytes:
     """Returns the content of a file with up to 1,000 random examples, with a fixed seed and in the data's order."""
     raw = plan.raw
     chosen = sorted(random.Random(_SEED).sample(range(raw.size), min(raw.size, _SAMPLE_ROWS)))  # noqa: S311
-    return _csv_sample(plan, chosen) if raw.kind == CSV else _record_sample(plan, chosen)
+    return _csv_sample(plan, chosen) if raw.is_csv else _record_sample(plan, chosen)
 
 
 def _csv_sample(plan: Plan, chosen: list[int]) -> bytes:
@@ -94,7 +94,7 @@ def _record_sample(plan: Plan, chosen: list[int]) -> bytes:
 
 
 def _batches(plan: Plan) -> Iterator[Batch]:
-    return (batch for file in plan.raw.files for batch in batches(file, 4096))
+    return (batch for file in plan.raw.files for batch in file.batches(4096))
 
 
 def _select(rows: Iterator[Row], chosen: list[int]) -> Iterator[Row]:

@@ -10,18 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from ...executors.errors import InputError
+from ...executors.examples_format import TF_EXAMPLE
 from ...executors.inputs.csv import value_types
 from ...executors.inputs.csv.columns import BYTES, FLOAT, INT, from_tf_examples
 from ...executors.inputs.csv.row_reader import header_error
-from ...executors.inputs.example_files import (
-    CSV,
-    TF_RECORD,
-    Batch,
-    ExampleFile,
-    batches,
-    find_example_files,
-)
-from ...executors.inputs.gzipped_files import head_of
+from ...executors.inputs.example_files import find_example_files
+from ...executors.inputs.gzipped_files import head_of, is_gzipped
+from ...executors.inputs.input_format import Batch, ExampleFile
 from ...executors.inputs.message_text import join_names
 from ...executors.runtime.files import file_io
 from ...executors.runtime.files.raw_data_files import no_data_error
@@ -40,7 +35,7 @@ class RawData:
 
     Attributes:
       path: The file or folder, as given by the user.
-      kind: CSV or TF_RECORD.
+      is_csv: Whether the files are CSV, with the columns' names in their first lines; else TFRecords.
       files: The data files.
       columns: {name: Arrow array of lists of INT, FLOAT or BYTES, null for a missing value}; columns without any value
         are null arrays. Columns of CSV files are in the files' order, others sorted by name.
@@ -49,7 +44,7 @@ class RawData:
     """
 
     path: str
-    kind: str
+    is_csv: bool
     files: list[ExampleFile]
     columns: dict[str, pa.Array]
     size: int
@@ -73,18 +68,18 @@ def read_data(path: str, rows: int = ROWS) -> RawData:
         the files.
     """
     files = _find_files(path)
-    kind = files[0].kind
-    read = _csv_rows if kind == CSV else _record_rows
+    is_csv = files[0].form.header > 0
+    read = _csv_rows if is_csv else _record_rows
     columns, size, is_whole = read(files, rows)
     if not size:
-        raise InputError(f"--data {path} has no rows{' below the header' * (kind == CSV)}.")
+        raise InputError(f"--data {path} has no rows{' below the header' * is_csv}.")
     if len(columns) == 1:
-        hint = "; are the columns separated by commas?" if kind == CSV else "."
+        hint = "; are the columns separated by commas?" if is_csv else "."
         raise InputError(
             f"--data {path} has only one column, {next(iter(columns))!r}. At least a label and one other column are "
             f"required{hint}"
         )
-    return RawData(path, kind, files, columns, size, is_whole)
+    return RawData(path, is_csv, files, columns, size, is_whole)
 
 
 def _find_files(path: str) -> list[ExampleFile]:
@@ -121,10 +116,12 @@ def _require_readable(file: ExampleFile) -> None:
     head = head_of(file.path, 4096)
     if not head:
         raise InputError(f"--data {file.path} is empty.")
-    if file.kind == CSV and (file.gzipped or b"\0" in head or not name.endswith(".csv")):
+    gzipped = is_gzipped(file.path)
+    if file.form.header and (gzipped or b"\0" in head or not name.endswith(".csv")):
         raise InputError(f"--data {file.path} is not a CSV file: {supported}.")
     ending = os.path.splitext(name)[1].lower()
-    if file.kind not in (CSV, TF_RECORD) or (not file.gzipped and ending in _UNSUPPORTED_ENDINGS):
+    is_readable = file.form.header or TF_EXAMPLE in file.form.payloads
+    if not is_readable or (not gzipped and ending in _UNSUPPORTED_ENDINGS):
         raise InputError(f"--data {file.path}: {supported}.")
 
 
@@ -161,7 +158,7 @@ def _first_rows(files: list[ExampleFile], rows: int) -> tuple[list[Batch], bool]
     """Returns batches with at least the given number of rows, and whether these are all rows."""
     read: list[Batch] = []
     size = 0
-    for batch in (batch for file in files for batch in batches(file, _BATCH_ROWS)):
+    for batch in (batch for file in files for batch in file.batches(_BATCH_ROWS)):
         if size >= rows:
             return read, False
         read.append(batch)
@@ -172,7 +169,7 @@ def _first_rows(files: list[ExampleFile], rows: int) -> tuple[list[Batch], bool]
 def _require_same_columns(batch: Batch, names: list[str], first: str) -> None:
     if list(batch.columns) != names:
         raise InputError(
-            f"{batch.file.path} has different columns from {first}: {join_names(batch.columns)}. ExampleGen requires "
+            f"{batch.path} has different columns from {first}: {join_names(batch.columns)}. ExampleGen requires "
             "the same columns in the same order in all files."
         )
 

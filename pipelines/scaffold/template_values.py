@@ -7,7 +7,6 @@ import os
 import re
 import textwrap
 
-from ...executors.inputs.example_files import CSV, TF_RECORD
 from .column_statistics import INT, TEXT
 from .labels import BINARY, MULTICLASS, REGRESSION
 from .planning import Plan
@@ -24,11 +23,11 @@ _METRICS = {
     MULTICLASS: ('SparseCategoricalAccuracy(name="accuracy")',),
     REGRESSION: ('RootMeanSquaredError(name="rmse")', 'MeanAbsoluteError(name="mae")'),
 }
-_PREPARED_EXAMPLES = {
-    (True, CSV): "Transform/transformed_examples/latest",
-    (True, TF_RECORD): "Transform/transformed_examples/latest",
-    (False, CSV): "CsvExampleGen/examples/latest",
-    (False, TF_RECORD): "ImportExampleGen/examples/latest",
+_PREPARED_EXAMPLES = {  # by whether there is a Transform, and whether the data are CSV
+    (True, True): "Transform/transformed_examples/latest",
+    (True, False): "Transform/transformed_examples/latest",
+    (False, True): "CsvExampleGen/examples/latest",
+    (False, False): "ImportExampleGen/examples/latest",
 }
 _MAX_SLICES = 30
 _OUTPUTS = {BINARY: "probability", MULTICLASS: "probabilities", REGRESSION: "prediction"}
@@ -80,12 +79,12 @@ def template_values(plan: Plan) -> dict[str, object]:
         "model_summary": _summary(has_ids, lists["texts"], bool(constants["is_wide"])),
         "returned": _returned(any_numbers, has_ids, lists["texts"], _LABELS[task]),
         "keras": "tf.keras" if plan.transforms else "keras",
-        "is_csv": plan.raw.kind == CSV,
+        "is_csv": plan.raw.is_csv,
         "list_name": {TEXT: "bytes_list", INT: "int64_list"}.get(label.kind, "float_list"),
         "table": [(sanitize(role.column.name), sanitize(role.why)) for role in plan.roles],
         "slices": ", ".join(json.dumps(role.column.name, ensure_ascii=False) for role in _slices(plan)),
         "transforms": plan.transforms,
-        "prepared": f"pipeline/{_PREPARED_EXAMPLES[plan.transforms, plan.raw.kind]}",
+        "prepared": f"pipeline/{_PREPARED_EXAMPLES[plan.transforms, plan.raw.is_csv]}",
         "graph": "pipeline/Transform/transform_graph/latest",
     }
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from ...executors.errors import InputError, did_you_mean
 from ...executors.inputs.csv.lines import csv_lines
 from ...executors.inputs.csv.row_reader import csv_rows
-from ...executors.inputs.example_files import CSV
 from .planning import Plan
 from .roles import DATE, MILLISECONDS, SECONDS
 
@@ -35,7 +34,7 @@ def split_by_time(plan: Plan, column: str, folder: str) -> dict[str, Path]:
     """
     roles = {role.column.name: role for role in plan.roles}
     times = [name for name, role in roles.items() if role.kind in (DATE, SECONDS, MILLISECONDS)]
-    if plan.raw.kind != CSV:
+    if not plan.raw.is_csv:
         raise InputError("--split-by-time needs CSV or Parquet files. Write TFRecord files to train/, eval/ and test/.")
     if column not in times:
         known = f"columns with times: {', '.join(times)}" if times else "no column has times"

@@ -15,8 +15,9 @@ import attr
 import pytest
 
 from generic_trainer import FnArgs
-from generic_trainer.executors.examples_format import PARQUET, PROTO, ExamplesFormat
+from generic_trainer.executors.examples_format import PROTO, ExamplesFormat
 from generic_trainer.executors.inputs.data_accessor import DataAccessor
+from generic_trainer.executors.inputs.parquet.format import PARQUET
 
 
 def test_the_fields_are_those_of_tfx_in_their_order_and_then_others() -> None:

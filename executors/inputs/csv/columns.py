@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...errors import InputError
-from ..example_files import CSV, Batch, ExampleFile, batches
+from ..input_format import Batch, ExampleFile
 from ..message_text import short_repr, shorten
 from . import value_types
 
@@ -27,7 +27,7 @@ def typed_columns(batch: Batch, wanted: Mapping[str, pa.DataType]) -> dict[str, 
     """Converts the requested features of a batch of rows; features that the file lacks are omitted.
 
     Args:
-      batch: Rows of a CSV, JSON Lines or Parquet file, with values as in the file.
+      batch: Rows of a file with columns, with values as in the file.
       wanted: {feature: INT, FLOAT, DOUBLE or BYTES}.
 
     Returns:
@@ -42,15 +42,17 @@ def typed_columns(batch: Batch, wanted: Mapping[str, pa.DataType]) -> dict[str, 
 def inferred_types(files: Iterable[ExampleFile]) -> dict[str, pa.DataType]:
     """Infers each column's type: the narrowest of INT, FLOAT and BYTES that holds all of its values.
 
-    Reads the files, of other kinds than TFRecord, completely. Columns without any value are omitted.
+    Reads the files completely, but not those of serialized records. Columns without any value are omitted.
     """
     widths: dict[str, int] = {}
     for file in files:
-        for batch in batches(file, _ROWS_AT_ONCE):
+        for batch in file.batches(_ROWS_AT_ONCE):
+            if batch.is_serialized:
+                break
             for name, values in batch.columns.items():
                 for value in values:
                     if value is not None and widths.get(name, 0) < len(_NARROW_TO_WIDE) - 1:
-                        widths[name] = max(widths.get(name, 0), _width(value, is_text=file.kind == CSV))
+                        widths[name] = max(widths.get(name, 0), _width(value, is_text=batch.is_text))
     return {name: _NARROW_TO_WIDE[width] for name, width in widths.items()}
 
 

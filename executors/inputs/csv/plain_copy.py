@@ -1,4 +1,4 @@
-r"""Converts CSV files of common dialects, and Parquet files, to copies that TFX's CsvExampleGen can read.
+r"""Converts CSV files of common dialects, and tables such as Parquet, to copies that TFX's CsvExampleGen can read.
 
     data, changes = plain_data("kunden.csv", "project/data")
     data       # "project/data/kunden.csv"; "kunden.csv" if CsvExampleGen can read the original
@@ -23,13 +23,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from ...errors import InputError
 from ...runtime.files import durable, file_io
 from ...runtime.files.content_digests import ContentDigests, digests_in
+from ..input_format import named_format
 from ..message_text import join_names
+from ..table_format import TableFormat
 from .file_format import WITH_COMMAS, WITH_POINTS, CsvFormat, Progress, detect_format
 from .row_reader import CsvRows, csv_rows, header_error
 from .separators import SEPARATORS
 
-PARQUET_ENDING = ".parquet"
-_FROM_PARQUET = "it was a Parquet file"
 _ENDINGS = (".csv.gz", ".tsv", ".tsv.gz", ".tab")
 _MANIFEST = ".sources.json"
 _ROWS_PER_CHECK = 1000  # of the progress, and of the columns that need no more values
@@ -49,7 +49,7 @@ def plain_data(
 
     Args:
       data: A file or a folder of CSV files, the input of a pipeline. Only the .csv files of a folder are used, as by
-        CsvExampleGen, or, if there are none, its .csv.gz, .tsv, .tsv.gz, .tab and .parquet files.
+        CsvExampleGen, or, if there are none, its .csv.gz, .tsv, .tsv.gz and .tab files, and tables such as Parquet.
       folder: Directory of the copies; an existing one is replaced. A copy made by an earlier call is reused if the
         contents of the original files and of the copies are unchanged.
       lock: Held while a copy is written, because another run might be reading an existing one.
@@ -68,23 +68,23 @@ def plain_data(
     digests = digests_in(file_io.parent(folder))
     if files and (done := _changes_of_existing_copy(folder, copies, digests)) is not None:
         return place, done
-    parquet = [path for path in files if path.endswith(PARQUET_ENDING)]
-    forms = {path: form for path in files if path not in parquet and (form := detect_format(path)) is not None}
+    tables = {path: table for path in files if isinstance(table := named_format(path), TableFormat)}
+    forms = {path: form for path in files if path not in tables and (form := detect_format(path)) is not None}
     changes = {path: found for path, form in forms.items() if (found := _find_changes(path, form))}
-    if not changes and not parquet:
+    if not changes and not tables:
         return data, []
     descriptions = [f"{os.path.basename(path)}: {'; '.join(what.describe())}" for path, what in changes.items()]
-    descriptions += [f"{os.path.basename(path)}: {_FROM_PARQUET}" for path in parquet]
+    descriptions += [f"{os.path.basename(path)}: it was a {table.name} file" for path, table in tables.items()]
     part = f"{folder}.part-{os.getpid()}"
     try:
         with lock or contextlib.nullcontext():
             os.makedirs(part)
             for path in files:
                 copy = os.path.join(part, os.path.basename(copies[path]))
-                if path in parquet:
-                    from ..parquet.csv_copy import write_csv  # imports pyarrow
+                if path in tables:
+                    from ..tables.csv_copy import write_csv  # imports pyarrow
 
-                    write_csv(path, copy)
+                    write_csv(tables[path], path, copy)
                 elif path in changes:
                     _write(path, forms[path], changes[path], copy)
                 else:
@@ -109,7 +109,7 @@ def _csv_files(data: str) -> list[str]:
         return [data]
     names = sorted(name for name in file_io.listdir(data) if not name.startswith((".", "_")))
     found = [name for name in names if name.endswith(".csv")] or [
-        name for name in names if name.endswith((*_ENDINGS, PARQUET_ENDING))
+        name for name in names if name.endswith(_ENDINGS) or isinstance(named_format(name), TableFormat)
     ]
     return [path for path in (os.path.join(data, name) for name in found) if not file_io.isdir(path)]
 

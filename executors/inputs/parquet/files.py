@@ -12,16 +12,15 @@ Usage:
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...errors import InputError, did_you_mean
+from ...errors import InputError
 from ..bad_records import policy
-from ..message_text import join_names, short_repr, shorten
+from ..message_text import shorten
 from ..readers.record_files import PARQUET
 
 if TYPE_CHECKING:
@@ -46,59 +45,6 @@ def opened_parquet(path: str, file: ArrowFile) -> pq.ParquetFile:
         raise InputError(
             f"{path}: not a Parquet file, or damaged: {str(error).strip()} Write the file again."
         ) from error
-
-
-def require_columns(path: str, names: Sequence[str], there: Sequence[str], kind: type[Exception] = InputError) -> None:
-    """Checks that a file has each of the columns exactly once.
-
-    Args:
-      path: The file's path, for the message.
-      names: The required columns.
-      there: The columns of the file.
-      kind: Exception class to raise.
-
-    Raises:
-      InputError: If a column is missing or occurs several times; or `kind`, if given.
-    """
-    counts = collections.Counter(there)
-    if missing := [name for name in names if not counts[name]]:
-        raise kind(
-            f"{path} has no column {join_names(list(map(short_repr, missing)))}; it has {join_names(there)}."
-            f"{did_you_mean(missing[0], [name for name in there if name not in names])}"
-        )
-    if several := [name for name in names if counts[name] > 1]:
-        raise kind(
-            f"{path} has {counts[several[0]]} columns named {short_repr(several[0])}; column names must be unique."
-        )
-
-
-def place_of_row(path: str, row: int) -> str:
-    """Formats the position of a row, counted from 0, for messages: "a.parquet, row 7"."""
-    return f"{path}, row {row + 1}{' of those that are read' if policy(PARQUET) else ''}"
-
-
-def place_of_uncastable(path: str, column: pa.Array, first: int, cast: Callable[[pa.Array], object]) -> str:
-    """Returns the position of the first value that cannot be cast; only the path if the type has no cast at all.
-
-    Args:
-      path: The file's path.
-      column: Values that `cast` does not accept.
-      first: Number of the first value's row, counted from 0.
-      cast: Raises an ArrowInvalid for values that it does not accept.
-    """
-    good, bad = 0, len(column)  # all before `good` are accepted, not all before `bad` are
-    try:
-        cast(column.slice(0, 0))
-        while bad - good > 1:
-            middle = (good + bad) // 2
-            try:
-                cast(column.slice(good, middle - good))
-                good = middle
-            except pa.ArrowInvalid:
-                bad = middle
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return path
-    return place_of_row(path, first + good)
 
 
 def row_batches(path: str, parquet: pq.ParquetFile, rows: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -22,8 +22,9 @@ from ...errors import InputError
 from ..csv.records import check_columns
 from ..message_text import shorten
 from ..readers.reader_errors import MAX_COLUMNS
+from ..tables.columns import first_uncastable, place_of_row
 from .arrow_file import ArrowFile
-from .files import opened_parquet, place_of_row, place_of_uncastable, row_batches
+from .files import opened_parquet, row_batches
 
 _ROWS_READ_AT_ONCE = 4096
 
@@ -116,7 +117,8 @@ def _values(path: str, name: str, column: pa.Array, kind: tf.DType, first: int |
     try:
         column = column.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        where = path if first is None else place_of_uncastable(path, column, first, lambda some: some.cast(wanted))
+        index = None if first is None else first_uncastable(column, lambda some: some.cast(wanted))
+        where = path if first is None or index is None else place_of_row(path, first + index)
         what = f"column {name!r} is {column.type}, but {kind.name} in the first file: {shorten(str(error))}"
         raise InputError(f"{where}: {what}") from None  # Arrow's message quotes a value without truncation
     if column.null_count and not kind.is_floating:

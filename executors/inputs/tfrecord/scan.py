@@ -24,13 +24,13 @@ from ...errors import InputError
 from ...runtime.files.content_digests import stamp_of
 from ...runtime.logs.exceptions import one_line_message
 from ..bad_records import BadRecords
+from ..message_text import shorten
 from .framing import Frame, frames
 
 Item = TypeVar("Item")
 Accepts = Callable[[Sequence[bytes]], object]  # raises one of REFUSALS if a record does not parse
 REFUSALS = (tf.errors.InvalidArgumentError, tf.errors.DataLossError, RuntimeError, ValueError)
 _AT_ONCE = 1024  # records
-_SHOWN = 300  # characters of an error
 
 
 def scan(
@@ -125,7 +125,7 @@ def refused(records: Sequence[Any], accepts: Accepts, first: int = 0) -> Iterato
         accepts(records)
     except REFUSALS as error:
         if len(records) == 1:
-            yield first, one_line_message(error)[:_SHOWN]
+            yield first, shorten(one_line_message(error))
             return
         middle = len(records) // 2
         yield from refused(records[:middle], accepts, first)

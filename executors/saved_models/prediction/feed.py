@@ -23,7 +23,7 @@ from ...inputs.csv.columns import (
     typed_columns,
 )
 from ...inputs.csv.separators import other_separator
-from ...inputs.example_files import TF_RECORD, Batch, ExampleFile, batches
+from ...inputs.input_format import Batch, ExampleFile
 from ...inputs.message_text import closest_names, join_names
 from ..feeding import Feeding, feeding_of
 from .arrays import UnfitRowError, arrow_type, input_array
@@ -45,14 +45,13 @@ def feed_for(signature: ServingSignature, files: Sequence[ExampleFile]) -> Feed:
       InputError: If neither records nor a feature fit an input. The function raises it for a batch that lacks a
         feature, or contradicts the decision.
     """
-    texts = [file for file in files if file.kind != TF_RECORD]
-    first = next((batch for file in files for batch in batches(file, _FIRST_ROWS)), None)
+    first = next((batch for file in files for batch in file.batches(_FIRST_ROWS)), None)
     if first is None:
         return lambda batch: {}
-    feeding = feeding_of_batch(signature, first, lambda: inferred_types(texts))
+    feeding = feeding_of_batch(signature, first, lambda: inferred_types(files))
     if feeding.is_assumed:
         logging.warning("The signature %r: %s.", signature.name, feeding.line())
-    types = signature.parsed or (inferred_types(texts) if feeding.records else {})
+    types = signature.parsed or (inferred_types(files) if feeding.records else {})
     return _feed(signature, feeding, types)
 
 
@@ -76,7 +75,7 @@ def feeding_of_batch(
     """
 
     def with_strings() -> list[str]:
-        if batch.file.kind == TF_RECORD:
+        if batch.is_serialized:
             return _with_strings(from_tf_examples(batch))
         return [name for name, kind in types().items() if kind == BYTES]
 
@@ -89,7 +88,7 @@ def feeding_of_batch(
 
 def _features_in(batch: Batch) -> list[str] | None:
     """Returns the features of a batch; None if its records are not tf.Examples."""
-    if batch.file.kind != TF_RECORD:
+    if not batch.is_serialized:
         return list(batch.columns)
     try:  # text can be a valid protocol buffer by chance, but then it has no features
         has_features = any(tf.train.Example.FromString(record).features.feature for record in batch.records)
@@ -120,12 +119,12 @@ def _serialized(batch: Batch, types: Mapping[str, pa.DataType]) -> list[bytes]:
 
 def _named(signature: ServingSignature, feeding: Feeding, batch: Batch) -> dict[str, np.ndarray]:
     specs = {name: signature.inputs[name] for name in feeding.features}
-    if batch.file.kind == TF_RECORD:
+    if batch.is_serialized:
         columns = from_tf_examples(batch)
     else:
         wanted = {feature: arrow_type(specs[name].dtype) for name, feature in feeding.features.items()}
         columns = typed_columns(batch, wanted)
-    there = columns if batch.file.kind == TF_RECORD else batch.columns
+    there = columns if batch.is_serialized else batch.columns
     for feature in feeding.features.values():
         if feature not in there:
             raise InputError(

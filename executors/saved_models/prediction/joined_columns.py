@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from ...errors import InputError, did_you_mean
 from ...inputs.csv import value_types
 from ...inputs.csv.columns import BYTES, DOUBLE, INT, from_tf_examples, typed_columns
-from ...inputs.example_files import CSV, TF_RECORD, Batch, ExampleFile
+from ...inputs.input_format import Batch
 from ...inputs.message_text import closest_names
 
 _NARROW_TO_WIDE = (INT, DOUBLE, BYTES)
@@ -44,7 +44,7 @@ class JoinedColumns:
         """Returns {column: array with a value, a list, or null for each example}."""
         if not self.types:
             return {}
-        lists = from_tf_examples(batch) if batch.file.kind == TF_RECORD else self._typed(batch)
+        lists = from_tf_examples(batch) if batch.is_serialized else self._typed(batch)
         return {name: _array(lists.get(name), kind, batch.size) for name, kind in self.types.items()}
 
     def _typed(self, batch: Batch) -> dict[str, pa.Array]:
@@ -72,31 +72,31 @@ def joined_columns(batches: Iterable[Batch], ids: Sequence[str], *, with_inputs:
     """
     found: dict[str, _Found] = dict.fromkeys(ids, (0, False))
     for batch in batches:
-        columns = from_tf_examples(batch) if batch.file.kind == TF_RECORD else batch.columns
+        columns = from_tf_examples(batch) if batch.is_serialized else batch.columns
         if batch.first == 1:
-            _require(ids, columns, batch.file)
+            _require(ids, columns, batch)
         for name in columns if with_inputs else set(ids) & columns.keys():
-            width, is_list = _type_of(columns[name], batch.file.kind, name in ids)
+            width, is_list = _type_of(columns[name], batch, name in ids)
             before = found.get(name, (0, False))
             found[name] = max(before[0], width), before[1] or is_list
     kinds = {name: (_NARROW_TO_WIDE[width], is_list) for name, (width, is_list) in found.items()}
     return JoinedColumns({name: pa.list_(kind) if is_list else kind for name, (kind, is_list) in kinds.items()})
 
 
-def _require(ids: Sequence[str], there: Collection[str], file: ExampleFile) -> None:
+def _require(ids: Sequence[str], there: Collection[str], batch: Batch) -> None:
     for name in ids:
         if name not in there:
-            what = "feature" if file.kind == TF_RECORD else "column"
+            what = "feature" if batch.is_serialized else "column"
             raise InputError(
-                f"--id {name}: {file.path} has no {what} of this name; it has "
+                f"--id {name}: {batch.path} has no {what} of this name; it has "
                 f"{closest_names(sorted(there), near=name) or 'none'}.{did_you_mean(name, there)}"
             )
 
 
-def _type_of(values: pa.Array | Sequence[Any], kind: str, is_id: bool) -> _Found:
-    if kind == TF_RECORD:
+def _type_of(values: pa.Array | Sequence[Any], batch: Batch, is_id: bool) -> _Found:
+    if batch.is_serialized:
         return _type_of_lists(values)
-    if kind == CSV:
+    if batch.is_text:
         width = max(map(_cell_width, values))
         return (len(_NARROW_TO_WIDE) - 1 if is_id and width else width), False
     return max(map(_json_width, values)), any(map(_is_list, values))

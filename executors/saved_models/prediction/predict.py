@@ -24,7 +24,7 @@ from google.protobuf.message import DecodeError
 
 from ... import plugins
 from ...errors import InputError, did_you_mean
-from ...inputs.example_files import CSV, Batch, ExampleFile, batches
+from ...inputs.input_format import Batch, ExampleFile
 from ...inputs.message_text import closest_names, join_names
 from ...runtime.files import file_io
 from ...runtime.logs.exceptions import one_line_message
@@ -146,8 +146,8 @@ def _batches(
 ) -> Iterator[Batch]:
     done = 0
     for file in request.files:
-        read = batches(file, size)
-        if reader is not None and file.kind == CSV:
+        read = file.batches(size)
+        if reader is not None and file.form.header:
             read = _row_batches(file, reader(file.path, size), read if request.joins else None)
         for batch in read:
             yield batch
@@ -163,7 +163,7 @@ def _row_batches(file: ExampleFile, parts: Iterator[list[Any]], rows: Iterator[B
     """
     first = 1
     for part in parts:
-        row = next(rows, None) if rows is not None else Batch(file, first, len(part))
+        row = next(rows, None) if rows is not None else Batch(file.path, first, len(part), is_text=True)
         if row is None or row.size != len(part):
             raise InputError(f"{file.path}: --id and --with-inputs need a CSV file with a header, read row by row.")
         yield dataclasses.replace(row, records=part)
@@ -172,8 +172,8 @@ def _row_batches(file: ExampleFile, parts: Iterator[list[Any]], rows: Iterator[B
 
 def _feed_with_rows(signature: ServingSignature, files: Sequence[ExampleFile]) -> Feed:
     rows = feed_of_records(signature, Feeding(tuple(signature.inputs)))
-    others = feed_for(signature, [file for file in files if file.kind != CSV])
-    return lambda batch: rows(batch) if batch.file.kind == CSV else others(batch)
+    others = feed_for(signature, [file for file in files if not file.form.header])
+    return lambda batch: rows(batch) if batch.is_text else others(batch)
 
 
 def _answers(signature: ServingSignature, feed: Feed, batch: Batch) -> dict[str, np.ndarray]:

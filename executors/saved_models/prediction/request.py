@@ -8,7 +8,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...errors import InputError
-from ...inputs.example_files import ExampleFile, find_example_files
+from ...inputs.example_files import find_example_files
+from ...inputs.input_format import ExampleFile
 from ...runtime.files import file_io
 from ...runtime.files.artifact_layout import SERVING_DIRS
 from ...runtime.files.output_file import is_stream

@@ -17,9 +17,10 @@ from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatase
 from generic_trainer.executors.dialects.elasticdl.readers.open_records import open_records
 from generic_trainer.executors.dialects.elasticdl.recordio.records import RecordWriter, read_index
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.examples_format import PARQUET, ExamplesFormat
+from generic_trainer.executors.examples_format import ExamplesFormat
 from generic_trainer.executors.inputs.bad_records import TooManyBadRecordsError, policy, skipping
 from generic_trainer.executors.inputs.data_accessor import DataAccessor
+from generic_trainer.executors.inputs.parquet.format import PARQUET
 from generic_trainer.executors.inputs.tfrecord.framing import frames
 
 from ...world.records import example as example_of

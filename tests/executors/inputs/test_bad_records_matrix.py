@@ -20,9 +20,10 @@ from generic_trainer.executors.dialects.elasticdl.readers.open_records import op
 from generic_trainer.executors.dialects.elasticdl.recordio import snappy_framing
 from generic_trainer.executors.dialects.elasticdl.recordio.records import RecordWriter
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.examples_format import PARQUET, TF_EXAMPLE, ExamplesFormat
+from generic_trainer.executors.examples_format import TF_EXAMPLE, ExamplesFormat
 from generic_trainer.executors.inputs.data_accessor import DataAccessor
-from generic_trainer.executors.inputs.example_files import batches, find_example_files
+from generic_trainer.executors.inputs.example_files import find_example_files
+from generic_trainer.executors.inputs.parquet.format import PARQUET
 from generic_trainer.executors.inputs.tfrecord.native_records import check_tf_records
 from generic_trainer.executors.preflight.sample import take
 
@@ -100,7 +101,7 @@ def file_reader(path: str) -> int:
 
 
 def predicted(path: str) -> int:
-    return sum(batch.size for file in find_example_files([path]) for batch in batches(file, 8))
+    return sum(batch.size for file in find_example_files([path]) for batch in file.batches(8))
 
 
 def checked(path: str) -> int:

@@ -25,14 +25,15 @@ from generic_trainer.executors.dialects.dlrover.text.delimited import Field, che
 from generic_trainer.executors.dialects.dlrover.text.row_checks import split_row
 from generic_trainer.executors.dialects.elasticdl.readers.open_records import open_records
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.examples_format import PARQUET, TF_EXAMPLE, ExamplesFormat
+from generic_trainer.executors.examples_format import TF_EXAMPLE, ExamplesFormat
 from generic_trainer.executors.inputs.bad_records import skipping
 from generic_trainer.executors.inputs.csv.columns import BYTES, FLOAT, INT, from_tf_examples, typed_columns
 from generic_trainer.executors.inputs.csv.plain_copy import plain_data
 from generic_trainer.executors.inputs.csv.records import column_names, csv_blocks, strings_of_block
 from generic_trainer.executors.inputs.data_accessor import DataAccessor
-from generic_trainer.executors.inputs.example_files import batches, find_example_files
+from generic_trainer.executors.inputs.example_files import find_example_files
 from generic_trainer.executors.inputs.message_text import join_names, short_repr
+from generic_trainer.executors.inputs.parquet.format import PARQUET
 from generic_trainer.executors.inputs.parse_errors import locate_bad_records, tracking_parsers
 from generic_trainer.executors.inputs.readers.reader_errors import MAX_COLUMNS
 from generic_trainer.executors.preflight.raw_csv import csv_examples
@@ -160,7 +161,7 @@ def dlrover(path: str) -> list[Row]:
 def predicted(path: str) -> list[Row]:
     found: list[Row] = []
     with _long_values():
-        for batch in (batch for file in find_example_files([path]) for batch in batches(file, 1)):
+        for batch in (batch for file in find_example_files([path]) for batch in file.batches(1)):
             kinds = {"x": FLOAT, "s": BYTES, "y": INT}
             columns = from_tf_examples(batch) if batch.records else typed_columns(batch, kinds)
             rows = {name: value.to_pylist()[0] for name, value in columns.items()}

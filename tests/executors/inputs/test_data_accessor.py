@@ -18,8 +18,9 @@ from tfx.types import standard_artifacts
 from tfx_bsl.coders import tf_graph_record_decoder
 from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
 
-from generic_trainer.executors.examples_format import PARQUET, PROTO, SEQUENCE_EXAMPLE, TF_EXAMPLE, ExamplesFormat
+from generic_trainer.executors.examples_format import PROTO, SEQUENCE_EXAMPLE, TF_EXAMPLE, ExamplesFormat
 from generic_trainer.executors.inputs.data_accessor import DataAccessor
+from generic_trainer.executors.inputs.parquet.format import PARQUET
 
 from ...world import records
 from ...world.models import save_function

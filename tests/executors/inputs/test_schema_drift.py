@@ -13,7 +13,8 @@ import pytest
 from generic_trainer import FnArgs
 from generic_trainer.executors.dialects.elasticdl.readers.open_records import open_records
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.examples_format import PARQUET, TF_EXAMPLE
+from generic_trainer.executors.examples_format import TF_EXAMPLE
+from generic_trainer.executors.inputs.parquet.format import PARQUET
 from generic_trainer.executors.preflight.check import check
 from generic_trainer.executors.preflight.example_facts import (  # fmt: skip
     FeatureFacts,

@@ -303,7 +303,7 @@ def test_parquet_stays_parquet(tmp_path: pathlib.Path) -> None:
     assert taken.records == [{"x": 1.0, "y": 0}, {"x": 2.0, "y": 1}]
     assert pq.read_table(next((tmp_path / "copy").iterdir())).column_names == ["x", "y"]
     (tmp_path / "broken.parquet").write_bytes(b"PAR1" + b"0" * 100)
-    with pytest.raises(InputError, match=r"broken\.parquet: the Parquet file is damaged"):
+    with pytest.raises(InputError, match=r"broken\.parquet: not a Parquet file, or damaged"):
         sample.take([str(tmp_path / "broken.parquet")], str(tmp_path / "other"))
 
 

@@ -15,7 +15,7 @@ from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.evaluation.inference import ExampleReader, PlannedModel
 from generic_trainer.executors.evaluation.plan import Overrides
 from generic_trainer.executors.evaluation.planning import plan_of
-from generic_trainer.executors.inputs.example_files import batches, find_example_files
+from generic_trainer.executors.inputs.example_files import find_example_files
 from generic_trainer.executors.inputs.example_kinds import RAW, TRANSFORMED
 from generic_trainer.executors.saved_models.check import CheckReport, check_saved_model
 from generic_trainer.executors.saved_models.fitting_examples import kind_for
@@ -221,7 +221,7 @@ def predicted(model: str, examples: str) -> float:
     signature, [file] = load_signature(model, None), find_example_files([examples])
     feed = feed_for(signature, [file])
     size = signature.batch_size or 3
-    answers = [float(value) for batch in batches(file, size) for value in np.ravel(signature(feed(batch))["y"])]
+    answers = [float(value) for batch in file.batches(size) for value in np.ravel(signature(feed(batch))["y"])]
     assert answers == [answers[0]] * 3
     return answers[0]
 

@@ -17,7 +17,8 @@ from tfx.types import artifact_utils, standard_artifacts
 from tfx.utils import json_utils
 
 from generic_trainer import FnArgs, InputError
-from generic_trainer.executors.examples_format import PARQUET, PROTO, SEQUENCE_EXAMPLE, TF_EXAMPLE
+from generic_trainer.executors.examples_format import PROTO, SEQUENCE_EXAMPLE, TF_EXAMPLE
+from generic_trainer.executors.inputs.parquet.format import PARQUET
 from generic_trainer.executors.training.artifacts import Artifacts, fn_args_from_artifacts, parse_custom_config
 
 STEPS = {"train_args": '{"num_steps": 100}', "eval_args": '{"num_steps": 5}'}

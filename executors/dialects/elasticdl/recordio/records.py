@@ -109,16 +109,6 @@ def read_chunks(path: str, start: int = 0, end: int | None = None) -> Iterator[l
                 yield records[inside]
 
 
-def count_records(path: str, is_read: bool) -> int:
-    """Returns the number of a file's records: by reading them, or else by its chunks' headers.
-
-    Raises:
-      BrokenChunkError: As `read_chunks` or `read_index`.
-    """
-    counts = map(len, read_chunks(path)) if is_read else (chunk.records for chunk in read_index(path))
-    return sum(counts)
-
-
 class RecordWriter:
     """Writes records to a file, chunk by chunk; a context manager that closes the file."""
 

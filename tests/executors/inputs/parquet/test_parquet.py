@@ -17,8 +17,9 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.public.tfxio import TensorFlowDatasetOptions
 from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util
 
-from generic_trainer.executors.inputs.parquet import datasets
-from generic_trainer.executors.inputs.parquet.tensors import arrow_schema
+from generic_trainer.executors.inputs.parquet.format import Parquet
+from generic_trainer.executors.inputs.tables import datasets
+from generic_trainer.executors.inputs.tables.tensors import arrow_schema
 
 REQUIRED = "presence { min_fraction: 1 min_count: 1 } shape { dim { size: %d } }"
 SCHEMA = f"""
@@ -94,12 +95,13 @@ def test_batches_are_what_tfxs_adapter_makes_of_each_alone(pattern: str, others:
     representations = tensor_representation_util.InferTensorRepresentationsFromMixedSchema(schema)
     adapter = tensor_adapter.TensorAdapter(tensor_adapter.TensorAdapterConfig(arrow_schema(schema), representations))
 
-    dataset = datasets.tf_dataset([pattern], options(**others), schema)
+    dataset = datasets.tf_dataset(Parquet(), [pattern], options(**others), schema)
 
     assert dataset.element_spec == adapter.TypeSpecs()
     batches = list(dataset)
     expected = [
-        adapter.ToBatchTensors(batch) for batch in datasets.record_batches([pattern], options(**others), schema)
+        adapter.ToBatchTensors(batch)
+        for batch in datasets.record_batches(Parquet(), [pattern], options(**others), schema)
     ]
     assert len(batches) == len(expected) > 0
     assert all(map(same, batches, expected))
@@ -125,7 +127,7 @@ def test_the_order_of_a_seed_is_that_of_its_permutations(pattern: str) -> None:
             expected += np.asarray(buffer)[random.permutation(len(buffer))].tolist()
 
     dataset = datasets.tf_dataset(
-        [pattern], settings, schema_of('feature { name: "id" type: INT ' + REQUIRED % 1 + "}")
+        Parquet(), [pattern], settings, schema_of('feature { name: "id" type: INT ' + REQUIRED % 1 + "}")
     )
 
     assert [row for batch in dataset for row in batch["id"].numpy().ravel().tolist()] == expected
@@ -134,7 +136,7 @@ def test_the_order_of_a_seed_is_that_of_its_permutations(pattern: str) -> None:
 def test_the_batches_before_a_bad_one_are_read(tmp_path: pathlib.Path) -> None:
     pq.write_table(pa.table({"id": [0, 1, 2, 3, None, 5, 6, 7]}), tmp_path / "x.parquet")
     dataset = datasets.tf_dataset(
-        [f"{tmp_path}/*"], options(2), schema_of('feature { name: "id" type: INT ' + REQUIRED % 1 + "}")
+        Parquet(), [f"{tmp_path}/*"], options(2), schema_of('feature { name: "id" type: INT ' + REQUIRED % 1 + "}")
     )
 
     batches = iter(dataset)
@@ -146,7 +148,9 @@ def test_the_batches_before_a_bad_one_are_read(tmp_path: pathlib.Path) -> None:
 
 def test_a_column_of_another_type_is_named_with_its_file(tmp_path: pathlib.Path) -> None:
     pq.write_table(pa.table({"id": [0.5]}), tmp_path / "x.parquet")
-    batches = datasets.record_batches([f"{tmp_path}/*"], options(1), schema_of('feature { name: "id" type: INT }'))
+    batches = datasets.record_batches(
+        Parquet(), [f"{tmp_path}/*"], options(1), schema_of('feature { name: "id" type: INT }')
+    )
 
     with pytest.raises(
         ValueError, match=r"x\.parquet, row 1: column 'id' is double, which cannot be converted to the schema's int64"
@@ -155,9 +159,9 @@ def test_a_column_of_another_type_is_named_with_its_file(tmp_path: pathlib.Path)
     with pytest.raises(
         ValueError, match="feature 'id' has the type STRUCT; the supported types are INT, FLOAT and BYTES"
     ):
-        datasets.tf_dataset([f"{tmp_path}/*"], options(1), schema_of('feature { name: "id" type: STRUCT }'))
+        datasets.tf_dataset(Parquet(), [f"{tmp_path}/*"], options(1), schema_of('feature { name: "id" type: STRUCT }'))
 
 
 def test_beam_is_not_imported() -> None:
-    program = "import sys, generic_trainer.executors.inputs.parquet.datasets; sys.exit('apache_beam' in sys.modules)"
+    program = "import sys, generic_trainer.executors.inputs.tables.datasets; sys.exit('apache_beam' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=300).returncode == 0

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import tensorflow as tf
 
-from ..errors import InputError
-from .message_text import join_names
-from .tfrecord.framing import find_damage
-from .tfrecord.record_dataset import ReadOptions, RecordFiles, record_batches
-from .tfrecord.refused_records import first_refused
+from ...errors import InputError
+from ..message_text import join_names
+from .framing import find_damage
+from .record_dataset import ReadOptions, RecordFiles, record_batches
+from .refused_records import first_refused
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,9 +1,9 @@
-"""Converts Parquet rows to the batches of tensors that tfx_bsl creates, many batches at a time if possible.
+"""Converts rows of tables to the batches of tensors that tfx_bsl creates, many batches at a time if possible.
 
 Usage:
 
     tensors = BatchTensors(schema)
-    dataset = tensors.dataset(lambda: batched_rows(paths, options, tensors.arrow_schema), batch_size, label_key=None)
+    dataset = tensors.dataset(lambda: batched_rows(files, options), batch_size, label_key=None)
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util
 
 from ... import run_context
 from ...errors import InputError
+from ..parse_errors import keeping_errors
 from .rows import as_lists
 from .sparse_blocks import Rows
 from .tensor_blocks import Block, TensorBlocks, in_order, without_autograph
@@ -85,10 +86,13 @@ class BatchTensors:
         """
         if self._is_cut:
             return self._tensors.dataset(
-                lambda: _with_mismatch_errors(self._blocks(make_tables(), batch_size), find_mismatch), label_key
+                lambda: keeping_errors(_with_mismatch_errors(self._blocks(make_tables(), batch_size), find_mismatch)),
+                label_key,
             )
         batches = tf.data.Dataset.from_generator(
-            run_context.bound(lambda: _with_mismatch_errors(self._batches(make_tables(), batch_size), find_mismatch)),
+            run_context.bound(
+                lambda: keeping_errors(_with_mismatch_errors(self._batches(make_tables(), batch_size), find_mismatch))
+            ),
             output_signature=self.specs,
         )
         return batches.map(without_autograph(lambda tensors: in_order(tensors, self.specs, label_key)))
@@ -152,14 +156,12 @@ def _can_be_cut(representation: schema_pb2.TensorRepresentation) -> bool:
 
 
 def _with_mismatch_errors(batches: Iterator[Batch], find_mismatch: Callable[[], str]) -> Iterator[Batch]:
-    """Yields batches; adds the row, found by `find_mismatch`, to a ValueError of tfx_bsl or NumPy."""
+    """Yields batches; replaces a ValueError of tfx_bsl or NumPy by one with the row that `find_mismatch` finds."""
     try:
         yield from batches
-    except InputError:
-        raise
     except ValueError as error:
-        if (misfit := find_mismatch()) and misfit != str(error):
-            raise ValueError(misfit) from error
+        if not isinstance(error, InputError) and (misfit := find_mismatch()):
+            raise InputError(misfit) from error
         raise
 
 

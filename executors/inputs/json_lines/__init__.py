@@ -1,0 +1,1 @@
+"""JSON Lines: one JSON object a line."""

@@ -1,0 +1,1 @@
+"""Reading of Arrow tables as tensors, record batches and tf.Examples."""

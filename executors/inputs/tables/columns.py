@@ -1,0 +1,62 @@
+"""Columns and rows of tables in errors: missing columns, and values that a type cannot represent."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from ...errors import InputError, did_you_mean
+from ..bad_records import is_skipping
+from ..message_text import join_names, short_repr
+
+
+def require_columns(path: str, names: Sequence[str], there: Sequence[str]) -> None:
+    """Checks that a file has each of the columns exactly once.
+
+    Args:
+      path: The file's path, for the message.
+      names: The required columns.
+      there: The columns of the file.
+
+    Raises:
+      InputError: If a column is missing or occurs several times.
+    """
+    counts = collections.Counter(there)
+    if missing := [name for name in names if not counts[name]]:
+        raise InputError(
+            f"{path} has no column {join_names(list(map(short_repr, missing)))}; it has {join_names(there)}."
+            f"{did_you_mean(missing[0], [name for name in there if name not in names])}"
+        )
+    if several := [name for name in names if counts[name] > 1]:
+        raise InputError(
+            f"{path} has {counts[several[0]]} columns named {short_repr(several[0])}; column names must be unique."
+        )
+
+
+def place_of_row(path: str, row: int) -> str:
+    """Formats the position of a row, counted from 0, for messages: "a.parquet, row 7"."""
+    return f"{path}, row {row + 1}{' of those that are read' if is_skipping() else ''}"
+
+
+def first_uncastable(column: pa.Array, cast: Callable[[pa.Array], object]) -> int | None:
+    """Returns the index of the first value that cannot be cast; None if the type has no cast at all.
+
+    Args:
+      column: Values that `cast` does not accept.
+      cast: Raises an ArrowInvalid for values that it does not accept.
+    """
+    good, bad = 0, len(column)  # all before `good` are accepted, not all before `bad` are
+    try:
+        cast(column.slice(0, 0))
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            try:
+                cast(column.slice(good, middle - good))
+                good = middle
+            except pa.ArrowInvalid:
+                bad = middle
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+    return good

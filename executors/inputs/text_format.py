@@ -1,0 +1,43 @@
+"""Base of formats whose files are lines of text."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+from collections.abc import Iterator
+from typing import TypeVar
+
+from .gzipped_files import is_gzipped, opened
+from .input_format import Copied, InputFormat
+
+Row = TypeVar("Row")
+
+_MOST_BYTES = 16 << 20  # maximum copied of each file
+
+
+class TextFormat(InputFormat):
+    """Lines of text, each file gzipped or not."""
+
+    is_text = True
+
+    def copy(self, path: str, target: str, limit: int | None) -> Copied:
+        """Copies the first lines, including a header; a quoted CSV field may continue in the next line."""
+        from .readers.record_files import check_text
+
+        check_text(path)
+        count = size = quotes = 0
+        with opened(path) as file, gzip.open(target, "wb") if is_gzipped(path) else open(target, "wb") as copy:
+            for line in file:
+                copy.write(line)
+                count, size, quotes = count + 1, size + len(line), quotes + line.count(b'"')
+                if limit is not None and (count >= limit or size >= _MOST_BYTES) and quotes % 2 == 0:
+                    break
+        return count, []
+
+
+def chunks(rows: Iterator[Row], size: int) -> Iterator[tuple[int, list[Row]]]:
+    """Yields rows in lists of `size`, each with the number of its first row, from 1."""
+    first = 1
+    while chunk := list(itertools.islice(rows, size)):
+        yield first, chunk
+        first += len(chunk)
