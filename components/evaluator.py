@@ -38,7 +38,6 @@ from ..executors.evaluation.metrics import has_threshold, has_thresholds
 from ..executors.evaluation.model_plan import plan_for_model
 from ..executors.evaluation.plan import EvaluationPlan, Overrides
 from ..executors.evaluation.recorded_plan import record_of
-from ..executors.evaluation.run_error_analysis import write_error_analysis
 from ..executors.evaluation.trivial_comparison import comparisons_in, with_comparisons
 from ..executors.evaluation.verdict import Verdict
 from ..executors.monitoring import run_record
@@ -176,7 +175,7 @@ class EvaluatorExecutor(executor.Executor):
         )
         result = analyze(analysis, self._make_beam_pipeline(), output)
         if result.errors is not None:
-            write_error_analysis(result.errors.to_json(), output)
+            result.errors.write(output)
         refusals, warnings = _refusals(result.config, output, allow_trivial=inputs.allow_trivial)
         if result.plan.is_guess and has_threshold(result.plan):
             # The other refusals are of its metrics; the training may not have fitted this output.
