@@ -19,7 +19,7 @@ from .....world.records import example
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Signalled = Callable[[list[str], str, signal.Signals], tuple[str, int]]
-MODULES = pathlib.Path(__file__).resolve().parent.parent.parent / "module_files"
+MODULES = pathlib.Path(__file__).resolve().parents[5] / "module_files"
 COLUMNS = ["sepal.length", "sepal.width", "petal.length", "petal.width", "variety"]
 READER = f"columns={COLUMNS}; sep=','"
 
