@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..saved_models.sample_input import Value
 
 _KINDS = {"bytes_list": "BYTES", "float_list": "FLOAT", "int64_list": "INT"}
-_TYPES = {str: "BYTES", bytes: "BYTES", float: "FLOAT", int: "INT", bool: "INT"}  # Python types of Parquet values
+_TYPES = {str: "BYTES", bytes: "BYTES", float: "FLOAT", int: "INT", bool: "INT"}  # Python types of values in tables
 _MAX_SHOWN = 8  # features or values listed in one line
 _MAX_CHARACTERS = 100  # shown of a value
 _MAX_PROBLEMS = 20  # maximum number of problems listed
@@ -90,7 +90,7 @@ def facts_of(records: Iterable[bytes]) -> dict[str, FeatureFacts]:
 
 
 def facts_of_rows(rows: Iterable[Mapping[str, object]]) -> dict[str, FeatureFacts]:
-    """Computes statistics of Parquet rows, by column; skips values of types that a tf.Example does not have."""
+    """Computes statistics of rows, by column; skips values of types that a tf.Example does not have."""
     facts: dict[str, FeatureFacts] = {}
     for row in rows:
         for name, value in row.items():
