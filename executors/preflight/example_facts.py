@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..saved_models.sample_input import Value
 
 _KINDS = ("BYTES", "FLOAT", "INT")
-_TYPES = {str: "BYTES", bytes: "BYTES", float: "FLOAT", int: "INT", bool: "INT"}  # Python types of Parquet values
+_TYPES = {str: "BYTES", bytes: "BYTES", float: "FLOAT", int: "INT", bool: "INT"}  # Python types of values in tables
 _MAX_SHOWN = 8  # features or values listed in one line
 _MAX_CHARACTERS = 100  # shown of a value
 _MAX_PROBLEMS = 20  # maximum number of problems listed

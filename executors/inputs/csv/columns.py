@@ -139,7 +139,7 @@ def _plain(value: object) -> Any:
 def _bytes(value: object) -> bytes:
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
-    if isinstance(value, bytes):  # of a Parquet file
+    if isinstance(value, bytes):  # of a table
         return value
     if isinstance(value, dict) and list(value) == ["b64"]:
         return base64.b64decode(value["b64"], validate=True)
