@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 import numpy as np
@@ -29,6 +30,7 @@ from .delimited import (
     VALUE_DELIM,
     Field,
     check_format,
+    decode,
     parsed_values,
 )
 from .separators import SEPARATORS
@@ -64,22 +66,20 @@ def check_rows(
     with _Trial() as trial:
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             some = rows[start : start + _ROWS_AT_ONCE]
-            bad = _first_problem(some, fields, delim, value_delim, trial)
-            if bad is None:
+            index = trial.first_refused(some, lambda rows: decode(rows, fields, delim, value_delim), "rows")
+            if index is None:
                 continue
-            index, what = bad
-            number = first + start + index
-            header = (
-                " It looks like a header, which must be skipped." if number == 0 and _is_header(some[0], delim) else ""
-            )
-            raise InputError(f"{where(number)}: {what}. The row is {short_repr(some[index])}.{header}")
+            number, row = first + start + index, some[index]
+            what = _problem(row, fields, delim, value_delim, trial) or "TensorFlow cannot decode it"
+            header = " It looks like a header, which must be skipped." if number == 0 and _is_header(row, delim) else ""
+            raise InputError(f"{where(number)}: {what}. The row is {short_repr(row)}.{header}")
 
 
 def describe_problem(row: bytes, fields: Sequence[Field], delim: str, value_delim: str) -> str:
     """Returns why a row is rejected, and its text, or "" if it is accepted. The arguments are as in `check_rows`."""
     with _Trial() as trial:
-        found = _first_problem([row], fields, delim, value_delim, trial)
-    return f"{found[1]}: {short_repr(row)}" if found else ""
+        problem = _problem(row, fields, delim, value_delim, trial)
+    return f"{problem}: {short_repr(row)}" if problem else ""
 
 
 def looks_like_data(
@@ -95,7 +95,7 @@ def looks_like_data(
         return False
     optional = [dataclasses.replace(field, is_required=False) for field in fields]
     with _Trial() as trial:
-        return _first_problem([row], optional, delim, value_delim, trial) is None
+        return not _problem(row, optional, delim, value_delim, trial)
 
 
 def split_row(row: bytes, delim: str = FIELD_DELIM) -> list[bytes]:
@@ -150,13 +150,13 @@ def _quoted(row: bytes, start: int, separator: bytes) -> tuple[bytes, int]:
 
 
 class _Trial:
-    """Tests which strings TensorFlow parses as values of a type, since number syntax differs between releases."""
+    """Tests what TensorFlow decodes, since number syntax differs between releases."""
 
     def __init__(self) -> None:
         self._graph = tf.Graph()
         cpu = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
         self._session = tf.compat.v1.Session(graph=self._graph, config=cpu)
-        self._parsers: dict[tf.DType, Callable[[np.ndarray], object]] = {}
+        self._calls: dict[object, Callable[[np.ndarray], object]] = {}
 
     def __enter__(self) -> _Trial:
         return self
@@ -166,63 +166,47 @@ class _Trial:
     ) -> None:
         self._session.close()
 
-    def first_refused(self, texts: Sequence[bytes], dtype: tf.DType) -> int | None:
-        """Returns the index of the first string that does not parse as the type, by binary search; None if all do."""
-        if self._accepts(texts, dtype):
-            return None
-        good, bad = 0, len(texts)  # texts[:good] is accepted, texts[:bad] is not
-        while bad - good > 1:
-            middle = (good + bad) // 2
-            good, bad = (middle, bad) if self._accepts(texts[good:middle], dtype) else (good, middle)
-        return good
-
-    def _accepts(self, texts: Sequence[bytes], dtype: tf.DType) -> bool:
-        if dtype not in self._parsers:
+    def accepts(self, texts: Sequence[bytes], decoded: Callable[[tf.Tensor], object], key: object) -> bool:
+        """Returns whether a function decodes a string vector; calls with the same key have the same function."""
+        if key not in self._calls:
             with self._graph.as_default():
                 text = tf.compat.v1.placeholder(tf.string, [None])
-                self._parsers[dtype] = self._session.make_callable(parsed_values(text, dtype), [text])
+                tensors = tf.nest.flatten(decoded(text), expand_composites=True)
+                self._calls[key] = self._session.make_callable(tensors, [text])
         try:
-            self._parsers[dtype](np.array(texts, object))
+            self._calls[key](np.array(texts, object))
         except DECODE_ERRORS:
             return False
         return True
 
+    def first_refused(self, texts: Sequence[bytes], decoded: Callable[[tf.Tensor], object], key: object) -> int | None:
+        """Returns the index of the first text that is not decoded, by binary search; None if all are."""
+        if self.accepts(texts, decoded, key):
+            return None
+        good, bad = 0, len(texts)  # texts[:good] is accepted, texts[:bad] is not
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            good, bad = (middle, bad) if self.accepts(texts[good:middle], decoded, key) else (good, middle)
+        return good
 
-def _first_problem(
-    rows: Sequence[bytes], fields: Sequence[Field], delim: str, value_delim: str, trial: _Trial
-) -> tuple[int, str] | None:
-    """Returns the index of the first row that cannot be decoded, and why."""
-    split: list[list[bytes]] = []
-    bad = None
-    for row in rows:
-        try:
-            split.append(_split_exactly(row, fields, delim))
-        except ValueError as error:
-            bad = len(split), str(error)
-            break
-    for place, field in enumerate(fields):
-        if (
-            field.is_required
-            and (empty := next((index for index, row in enumerate(split) if not row[place]), None)) is not None
-        ):
-            bad = empty, f"the field {field.name!r} is empty, but a value is required"
-            del split[empty:]
-        if field.dtype == tf.string:
+
+def _problem(row: bytes, fields: Sequence[Field], delim: str, value_delim: str, trial: _Trial) -> str:
+    """Returns why a row cannot be decoded; "" if it can."""
+    try:
+        texts = _split_exactly(row, fields, delim)
+    except ValueError as error:
+        return str(error)
+    for field, text in zip(fields, texts, strict=True):
+        if field.is_required and not text:
+            return f"the field {field.name!r} is empty, but a value is required"
+        dtype = field.dtype
+        values = text.split(value_delim.encode()) if field.is_sparse else [text]
+        if not text or dtype == tf.string:
             continue
-        values = list(_values([row[place] for row in split], field, value_delim))
-        refused = trial.first_refused([text for _, text in values], field.dtype)
+        refused = trial.first_refused(values, functools.partial(parsed_values, dtype=dtype), dtype)
         if refused is not None:
-            index, text = values[refused]
-            bad = index, _describe_wrong_value(field, text)
-            del split[index:]  # the first bad row is this one or an earlier one
-    return bad
-
-
-def _values(texts: Sequence[bytes], field: Field, value_delim: str) -> Iterator[tuple[int, bytes]]:
-    """Yields (row index, value) for each value of a column; empty fields are skipped."""
-    for index, text in enumerate(texts):
-        if text:
-            yield from ((index, value) for value in (text.split(value_delim.encode()) if field.is_sparse else [text]))
+            return _describe_wrong_value(field, values[refused])
+    return ""
 
 
 def _split_exactly(row: bytes, fields: Sequence[Field], delim: str) -> list[bytes]:
