@@ -32,11 +32,10 @@ from tfx.utils import io_utils, json_utils, proto_utils
 from ..executors.errors import InputError
 from ..executors.evaluation.analysis import Analysis, Candidate, analyze
 from ..executors.evaluation.blessing import missed_thresholds
-from ..executors.evaluation.compatibility import is_compatible
-from ..executors.evaluation.corrected_config import corrected
+from ..executors.evaluation.corrected_metrics import corrected
 from ..executors.evaluation.metrics import has_threshold, has_thresholds
-from ..executors.evaluation.model_plan import plan_for_model
 from ..executors.evaluation.plan import EvaluationPlan, Overrides
+from ..executors.evaluation.planning import is_compatible, plan_for_model
 from ..executors.evaluation.recorded_plan import record_of
 from ..executors.evaluation.trivial_comparison import comparisons_in, with_comparisons
 from ..executors.evaluation.verdict import Verdict

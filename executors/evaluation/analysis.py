@@ -1,7 +1,7 @@
 """Runs TensorFlow Model Analysis (TFMA) on predictions of this package's batch inference.
 
-TFMA's own inference supports only signatures that take serialized raw examples. Here `PlannedModel` runs the signature
-that the plan names, and TFMA gets labels, predictions and slicing features as extracts. Slices, thresholds, confidence
+TFMA's own inference supports only signatures that take serialized raw examples. Here a `Scorer` runs the signature that
+the plan names, and TFMA gets labels, predictions and slicing features as extracts. Slices, thresholds, confidence
 intervals and result files are computed and written by TFMA.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -28,19 +28,10 @@ from ..runtime.work import advance
 from .class_names import class_names
 from .error_analysis import ErrorAnalysis, analyze_errors
 from .eval_sample import sample_of
-from .feature_origins import label_sources
-from .inference import (
-    ExampleReader,
-    Features,
-    PlannedModel,
-    bisected,
-    labels_of,
-    require_all_comparable,
-)
+from .inference import ExampleReader, Features, Scored, Scorer, bisected, require_all_comparable, score
 from .metrics import eval_config, value_ranges
 from .plan import EvaluationPlan
 
-T = TypeVar("T")
 _BATCH = 512
 _LOADED = "loaded"
 _FEW = 100  # examples, below which chance matters more than most differences between models
@@ -118,21 +109,24 @@ def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analysi
     """
     notes: list[str] = []
     loaded = _Loaded(analysis)
-    first = loaded.first_evaluable(analysis.files)
-    loaded.candidate.check_scores(first, loaded.reader)
+    records = next(loaded.records(analysis.files), None)
+    if records is None:
+        raise InputError("the eval split has no examples.")
+    [scored] = score(records, [loaded.candidate])
+    first = loaded.reader.features(scored.records)
     if (baseline := loaded.baseline) is not None:
         try:
-            baseline.check_scores(first, loaded.reader)
-            loaded.baseline_scores(first)
+            baseline.correct_plan(scored.records)
+            loaded.baseline_scores(first, scored)
         except Exception as error:
             logging.info("The baseline model cannot be evaluated.", exc_info=True, extra={"kept_only": True})
             notes.append(f"The baseline model was excluded from the comparison: {one_line_message(error)}")
             loaded.baseline = None
-    loaded.extracts(first)
+    loaded.evaluated(records)  # raises what would fail in the pipeline, with its original type
     handle = Shared()
     handle.acquire(lambda: loaded, _LOADED)  # this reference keeps it alive for the workers in this process
     plan = loaded.candidate.plan
-    ranges = value_ranges(plan, loaded.candidate.scores(first, loaded.reader))
+    ranges = value_ranges(plan, scored.scores)
     corrected = dataclasses.replace(
         analysis,
         candidate=dataclasses.replace(analysis.candidate, plan=plan),
@@ -190,14 +184,9 @@ def _error_analysis(
     if not analysis.error_seconds or not loaded.candidate.plan.compares:
         return None
     try:
+        sample = sample_of(analysis.files, analysis.error_seconds)
         return analyze_errors(
-            loaded.candidate,
-            loaded.reader,
-            sample_of(analysis.files, analysis.error_seconds),
-            split=analysis.split,
-            seconds=analysis.error_seconds,
-            label_sources=label_sources(loaded.candidate.plan, analysis.transform_graph),
-            names=names,
+            loaded.candidate, sample, split=analysis.split, seconds=analysis.error_seconds, names=names
         )
     except Exception as error:
         logging.warning("The errors of the model could not be analyzed: %s", one_line_message(error))
@@ -213,7 +202,7 @@ class _Loaded:
     """The loaded models and Transform graph of an analysis.
 
     Attributes:
-      reader: Decodes and transforms examples.
+      reader: Decodes and transforms examples, for both models.
       candidate: The trained model.
       baseline: The model to compare with, or None.
       skip_reason: The error of the first skipped example; None if none was skipped.
@@ -223,10 +212,10 @@ class _Loaded:
         self._slice_by = analysis.slice_by
         self.skip_reason: InputError | None = None
         self.reader = ExampleReader(analysis.transform_graph)
-        self.candidate = PlannedModel(analysis.candidate.plan, analysis.candidate.model)
-        self.baseline: PlannedModel | None = None
+        self.candidate = Scorer(analysis.candidate.plan, analysis.candidate.model, self.reader)
+        self.baseline: Scorer | None = None
         if analysis.baseline is not None:
-            self.baseline = PlannedModel(analysis.baseline.plan, analysis.baseline.model)
+            self.baseline = Scorer(analysis.baseline.plan, analysis.baseline.model, self.reader)
 
     def records(self, files: Sequence[str], count: Callable[[float], None] = lambda _: None) -> Iterator[list[bytes]]:
         """Yields batches of serialized examples from files, and counts the bytes that were read."""
@@ -238,39 +227,13 @@ class _Loaded:
                 position = min(batch.position, size)
             count(size - position)
 
-    def first_evaluable(self, files: Sequence[str]) -> Features:
-        """Returns the examples of the first batch that have a label and a prediction.
-
-        Raises:
-          InputError: If no example of that batch has both, or there is no example.
-        """
-        for records in self.records(files):
-            if kept := self._bisected(records, self._evaluable):
-                return self.reader.features(kept)
-            assert self.skip_reason is not None
-            raise self.skip_reason
-        raise InputError("the eval split has no examples.")
-
     def evaluated(self, records: Sequence[bytes]) -> list[tfma.Extracts]:
         """Returns TFMA's extracts of the examples that have a label and a prediction of each model."""
-        return self._bisected(records, self.extracts)
-
-    def _bisected(self, records: Sequence[bytes], ask: Callable[[Features], list[T]]) -> list[T]:
-        return bisected(records, lambda part: ask(self.reader.features(part)), self._note_skip)
+        parts = bisected(records, lambda part: self.extracts(self.reader.features(part)), self._note_skip)
+        return [extracts for part in parts for extracts in part]
 
     def _note_skip(self, error: InputError) -> None:
         self.skip_reason = self.skip_reason or error
-
-    def _evaluable(self, features: Features) -> list[bytes]:
-        """Returns the examples if all have labels and predictions, without checking the range of the scores.
-
-        Raises:
-          InputError: If an example has no label, or the candidate fails on it.
-        """
-        plan = self.candidate.plan
-        scores = self.candidate.unchecked_scores(features, self.reader)
-        require_all_comparable(labels_of(features, plan.outputs), scores, plan)
-        return list(features.records)
 
     def extracts(self, features: Features) -> list[tfma.Extracts]:
         """Returns TFMA's extracts of a batch, one for each example.
@@ -280,39 +243,38 @@ class _Loaded:
           ScoresError: If an output's values contradict the plan's kind of scores.
         """
         extracts: list[tfma.Extracts] = []
-        plan = self.candidate.plan
-        scores = self.candidate.scores(features, self.reader)
-        labels = labels_of(features, plan.outputs)
-        require_all_comparable(labels, scores, plan)
-        baseline = self.baseline_scores(features) if self.baseline else []
-        outputs = [one.output for one in plan.outputs]
+        scored = self.candidate.scored(features)
+        outputs = [planned.output for planned in self.candidate.plan.outputs]
         none = np.zeros((len(features.records), 1))
-        rows_of_labels = list(zip(*(labels.get(name, none) for name in outputs), strict=True))
-        models = {tfma.CANDIDATE_KEY: [scores[name] for name in outputs]}
-        if baseline:
-            models[tfma.BASELINE_KEY] = baseline
-        rows_of_models = {name: list(zip(*found, strict=True)) for name, found in models.items()}
+        labels = list(zip(*(scored.labels.get(name, none) for name in outputs), strict=True))
+        models = {tfma.CANDIDATE_KEY: [scored.scores[name] for name in outputs]}
+        if self.baseline:
+            models[tfma.BASELINE_KEY] = self.baseline_scores(features, scored)
+        rows_of_models = {name: list(zip(*scores, strict=True)) for name, scores in models.items()}
         sliced = {name: _rows(features, name) for name in self._slice_by}
         for row in range(len(features.records)):
-            found = {name: _by_output(outputs, rows[row]) for name, rows in rows_of_models.items()}
+            predictions = {name: _by_output(outputs, rows[row]) for name, rows in rows_of_models.items()}
             extracts.append(
                 {
                     tfma.INPUT_KEY: features.records[row],
-                    tfma.LABELS_KEY: _by_output(outputs, rows_of_labels[row]),
-                    tfma.PREDICTIONS_KEY: found if baseline else found[tfma.CANDIDATE_KEY],
+                    tfma.LABELS_KEY: _by_output(outputs, labels[row]),
+                    tfma.PREDICTIONS_KEY: predictions if self.baseline else predictions[tfma.CANDIDATE_KEY],
                     tfma.FEATURES_KEY: {name: rows[row] for name, rows in sliced.items()},
                 }
             )
         return extracts
 
-    def baseline_scores(self, features: Features) -> list[np.ndarray]:
-        """Returns the baseline's scores for a batch, one array for each output."""
+    def baseline_scores(self, features: Features, scored: Scored) -> list[np.ndarray]:
+        """Returns the baseline's scores for a batch that the candidate has scored, one array for each output.
+
+        Raises:
+          InputError: If they do not match the candidate's labels, or the baseline fails on an example.
+        """
         assert self.baseline is not None
-        found = self.baseline.scores(features, self.reader)
-        labels = labels_of(features, self.candidate.plan.outputs)
-        ordered = [found[one.output] for one in self.baseline.plan.outputs]
-        named = {one.output: scores for one, scores in zip(self.candidate.plan.outputs, ordered, strict=True)}
-        require_all_comparable(labels, named, self.candidate.plan)
+        scores, plan = self.baseline.scores(features), self.candidate.plan
+        ordered = [scores[planned.output] for planned in self.baseline.plan.outputs]
+        named = dict(zip((planned.output for planned in plan.outputs), ordered, strict=True))
+        require_all_comparable(scored.labels, named, plan)
         return ordered
 
 

@@ -1,6 +1,6 @@
 """Compares a model's predictions with the labels of a sample of the eval split: plots, largest errors and importance.
 
-    analysis = analyze_errors(PlannedModel(plan, "model/Format-Serving"), ExampleReader(None), sample, seconds=2)
+    analysis = analyze_errors(Scorer(plan, "model/Format-Serving", ExampleReader(None)), sample, seconds=2)
     read_error_analysis("model_run").outputs[0].errors.rows
 
 TFMA evaluates all examples, but its import alone takes longer than many trainings; this is for the report of any run.
@@ -12,7 +12,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import InputError
 from ..inputs.message_text import join_names
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 
     from .eval_sample import Sample
     from .evaluated_examples import EvaluatedExamples
-    from .inference import ExampleReader, Features, PlannedModel
+    from .inference import Scored, Scorer
 
-_BATCH = 512
+    # Returns {feature: text} of an example, by its number and the name of the label, which is left out.
+    Texts: TypeAlias = Callable[[int, str], Mapping[str, str]]
+
 _ERRORS = 20  # listed examples with the largest errors
 _COLUMNS = 12  # features of them
 _COMPUTED = "computed by the module"  # in place of a label's name, after the word "label"
@@ -106,40 +108,41 @@ def read_error_analysis(folder: str) -> ErrorAnalysis | None:
 
 
 def analyze_errors(
-    model: PlannedModel,
-    reader: ExampleReader,
+    scorer: Scorer,
     sample: Sample,
     *,
     split: str = "eval",
     seconds: float,
-    label_sources: Sequence[str] = (),
     names: Mapping[str, Mapping[str, str]] | None = None,
 ) -> ErrorAnalysis:
     """Analyzes a model's errors.
 
     Args:
-      model: The model, whose plan compares outputs with labels.
-      reader: Decodes and transforms examples.
+      scorer: The model, whose plan compares outputs with labels.
       sample: Examples of the split.
       split: The split.
       seconds: Time limit of the permutation importance.
-      label_sources: Raw features that labels are computed from, which are no inputs of the model.
       names: {output: {class index: name}}, as far as known.
 
     Raises:
       InputError: If no example has a label and a prediction; the reason is that of the first example.
     """
-    records, compared = _compare(model, reader, sample.records, label_sources)
-    importance = _importance(model, reader, records, compared, label_sources, seconds) if seconds > 0 else None
+    from .feature_origins import label_sources
+    from .inference import score
+
+    [scored] = score(sample.records, [scorer])
+    no_inputs = label_sources(scorer.plan, scorer.reader.transform_graph)
     return ErrorAnalysis(
-        len(records),
+        len(scored.records),
         len(sample.records),
         sample.total,
         sample.is_complete,
         split,
-        model.plan.line(),
-        _output_analyses(compared, model.plan, names or {}),
-        importance,
+        scorer.plan.line(),
+        _output_analyses(
+            scored, scorer.plan, names or {}, lambda row, label: feature_texts(scored.records[row], {label, *no_inputs})
+        ),
+        _importance(scorer, scored, no_inputs, seconds) if seconds > 0 else None,
     )
 
 
@@ -154,6 +157,7 @@ def analyze_evaluated(plan: EvaluationPlan, examples: EvaluatedExamples) -> Erro
       InputError: If the plan's output is not among the examples' outputs, or does not match the labels.
       ScoresError: If the outputs are no scores of the plan's kind.
     """
+    from .inference import Scored
     from .scores import corrected_by_values, labels_in, require_comparable, scores_in
 
     planned = plan.outputs[0]
@@ -170,87 +174,40 @@ def analyze_evaluated(plan: EvaluationPlan, examples: EvaluatedExamples) -> Erro
         del label  # the examples' features do not contain it
         return {name: text_of(values[row].ravel().tolist()) for name, values in examples.features.items()}
 
-    compared = _Compared({one.output: labels}, {one.output: scores}, texts)
     count = len(labels)
-    outputs = _output_analyses(compared, plan, {})
+    outputs = _output_analyses(Scored((), {one.output: labels}, {one.output: scores}), plan, {}, texts)
     return ErrorAnalysis(count, count, count, examples.is_complete, "eval", plan.line(), outputs)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Compared:
-    """Examples with their labels and scores.
-
-    Attributes:
-      labels, scores: {output: array [examples, numbers]}.
-      texts: Returns {feature: text} of an example, by its number and the name of the label, which is left out.
-    """
-
-    labels: Mapping[str, np.ndarray]
-    scores: Mapping[str, np.ndarray]
-    texts: Callable[[int, str], Mapping[str, str]]
-
-
 def _output_analyses(
-    compared: _Compared, plan: EvaluationPlan, names: Mapping[str, Mapping[str, str]]
+    scored: Scored, plan: EvaluationPlan, names: Mapping[str, Mapping[str, str]], texts: Texts
 ) -> tuple[OutputAnalysis, ...]:
     several = len(plan.outputs) > 1
     return tuple(
         OutputAnalysis(
             one.task,
-            plots_of(compared.labels[one.output], compared.scores[one.output], one, one.output if several else ""),
-            _largest_errors(compared, one, names.get(one.output, {})),
+            plots_of(scored.labels[one.output], scored.scores[one.output], one, one.output if several else ""),
+            _largest_errors(scored, one, names.get(one.output, {}), texts),
             dict(names.get(one.output, {})),
         )
         for one in plan.outputs
-        if one.output in compared.labels
+        if one.output in scored.labels
     )
 
 
-def _compare(
-    model: PlannedModel, reader: ExampleReader, records: Sequence[bytes], label_sources: Sequence[str]
-) -> tuple[list[bytes], _Compared]:
-    """Returns the records that have a label and a prediction, and their comparison."""
+def _largest_errors(scored: Scored, one: OutputPlan, names: Mapping[str, str], texts: Texts) -> LargestErrors:
     import numpy as np
 
-    from .inference import bisected, labels_of, require_all_comparable
+    from .scores import probabilities_in
 
-    skipped: list[Exception] = []
-    parts: list[tuple[Features, Mapping[str, np.ndarray], Mapping[str, np.ndarray]]] = []
-
-    def ask(part: Sequence[bytes]) -> list[bytes]:
-        features = reader.features(part)
-        if not parts:
-            model.check_scores(features, reader)
-        labels, scores = labels_of(features, model.plan.outputs), model.scores(features, reader)
-        require_all_comparable(labels, scores, model.plan)
-        parts.append((features, labels, scores))
-        return list(part)
-
-    kept: list[bytes] = []
-    for first in range(0, len(records), _BATCH):
-        kept += bisected(records[first : first + _BATCH], ask, skipped.append)
-    if not kept:
-        raise skipped[0]
-    labeled = parts[0][1]
-    compared = _Compared(
-        {name: np.concatenate([labels[name] for _, labels, _ in parts]) for name in labeled},
-        {name: np.concatenate([scores[name] for _, _, scores in parts]) for name in labeled},
-        lambda row, label: feature_texts(kept[row], excluded={label, *label_sources}),
-    )
-    return kept, compared
-
-
-def _largest_errors(compared: _Compared, one: OutputPlan, names: Mapping[str, str]) -> LargestErrors:
-    import numpy as np
-
-    labels, scores = compared.labels[one.output], compared.scores[one.output]
+    labels, scores = scored.labels[one.output], scored.scores[one.output]
     if one.task == REGRESSION and scores.shape[1] == 1:
         errors = (scores - labels).ravel()
         order, label, predicted, size = np.argsort(-np.abs(errors)), labels.ravel(), scores.ravel(), errors
         head = ("label", "prediction", "error")
     elif one.task in (BINARY, MULTICLASS):
         index: np.ndarray = labels.ravel().astype(int)
-        shares = scores if one.task == MULTICLASS else np.hstack([1.0 - scores, scores])
+        shares = probabilities_in(one.task, scores)
         size = shares[np.arange(len(index)), index]
         order, label, predicted = np.argsort(size), index, shares.argmax(axis=1)
         order = order[predicted[order] != label[order]]
@@ -262,7 +219,7 @@ def _largest_errors(compared: _Compared, one: OutputPlan, names: Mapping[str, st
         return float(f"{value:.5g}") if one.task == REGRESSION else names.get(str(int(value)), str(int(value)))
 
     chosen = [int(row) for row in order[:_ERRORS]]
-    features = [compared.texts(row, one.label) for row in chosen]
+    features = [texts(row, one.label) for row in chosen]
     columns = list(dict.fromkeys(name for found in features for name in found))[:_COLUMNS]
     rows = [
         (
@@ -276,33 +233,28 @@ def _largest_errors(compared: _Compared, one: OutputPlan, names: Mapping[str, st
     return LargestErrors((*head, *columns), rows) if rows else LargestErrors()
 
 
-def _importance(
-    model: PlannedModel,
-    reader: ExampleReader,
-    records: Sequence[bytes],
-    compared: _Compared,
-    label_sources: Sequence[str],
-    seconds: float,
-) -> Importance | None:
+def _importance(scorer: Scorer, scored: Scored, no_inputs: Sequence[str], seconds: float) -> Importance | None:
     import numpy as np
 
-    one = next(one for one in model.plan.outputs if one.output in compared.labels)
-    metric, is_loss = _metric_of(one, compared.labels[one.output])
+    from .inference import BATCH
+
+    outputs = scorer.plan.outputs
+    first = next(planned for planned in outputs if planned.output in scored.labels)
+    labels = scored.labels[first.output]
+    metric, is_loss = _metric_of(first, labels)
     if not metric:
         return None
 
-    def score(shuffled: Sequence[bytes], rows: Sequence[int]) -> float:
-        parts = [
-            model.scores(reader.features(shuffled[first : first + _BATCH]), reader)[one.output]
-            for first in range(0, len(shuffled), _BATCH)
-        ]
-        return _measure(metric, compared.labels[one.output][list(rows)], np.concatenate(parts))
+    def measure(shuffled: Sequence[bytes], rows: Sequence[int]) -> float:
+        batches = [scorer.reader.features(shuffled[start : start + BATCH]) for start in range(0, len(shuffled), BATCH)]
+        scores = np.concatenate([scorer.scores(features)[first.output] for features in batches])
+        return _measure(metric, first.task, labels[list(rows)], scores)
 
-    labels = {other.label for other in model.plan.outputs if not other.label_is_transformed}
-    parsed = model.parsed_features if not reader.transforms else None
+    raw_labels = [planned.label for planned in outputs if not planned.label_is_transformed]
+    parsed = scorer.parsed_features if not scorer.reader.transform_graph else None
     return permutation_importance(
-        score, records, metric=metric, is_loss=is_loss, features=parsed,
-        excluded={*labels, *label_sources}, seconds=seconds,
+        measure, scored.records, metric=metric, is_loss=is_loss, features=parsed,
+        excluded={*raw_labels, *no_inputs}, seconds=seconds,
     )  # fmt: skip
 
 
@@ -317,13 +269,14 @@ def _metric_of(one: OutputPlan, labels: np.ndarray) -> tuple[str, bool]:
     return ("mean absolute error", True) if one.task == REGRESSION else ("", False)
 
 
-def _measure(metric: str, labels: np.ndarray, scores: np.ndarray) -> float:
+def _measure(metric: str, task: str, labels: np.ndarray, scores: np.ndarray) -> float:
     import numpy as np
     from sklearn.metrics import accuracy_score, mean_absolute_error, roc_auc_score
+
+    from .scores import predictions_of
 
     if metric == "AUC":
         return float(roc_auc_score(labels.ravel(), scores.ravel())) if len(np.unique(labels)) == 2 else float("nan")
     if metric == "accuracy":
-        predicted = scores.argmax(axis=1) if scores.shape[1] > 1 else scores.ravel() >= 0.5
-        return float(accuracy_score(labels.ravel().astype(int), predicted.astype(int)))
+        return float(accuracy_score(labels.ravel().astype(int), predictions_of(task, scores)))
     return float(mean_absolute_error(labels, scores))

@@ -9,8 +9,7 @@ from . import evaluated_examples
 from .class_names import class_names
 from .error_analysis import analyze_errors, analyze_evaluated
 from .eval_sample import sample_of
-from .feature_origins import label_sources
-from .inference import ExampleReader, PlannedModel
+from .inference import ExampleReader, Scorer
 from .run_error_analysis import ErrorAnalysisRequest
 from .unread_label import with_unread_label
 
@@ -24,18 +23,9 @@ def execute(state: Mapping[str, Any]) -> Mapping[str, Any]:
     plan, graph = request.plan, request.transform_graph
     if request.evaluated:
         return analyze_evaluated(plan, evaluated_examples.read(request.evaluated)).to_json()
-    reader = ExampleReader(graph)
-    model = PlannedModel(plan, request.model, request.op_packages)
+    scorer = Scorer(plan, request.model, ExampleReader(graph), request.op_packages)
     sample = sample_of(request.files, request.seconds)
     if not graph:
-        model.plan = plan = with_unread_label(plan, sample.records, model.parsed_features)
-    names = class_names(reader.features(sample.records[:_NAMED_EXAMPLES]), plan, graph)
-    analysis = analyze_errors(
-        model,
-        reader,
-        sample,
-        seconds=request.seconds,
-        label_sources=label_sources(plan, graph),
-        names=names,
-    )
-    return analysis.to_json()
+        scorer.plan = plan = with_unread_label(plan, sample.records, scorer.parsed_features)
+    names = class_names(scorer.reader.features(sample.records[:_NAMED_EXAMPLES]), plan, graph)
+    return analyze_errors(scorer, sample, seconds=request.seconds, names=names).to_json()

@@ -1,15 +1,15 @@
 """Batch inference for an evaluation plan: computes labels and scores of raw serialized tf.Examples.
 
-reader, model = ExampleReader("transform_graph"), PlannedModel(plan, "model/Format-Serving")
-features = reader.features(records)
-labels_of(features, plan.outputs)["output_0"]  # an array [examples, numbers]
-model.scores(features, reader)["output_0"]  # the same
+scorer = Scorer(plan, "model/Format-Serving", ExampleReader("transform_graph"))
+[scored] = score(records, [scorer])
+scored.labels["output_0"], scored.scores["output_0"]  # arrays [examples, numbers]
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -25,7 +25,7 @@ from ..saved_models.feeding import Feeding
 from ..saved_models.prediction.feed import feeding_of_batch
 from ..saved_models.prediction.predict import answers_of
 from ..saved_models.prediction.signature import load_signature
-from .plan import VALUES, EvaluationPlan, OutputPlan
+from .plan import EvaluationPlan, OutputPlan
 from .scores import corrected_by_values, in_units_of_labels, labels_in, require_comparable, scores_in, targets_in
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _SOURCE = "the eval split"
+BATCH = 512
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,12 +74,8 @@ class ExampleReader:
     """
 
     def __init__(self, transform_graph: str | None) -> None:
+        self.transform_graph = transform_graph
         self._graph = _transform_graph(transform_graph) if transform_graph else None
-
-    @property
-    def transforms(self) -> bool:
-        """Whether there is a Transform graph."""
-        return self._graph is not None
 
     def features(self, records: Sequence[bytes]) -> Features:
         """Returns the features of raw serialized tf.Examples.
@@ -110,22 +107,46 @@ def _transform_graph(folder: str) -> TransformGraph:
     return TransformGraph(folder)
 
 
-class PlannedModel:
-    """A loaded SavedModel that runs the signature of an evaluation plan.
+@dataclasses.dataclass(frozen=True)
+class Scored:
+    """Examples with their labels and the scores of a model.
+
+    Attributes:
+      records: Raw serialized tf.Examples.
+      labels: {output: array [examples, numbers]} of the outputs with a label; see `labels_in`.
+      scores: The same of all outputs; see `scores_in`.
+    """
+
+    records: Sequence[bytes]
+    labels: Mapping[str, np.ndarray]
+    scores: Mapping[str, np.ndarray]
+
+
+class Scorer:
+    """Runs the signature of an evaluation plan, and compares its outputs with labels.
 
     Args:
       plan: The plan.
       model: The SavedModel's folder.
+      reader: Decodes and transforms examples.
       op_packages: Packages to import first because they register ops; see `CheckReport`.
+      name: In front of the text of errors, if there are several models.
 
     Attributes:
-      plan: The plan; `check_scores` may correct it.
+      plan: The plan; `correct_plan` may correct it.
+      reader: The reader.
     """
 
     def __init__(
-        self, plan: EvaluationPlan, model: str, op_packages: Mapping[str, Sequence[str]] | None = None
+        self,
+        plan: EvaluationPlan,
+        model: str,
+        reader: ExampleReader,
+        op_packages: Mapping[str, Sequence[str]] | None = None,
+        name: str = "",
     ) -> None:
-        self.plan = plan
+        self.plan, self.reader = plan, reader
+        self._name = name
         self._signature = load_signature(model, plan.signature or None, op_packages)
         self._feeding: Feeding | None = None
 
@@ -144,14 +165,14 @@ class PlannedModel:
             fed.get(served.name, served.name) for served in inputs if not served.is_parsed or served.name in fed
         }
 
-    def answers(self, features: Features, reader: ExampleReader) -> dict[str, np.ndarray]:
+    def answers(self, features: Features) -> dict[str, np.ndarray]:
         """Runs the signature on a batch; returns {output: array}.
 
         Raises:
           InputError: If the signature fails, or lacks an output of the plan.
         """
         is_transformed = self.plan.examples == TRANSFORMED
-        records = reader.transformed_records(features) if is_transformed else features.records
+        records = self.reader.transformed_records(features) if is_transformed else features.records
         batch = Batch(_SOURCE, 1, len(records), records=list(records))
         found = answers_of(self._signature, batch, self._feeding_of(batch))
         for one in self.plan.outputs:
@@ -168,33 +189,86 @@ class PlannedModel:
             self._feeding = Feeding(records, fed) if fed else feeding_of_batch(self._signature, batch, dict)
         return self._feeding
 
-    def unchecked_scores(self, features: Features, reader: ExampleReader) -> dict[str, np.ndarray]:
-        """Returns the outputs in the shape of `scores`, without conversion to probabilities; raises as `answers`."""
-        found = self.answers(features, reader)
-        plain = [dataclasses.replace(one, scores=VALUES) for one in self.plan.outputs]
-        return {one.output: scores_in(found[one.output], one) for one in plain}
-
-    def check_scores(self, features: Features, reader: ExampleReader) -> None:
+    def correct_plan(self, records: Sequence[bytes]) -> None:
         """Corrects the plan by the outputs for some examples; see `corrected_by_values` and `in_units_of_labels`.
 
-        Raises:
-          InputError: If no output is in the units of a label.
-        """
-        answers = self.answers(features, reader)
-        self.plan = corrected_by_values(in_units_of_labels(self.plan, answers), answers)
+        If the signature fails on some of them, the largest part without them counts.
 
-    def scores(self, features: Features, reader: ExampleReader) -> dict[str, np.ndarray]:
+        Raises:
+          InputError: If it fails on all of them, or if no output is in the units of a label.
+        """
+        skipped: list[InputError] = []
+        with self._named_errors():
+            parts = bisected(
+                records, lambda part: (len(part), self.answers(self.reader.features(part))), skipped.append
+            )
+            if not parts:
+                raise skipped[0]
+            _, answers = max(parts, key=lambda part: part[0])
+            self.plan = corrected_by_values(in_units_of_labels(self.plan, answers), answers)
+
+    def scores(self, features: Features) -> dict[str, np.ndarray]:
         """Returns {output: array [examples, numbers]} for a batch; see `scores_in`."""
-        found = self.answers(features, reader)
-        return {one.output: scores_in(found[one.output], one) for one in self.plan.outputs}
+        answers = self.answers(features)
+        return {planned.output: scores_in(answers[planned.output], planned) for planned in self.plan.outputs}
+
+    def scored(self, features: Features) -> Scored:
+        """Returns a batch with its labels and scores.
+
+        Raises:
+          InputError: If an example has no label that matches its scores, or the signature fails on it.
+          ScoresError: If an output's values contradict the plan's kind of scores.
+        """
+        with self._named_errors():
+            scored = Scored(features.records, labels_of(features, self.plan.outputs), self.scores(features))
+            require_all_comparable(scored.labels, scored.scores, self.plan)
+            return scored
+
+    @contextlib.contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except InputError as error:
+            if not self._name:
+                raise
+            raise InputError(f"{self._name}: {error}") from error
+
+
+def score(records: Sequence[bytes], scorers: Sequence[Scorer]) -> list[Scored]:
+    """Returns the examples to which each scorer assigns scores; corrects the plans by the first batch.
+
+    Raises:
+      InputError: If there are none in the first batch; the reason is that of its first example.
+    """
+    for scorer in scorers:
+        scorer.correct_plan(records[:BATCH])
+    parts: list[list[Scored]] = []
+    skipped: list[InputError] = []
+    for start in range(0, len(records), BATCH):
+        parts += bisected(
+            records[start : start + BATCH],
+            lambda part: [scorer.scored(scorer.reader.features(part)) for scorer in scorers],
+            skipped.append,
+        )
+        if not parts:
+            raise skipped[0]
+    return [_joined(of_scorer) for of_scorer in zip(*parts, strict=True)]
+
+
+def _joined(parts: Sequence[Scored]) -> Scored:
+    return Scored(
+        [record for part in parts for record in part.records],
+        {name: np.concatenate([part.labels[name] for part in parts]) for name in parts[0].labels},
+        {name: np.concatenate([part.scores[name] for part in parts]) for name in parts[0].scores},
+    )
 
 
 def bisected(
-    records: Sequence[bytes], ask: Callable[[Sequence[bytes]], list[T]], on_skip: Callable[[InputError], object]
+    records: Sequence[bytes], ask: Callable[[Sequence[bytes]], T], on_skip: Callable[[InputError], object]
 ) -> list[T]:
-    """Returns the results of `ask`; bisects the records on InputErrors to skip only those that cause them."""
+    """Returns `ask` of all records, or of the parts without those that cause an InputError, which are skipped."""
     try:
-        return ask(records)
+        return [ask(records)]
     except InputError as error:
         if len(records) == 1:
             on_skip(error)

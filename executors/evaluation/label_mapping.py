@@ -11,22 +11,24 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from absl import logging
 
 from ..compat.dataset_steps import element_pairs
 from ..errors import InputError
 from ..inputs.input_format import Batch
-from .label_targets import TargetNumbers, TargetTable
 from .label_values import as_array, by_key
 from .plan import Scale
 
 if TYPE_CHECKING:
-    import numpy as np
     import tensorflow as tf
 
+Value: TypeAlias = "str | float | None"  # of a feature in a row: a text, a number, or None without one
+
 _ROWS, _SECONDS = 10_000, 1.0  # read after the training
+_MAX_VALUES = 1000  # of a table: features with more have no classes, but numbers or texts
+_TOLERANCE = 1e-3  # relative, of a number that stays as it is: float16 has 11 bits
 _MIN_ROWS_PER_VALUE = 5  # with fewer, a feature has one target for each value by chance
 
 
@@ -73,61 +75,78 @@ def label_mappings(dataset: tf.data.Dataset) -> dict[str, tuple[LabelMapping, ..
     return {}
 
 
-@dataclasses.dataclass(frozen=True)
-class _Feature:
-    """A feature with the targets of its rows; texts have no numbers."""
-
-    table: TargetTable = dataclasses.field(default_factory=TargetTable)
-    numbers: TargetNumbers = dataclasses.field(default_factory=TargetNumbers)
-
-    def add(self, values: np.ndarray, targets: np.ndarray) -> None:
-        """Adds rows: floats, or objects that are integers, texts or None."""
-        if len(values) != len(targets):
-            raise ValueError(f"{len(values)} values for {len(targets)} targets")
-        if not any(isinstance(value, str) for value in values):
-            self.numbers.add(values.astype("float64"), targets)
-        if values.dtype.kind == "O":
-            self.table.add(values.tolist(), targets.tolist())
-
-    def mapping(self, name: str) -> LabelMapping | None:
-        """Returns how the training converts the feature; None if it does not, or if its texts have no classes."""
-        table, numbers = self.table, self.numbers
-        has_numbers = numbers.rows > 0 and (numbers.has_fractions or not table.targets)
-        conversion = numbers.conversion if has_numbers else ""
-        # Before the table, where a number has two targets if its logarithm is rounded differently in other batches.
-        if scale := numbers.scale() if conversion else ():
-            return LabelMapping(name, rows=numbers.rows, scale=scale)
-        if conflict := table.conflict or conversion:
-            return LabelMapping(name, rows=numbers.rows or table.rows, conflict=conflict)
-        if has_numbers or all(value == target for value, target in table.targets.items()):
-            return None
-        pairs = [(value, int(target) if target % 1 == 0 else target) for value, target in table.targets.items()]
-        return LabelMapping(name, tuple(sorted(pairs, key=lambda pair: (pair[1], str(pair[0])))), table.rows)
-
-
 def _mappings(pairs: Iterable[tuple[object, Sequence[object]]]) -> dict[str, tuple[LabelMapping, ...]] | None:
     deadline, rows = time.monotonic() + _SECONDS, 0
-    features_of: dict[str, dict[str, _Feature]] = {}
+    rows_of: dict[str, dict[str, list[tuple[Value, float]]]] = {}
     for source, element in pairs:
         columns = _columns(source)
         if not columns:
             return None
-        targets = {key: _targets(as_array(label)) for key, label in by_key(element[1]).items()}
-        for key, numbers in targets.items():
-            features = features_of.setdefault(key, {})
-            for name, values in columns.items() if len(numbers) else ():
-                features.setdefault(name, _Feature()).add(values, numbers)
-            rows += len(numbers)
+        for key, label in by_key(element[1]).items():
+            targets = _targets(as_array(label))
+            features = rows_of.setdefault(key, {})
+            for name, values in columns.items() if targets else ():
+                features.setdefault(name, []).extend(zip(values, targets, strict=True))
+            rows += len(targets)
         if rows >= _ROWS or time.monotonic() > deadline:
             break
     return {
-        key: tuple(mapping for name, feature in features.items() if (mapping := feature.mapping(name)))
-        for key, features in features_of.items()
+        key: tuple(mapping for name, rows in features.items() if (mapping := _mapping(name, rows)))
+        for key, features in rows_of.items()
     }
 
 
-def _columns(source: object) -> dict[str, np.ndarray] | None:
-    """Returns {feature: value of each row}, see `_values`, of the rows' features; None if they have no names."""
+def _mapping(feature: str, rows: Sequence[tuple[Value, float]]) -> LabelMapping | None:
+    """Returns how the training converts a feature; None if it does not, or if its texts have no classes."""
+    known = [(value, target) for value, target in rows if value is not None]
+    table: dict[str | int, float] = {}
+    conflict = ""
+    for value, target in known:
+        if isinstance(value, float):
+            break
+        if (first := table.setdefault(value, target)) != target:
+            conflict = f"the training converts its value {value!r} to {first:g} and to {target:g}"
+            break
+        if len(table) > _MAX_VALUES:
+            table = {}
+            break
+    has_fractions = any(target % 1 != 0 for _, target in rows)
+    is_number = not any(isinstance(value, str) for value, _ in known) and (has_fractions or not table)
+    numbers = _numbers(feature, known) if is_number else None
+    # Before the table, where a number has two targets if its logarithm is rounded differently in other batches.
+    if numbers and (numbers.scale or not conflict):
+        return numbers if numbers.scale or numbers.conflict else None
+    if conflict:
+        return LabelMapping(feature, rows=numbers.rows if numbers else len(known), conflict=conflict)
+    if all(value == target for value, target in table.items()):
+        return None
+    pairs = [(value, int(target) if target % 1 == 0 else target) for value, target in table.items()]
+    return LabelMapping(feature, tuple(sorted(pairs, key=lambda pair: (pair[1], str(pair[0])))), len(known))
+
+
+def _numbers(feature: str, rows: Sequence[tuple[Value, float]]) -> LabelMapping | None:
+    """Returns how the training converts a feature's numbers; without a conflict if it leaves most as they are."""
+    import numpy as np
+
+    from .label_scale import scale_of
+
+    values, targets = np.array(rows, np.float64).reshape(-1, 2).T
+    is_finite = np.isfinite(values)
+    values, targets = values[is_finite], targets[is_finite]
+    if not len(values):
+        return None
+    converted = np.flatnonzero(~np.isclose(values, targets, rtol=_TOLERANCE, atol=0.0))
+    if len(converted) * 2 <= len(values):  # but for noise or limits
+        return LabelMapping(feature, rows=len(values))
+    if scale := scale_of(values, targets):
+        return LabelMapping(feature, rows=len(values), scale=scale)
+    value, target = values[converted[0]], targets[converted[0]]
+    conflict = f"the training converts its numbers, such as {value:g} to {target:g}"
+    return LabelMapping(feature, rows=len(values), conflict=conflict)
+
+
+def _columns(source: object) -> dict[str, list[Value]] | None:
+    """Returns {feature: value of each row} of the rows' features; None if they have no names."""
     import tensorflow as tf
 
     if isinstance(source, tf.Tensor) and source.dtype == tf.string and source.shape.rank == 1:
@@ -142,7 +161,7 @@ def _columns(source: object) -> dict[str, np.ndarray] | None:
     }
 
 
-def _columns_of_examples(records: Sequence[bytes]) -> dict[str, np.ndarray] | None:
+def _columns_of_examples(records: Sequence[bytes]) -> dict[str, list[Value]] | None:
     from ..inputs.csv.columns import from_tf_examples
 
     try:
@@ -157,26 +176,20 @@ def _columns_of_examples(records: Sequence[bytes]) -> dict[str, np.ndarray] | No
     }
 
 
-def _values(values: Sequence[bytes | float | None]) -> np.ndarray:
-    """Returns floats as an array with NaN for missing ones; integers and texts as one of objects, with None."""
-    import numpy as np
-
-    is_float = any(isinstance(value, float) for value in values)
-    texts = [value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in values]
-    column: np.ndarray = np.array(texts, np.float64 if is_float else object)
-    return column
+def _values(values: Sequence[bytes | float | None]) -> list[Value]:
+    return [value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in values]
 
 
-def _targets(values: object) -> np.ndarray:
+def _targets(values: object) -> list[float]:
     """Returns the targets of a batch: numbers, or the index of the class for one-hot rows; [] for anything else."""
     import numpy as np
 
     labels = np.asarray(values)
-    targets: np.ndarray = np.array([])
+    targets: list[float] = []
     if labels.dtype.kind in "biuf" and labels.ndim:
         rows = labels.reshape(len(labels), -1).astype(np.float64)
         if rows.shape[1] == 1:
-            targets = rows.ravel()
+            targets = rows.ravel().tolist()
         elif np.isin(rows, (0, 1)).all() and (rows.sum(axis=1) == 1).all():
-            targets = rows.argmax(axis=1).astype(np.float64)
+            targets = rows.argmax(axis=1).astype(np.float64).tolist()
     return targets

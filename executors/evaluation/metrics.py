@@ -12,7 +12,7 @@ from tensorflow_model_analysis.proto import config_pb2
 
 from ..errors import InputError
 from ..runtime.files.artifact_files import read_json_object
-from .corrected_config import corrected
+from .corrected_metrics import corrected
 from .plan import (
     BINARY,
     MULTICLASS,

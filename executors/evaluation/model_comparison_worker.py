@@ -1,4 +1,4 @@
-"""Subprocess that compares the predictions of two models; see `run_model_comparison.py`."""
+"""Subprocess that compares the predictions of two models; see `model_comparison.py`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ from ..errors import InputError
 from .class_names import class_names
 from .eval_sample import sample_of
 from .feature_text import feature_texts
-from .inference import ExampleReader, PlannedModel, bisected, labels_of, require_all_comparable
-from .model_comparison import ChangedExample, ComparedModel, ModelComparison, OutputComparison
-from .paired_metrics import paired_metrics, predictions_of, probabilities_in
+from .inference import ExampleReader, Scored, Scorer, score
+from .model_comparison import (
+    ChangedExample,
+    ComparedModel,
+    ModelComparison,
+    ModelComparisonRequest,
+    OutputComparison,
+)
+from .paired_metrics import paired_metrics
 from .plan import BINARY, MULTICLASS, REGRESSION, EvaluationPlan, OutputPlan
-from .run_model_comparison import ModelComparisonRequest
+from .scores import predictions_of, probabilities_in
 from .unread_label import with_unread_label
 
-_BATCH = 512
 _LISTED, _FEATURES = 10, 12
 _TASKS = (BINARY, MULTICLASS, REGRESSION)
 
@@ -30,109 +35,55 @@ def execute(state: Mapping[str, Any]) -> Mapping[str, Any]:
     sample = sample_of(request.files, request.seconds)
     if not sample.records:
         raise InputError("the eval split has no examples")
-    names = ("first", "second")
-    sides = [_Side(name, model, sample.records) for name, model in zip(names, request.models, strict=True)]
-    pairs = _pairs(*sides)
-    records, labels, scores = _compared(sides, sample.records)
-    outputs = tuple(
-        _output(after, labels[after.output], scores[0][before.output], scores[1][after.output], records, sides[1])
-        for before, after in pairs
+    first, second = (
+        _scorer(name, model, sample.records) for name, model in zip(("first", "second"), request.models, strict=True)
     )
-    return ModelComparison(len(records), len(sample.records), sample.total, sample.is_complete, outputs).to_json()
+    pairs = _pairs(first, second)
+    before, after = score(sample.records, [first, second])
+    outputs = tuple(
+        _output(first.plan.outputs[one], second.plan.outputs[other], before, after, second) for one, other in pairs
+    )
+    return ModelComparison(len(after.records), len(sample.records), sample.total, sample.is_complete, outputs).to_json()
 
 
-class _Side:
-    """One of the two models, with its reader of examples.
-
-    Attributes:
-      model: The model; its plan has a label.
-      reader: Decodes and transforms examples.
-      graph: The Transform graph's folder, or None.
-    """
-
-    def __init__(self, name: str, compared: ComparedModel, records: Sequence[bytes]) -> None:
-        self._name, self.graph = name, compared.transform_graph
-        self._is_checked = False
-        self.reader = ExampleReader(self.graph)
-        plan = EvaluationPlan.from_json(compared.plan)
-        try:
-            self.model = PlannedModel(plan, compared.model)
-            if not self.graph:
-                self.model.plan = with_unread_label(plan, records, self.model.parsed_features)
-        except InputError as error:
-            raise InputError(f"the {name} run: {error}") from error
-
-    @property
-    def outputs(self) -> Sequence[OutputPlan]:
-        """The outputs that are compared with labels."""
-        return [one for one in self.model.plan.outputs if one.label and one.task in _TASKS]
-
-    def ask(self, records: Sequence[bytes]) -> tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]]:
-        """Returns labels and scores: {output: array [examples, numbers]}.
-
-        Raises:
-          InputError: If an example has no label, or the model fails on it.
-        """
-        try:
-            features = self.reader.features(records)
-            if not self._is_checked:
-                self.model.check_scores(features, self.reader)
-                self._is_checked = True
-            labels, scores = labels_of(features, self.outputs), self.model.scores(features, self.reader)
-            require_all_comparable(labels, scores, self.model.plan)
-        except InputError as error:
-            raise InputError(f"the {self._name} run's model: {error}") from error
-        return labels, scores
+def _scorer(name: str, compared: ComparedModel, records: Sequence[bytes]) -> Scorer:
+    plan, graph = EvaluationPlan.from_json(compared.plan), compared.transform_graph
+    try:
+        scorer = Scorer(plan, compared.model, ExampleReader(graph), name=f"the {name} run's model")
+        if not graph:
+            scorer.plan = with_unread_label(plan, records, scorer.parsed_features)
+    except InputError as error:
+        raise InputError(f"the {name} run: {error}") from error
+    return scorer
 
 
-def _pairs(first: _Side, second: _Side) -> list[tuple[OutputPlan, OutputPlan]]:
-    """Returns the outputs of both models for the same label and task.
+def _pairs(first: Scorer, second: Scorer) -> list[tuple[int, int]]:
+    """Returns the positions of the outputs of both models for the same label and task; drops the labels of others.
 
     Raises:
       InputError: If there are none.
     """
-    known = {(one.label, one.task): one for one in first.outputs}
-    pairs = [(known[key], one) for one in second.outputs if (key := (one.label, one.task)) in known]
-    if not pairs:
-        lines = [side.model.plan.line() for side in (first, second)]
-        raise InputError(f"the models predict different labels. First: {lines[0]}. Second: {lines[1]}")
-    return pairs
-
-
-def _compared(
-    sides: Sequence[_Side], records: Sequence[bytes]
-) -> tuple[list[bytes], dict[str, np.ndarray], list[dict[str, np.ndarray]]]:
-    """Returns the examples with a label and predictions of both models, the labels, and the scores of each model.
-
-    Raises:
-      InputError: If there are none in the first batch, or the runs encode labels differently.
-    """
-    parts: list[list[tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]]]] = []
-    skipped: list[InputError] = []
-
-    def ask(part: Sequence[bytes]) -> list[bytes]:
-        parts.append([side.ask(part) for side in sides])
-        return list(part)
-
-    kept: list[bytes] = []
-    for first in range(0, len(records), _BATCH):
-        kept += bisected(records[first : first + _BATCH], ask, skipped.append)
-        if not kept:
-            raise skipped[0]
-    for before, after in _pairs(*sides):
-        if not all(np.array_equal(one[0][before.output], other[0][after.output]) for one, other in parts):
-            raise InputError(f"the runs encode label {after.label} differently, so their classes cannot be compared")
-    scores = [
-        {one.output: np.concatenate([part[number][1][one.output] for part in parts]) for one in side.outputs}
-        for number, side in enumerate(sides)
-    ]
-    labels = {one.output: np.concatenate([part[1][0][one.output] for part in parts]) for one in sides[1].outputs}
-    return kept, labels, scores
+    keys = [[(planned.label, planned.task) for planned in scorer.plan.outputs] for scorer in (first, second)]
+    shared = [key for key in keys[1] if all(key) and key[1] in _TASKS and key in keys[0]]
+    if not shared:
+        raise InputError(
+            f"the models predict different labels. First: {first.plan.line()}. Second: {second.plan.line()}"
+        )
+    for scorer in (first, second):
+        outputs = [
+            planned if (planned.label, planned.task) in shared else dataclasses.replace(planned, label="")
+            for planned in scorer.plan.outputs
+        ]
+        scorer.plan = dataclasses.replace(scorer.plan, outputs=tuple(outputs))
+    return [(keys[0].index(key), position) for position, key in enumerate(keys[1]) if key in shared]
 
 
 def _output(
-    plan: OutputPlan, labels: np.ndarray, before: np.ndarray, after: np.ndarray, records: Sequence[bytes], side: _Side
+    before_plan: OutputPlan, plan: OutputPlan, first: Scored, second: Scored, scorer: Scorer
 ) -> OutputComparison:
+    before, after, labels = first.scores[before_plan.output], second.scores[plan.output], second.labels[plan.output]
+    if not np.array_equal(first.labels[before_plan.output], labels):
+        raise InputError(f"the runs encode label {plan.label} differently, so their classes cannot be compared")
     if before.shape != after.shape:
         raise InputError(
             f"the models predict {before.shape[1]} and {after.shape[1]} numbers for label {plan.label}, so their "
@@ -140,7 +91,7 @@ def _output(
         )
     task, label = plan.task, labels.ravel()
     predicted = [predictions_of(task, scores) for scores in (before, after)]
-    errors = [abs(one - label) if task == REGRESSION else one != label for one in predicted]
+    errors = [abs(values - label) if task == REGRESSION else values != label for values in predicted]
     changed = np.flatnonzero(predicted[0] != predicted[1])
     moved = abs(probabilities_in(task, after) - probabilities_in(task, before)).max(axis=1)
     rows = changed[np.argsort(-moved[changed], kind="stable")][:_LISTED]
@@ -151,18 +102,19 @@ def _output(
         len(changed),
         int((errors[1] < errors[0]).sum()),
         int((errors[1] > errors[0]).sum()),
-        _changes(plan, [records[row] for row in rows], [one[rows] for one in (label, *predicted)], side),
+        _changes(plan, [second.records[row] for row in rows], [values[rows] for values in (label, *predicted)], scorer),
     )
 
 
 def _changes(
-    plan: OutputPlan, records: Sequence[bytes], values: Sequence[np.ndarray], side: _Side
+    plan: OutputPlan, records: Sequence[bytes], values: Sequence[np.ndarray], scorer: Scorer
 ) -> tuple[ChangedExample, ...]:
     """Returns the examples with their labels and both predictions, which are the rows of `values`."""
     if not records:
         return ()
-    named = dataclasses.replace(side.model.plan, outputs=(plan,))
-    names = class_names(side.reader.features(records), named, side.graph).get(plan.output, {})
+    named = dataclasses.replace(scorer.plan, outputs=(plan,))
+    features = scorer.reader.features(records)
+    names = class_names(features, named, scorer.reader.transform_graph).get(plan.output, {})
 
     def shown(value: float) -> str:
         return f"{value:.5g}" if plan.task == REGRESSION else names.get(str(int(value)), str(int(value)))

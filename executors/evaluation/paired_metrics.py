@@ -4,7 +4,7 @@
         print(change.name, change.difference, change.interval, change.is_significant)
 
 Means over examples, such as the log loss, are compared by the paired t-test; accuracy by McNemar's exact test as well;
-the AUC by a bootstrap of the positive and of the negative examples.
+the AUC by DeLong's method.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .plan import BINARY, MULTICLASS, REGRESSION
 if TYPE_CHECKING:
     import numpy as np
 
-CONFIDENCE = 0.95
-_RESAMPLES = 500
-_FEWEST = 2  # examples, below which there is no interval
+    from .estimates import Estimate
+
+_FEWEST = 2  # examples of each class, below which the AUC is not compared
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,97 +68,61 @@ def paired_metrics(task: str, labels: np.ndarray, before: np.ndarray, after: np.
       before: The first model's scores, as returned by `scores_in`, an array [examples, numbers].
       after: The second model's scores.
     """
+    from .estimates import mean
+
     if task == REGRESSION:
         return [
-            _mean_metric(name, *(abs(scores - labels).ravel() ** power for scores in (before, after)))
+            _metric(name, *(mean(abs(scores - labels).ravel() ** power) for scores in (before, after)))
             for name, power in (("mean absolute error", 1), ("mean squared error", 2))
         ]
     return list(_classification(task, labels, before, after)) if task in (BINARY, MULTICLASS) else []
 
 
-def predictions_of(task: str, scores: np.ndarray) -> np.ndarray:
-    """Returns the predicted class of each example, or the predicted value for REGRESSION."""
-    if task == REGRESSION:
-        return scores.ravel()
-    predicted: np.ndarray = probabilities_in(task, scores).argmax(axis=1)
-    return predicted
-
-
-def probabilities_in(task: str, scores: np.ndarray) -> np.ndarray:
-    """Returns the probabilities of all classes, also of the class 0 of a BINARY task."""
-    import numpy as np
-
-    return np.hstack([1.0 - scores, scores]) if task == BINARY else scores
-
-
 def _classification(task: str, labels: np.ndarray, before: np.ndarray, after: np.ndarray) -> Iterator[PairedMetric]:
     import numpy as np
 
-    from .scores import SMALLEST_PROBABILITY
+    from .estimates import area, mean
+    from .scores import SMALLEST_PROBABILITY, predictions_of, probabilities_in
 
     index: np.ndarray = labels.ravel().astype(int)
     models = (before, after)
-    yield _accuracy(*(predictions_of(task, scores) == index for scores in models))
+    hits = [predictions_of(task, scores) == index for scores in models]
+    yield _metric("accuracy", *map(mean, hits), higher_is_better=True, also=_exact_interval(*hits))
     if task == BINARY and min(np.bincount(index, minlength=2)) >= _FEWEST:
-        yield _auc(index, before.ravel(), after.ravel())
+        yield _metric("AUC", *(area(labels, scores) for scores in models), higher_is_better=True)
     of_label = [probabilities_in(task, scores)[np.arange(len(index)), index] for scores in models]
-    yield _mean_metric("log loss", *(-np.log(np.maximum(share, SMALLEST_PROBABILITY)) for share in of_label))
+    yield _metric("log loss", *(mean(-np.log(np.maximum(share, SMALLEST_PROBABILITY))) for share in of_label))
 
 
 def _metric(
-    name: str, before: float, after: float, interval: tuple[float, float] | None, *, higher_is_better: bool
+    name: str,
+    before: Estimate,
+    after: Estimate,
+    *,
+    higher_is_better: bool = False,
+    also: tuple[float, float] | None = None,
 ) -> PairedMetric:
+    """Compares two estimates; the interval includes that of another test, if there is one."""
+    interval = (after - before).interval
+    if interval is not None and also is not None:
+        interval = min(interval[0], also[0]), max(interval[1], also[1])
     is_significant = interval is not None and not interval[0] <= 0 <= interval[1]
-    return PairedMetric(name, before, after, interval, higher_is_better, is_significant)
+    return PairedMetric(name, before.value, after.value, interval, higher_is_better, is_significant)
 
 
-def _mean_metric(name: str, before: np.ndarray, after: np.ndarray) -> PairedMetric:
-    """Compares means of a loss by the paired t-test."""
-    interval = _interval_of_mean(after - before)
-    return _metric(name, float(before.mean()), float(after.mean()), interval, higher_is_better=False)
+def _exact_interval(before: np.ndarray, after: np.ndarray) -> tuple[float, float] | None:
+    """Returns the interval of the difference of two accuracies by McNemar's exact test; None without a change.
 
-
-def _interval_of_mean(differences: np.ndarray) -> tuple[float, float] | None:
-    from scipy import stats
-
-    if len(differences) < _FEWEST:
-        return None
-    if not differences.std():
-        return float(differences[0]), float(differences[0])
-    found = stats.ttest_1samp(differences, 0.0).confidence_interval(CONFIDENCE)
-    return float(found.low), float(found.high)
-
-
-def _accuracy(before: np.ndarray, after: np.ndarray) -> PairedMetric:
-    """Compares two accuracies by McNemar's exact test and by the paired t-test.
-
-    The interval contains those of both tests: the t-test's is too narrow for few differences, and McNemar's, the exact
-    interval of the share of improvements among the differences, does not reflect that their number varies.
+    It is the exact interval of the share of improvements among the changes, and does not reflect that their number
+    varies, as the t-test does; that one's is too narrow for few changes.
     """
     from scipy import stats
 
+    from .estimates import CONFIDENCE
+
     improved, worsened = int((after & ~before).sum()), int((before & ~after).sum())
-    interval = _interval_of_mean(after.astype(float) - before)
-    if interval is not None and (differing := improved + worsened):
-        share = stats.binomtest(improved, differing).proportion_ci(CONFIDENCE)
-        low, high = ((2 * float(end) - 1) * differing / len(before) for end in (share.low, share.high))
-        interval = min(low, interval[0]), max(high, interval[1])
-    return _metric("accuracy", float(before.mean()), float(after.mean()), interval, higher_is_better=True)
-
-
-def _auc(labels: np.ndarray, before: np.ndarray, after: np.ndarray) -> PairedMetric:
-    import numpy as np
-    from scipy import stats
-    from sklearn.metrics import roc_auc_score
-
-    def difference(positive: np.ndarray, negative: np.ndarray) -> float:
-        rows = np.concatenate([positive, negative])
-        return float(roc_auc_score(labels[rows], after[rows]) - roc_auc_score(labels[rows], before[rows]))
-
-    found = stats.bootstrap(
-        (np.flatnonzero(labels == 1), np.flatnonzero(labels == 0)), difference, n_resamples=_RESAMPLES,
-        vectorized=False, confidence_level=CONFIDENCE, method="percentile", random_state=0,
-    ).confidence_interval  # fmt: skip
-    interval = float(found.low), float(found.high)
-    first, second = (float(roc_auc_score(labels, scores)) for scores in (before, after))
-    return _metric("AUC", first, second, interval, higher_is_better=True)
+    if not (changed := improved + worsened):
+        return None
+    share = stats.binomtest(improved, changed).proportion_ci(CONFIDENCE)
+    low, high = ((2 * float(end) - 1) * changed / len(before) for end in (share.low, share.high))
+    return low, high

@@ -9,10 +9,12 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
+from ..monitoring import run_record
+from ..monitoring.run_record import RunRecord
 from ..runtime.files import file_io
 from ..runtime.files.schema import read_schema
 from ..saved_models.base_model import base_model_path
-from ..saved_models.signatures import TRANSFORM_FN, signatures_of
+from ..saved_models.signatures import TRANSFORM_FN, meta_graph_of, signatures_of
 from .decision import make_plan
 from .evidence import TrainingEvidence
 from .feature_origins import origins_of
@@ -67,6 +69,46 @@ def plan_of(
         return make_plan(evidence, signatures, features, overrides or Overrides())
     except Exception as error:  # a trained model must not be discarded because it cannot be evaluated
         return EvaluationPlan(problem=f"the model cannot be evaluated: {type(error).__name__}: {error}")
+
+
+def plan_for_model(
+    model_dir: str,
+    record: str | RunRecord,
+    schema_path: str | None,
+    transform_graph_path: str | None,
+    overrides: Overrides | None = None,
+) -> EvaluationPlan:
+    """Returns the evaluation plan of a trained model.
+
+    Args:
+      model_dir: The SavedModel's folder, or a Model artifact's.
+      record: The model run's folder, or its record; "" if there is none.
+      schema_path: The raw examples' schema file; None for the one in the Transform graph.
+      transform_graph_path: The Transform graph's folder, or None.
+      overrides: The user's options, with the label.
+
+    Returns:
+      The plan. Errors in model, schema or Transform graph are not raised, but become the plan's `problem`.
+    """
+    known = run_record.read(record) if isinstance(record, str) else record
+    has_evidence = bool(known.parts.get("evaluation_evidence"))
+    evidence = known.part("evaluation_evidence", TrainingEvidence) if has_evidence else None
+    return plan_of(model_dir, evidence, schema_path, transform_graph_path, overrides)
+
+
+def is_compatible(plan: EvaluationPlan, model: str) -> bool:
+    """Whether a SavedModel has the signature and outputs that a plan names.
+
+    Raises:
+      OSError, ValueError: If there is no readable SavedModel.
+    """
+    signature = meta_graph_of(model).signature_def.get(plan.signature)
+    if signature is None:
+        return False
+    unknown = plan.takes_tensors and not plan.inputs
+    if not unknown and len(set(signature.inputs) - set(plan.inputs)) != (not plan.takes_tensors):
+        return False
+    return all(one.output in signature.outputs for one in plan.outputs)
 
 
 def features_of(schema_path: str | None, transform_graph_path: str | None, sample: Sample | None) -> ExampleFeatures:

@@ -133,6 +133,19 @@ def labels_in(values: np.ndarray, plan: OutputPlan) -> np.ndarray:
     return labels
 
 
+def predictions_of(task: str, scores: np.ndarray) -> np.ndarray:
+    """Returns the predicted class of each example, or the predicted value for REGRESSION."""
+    if task == REGRESSION:
+        return scores.ravel()
+    predicted: np.ndarray = probabilities_in(task, scores).argmax(axis=1)
+    return predicted
+
+
+def probabilities_in(task: str, scores: np.ndarray) -> np.ndarray:
+    """Returns the probabilities of all classes, also of the class 0 of a BINARY task."""
+    return np.hstack([1.0 - scores, scores]) if task == BINARY else scores
+
+
 def require_comparable(labels: np.ndarray, scores: np.ndarray, plan: OutputPlan) -> None:
     """Checks that labels from `labels_in` and scores from `scores_in` match.
 

@@ -9,7 +9,6 @@ from typing import TypeAlias
 from ..saved_models.signatures import ServedOutput
 from .evidence import LabelEvidence, OutputEvidence
 from .features import Feature
-from .label_targets import Value
 from .losses import HINGES, TASK_OF_LOSS
 from .plan import (
     BINARY,
@@ -40,50 +39,47 @@ class LabelFacts:
       width: Numbers per example; None if unknown.
       is_binary: Whether all are 0 or 1; None if unknown.
       is_one_hot: Whether they are one-hot vectors; None if unknown.
-      distinct: Number of distinct values; 0 if unknown or more than 50.
       has_many_values: Whether they are integers with more than 20 distinct values, or a wider range: too many classes.
-      lowest, highest: Minimum and maximum; None if unknown.
+      highest: Maximum; None if unknown.
     """
 
     is_integer: bool | None = None
     width: int | None = None
     is_binary: bool | None = None
     is_one_hot: bool | None = None
-    distinct: int = 0
     has_many_values: bool = False
-    lowest: float | None = None
     highest: float | None = None
 
 
 def label_facts(y: LabelEvidence | None, feature: Feature | None) -> LabelFacts:
     """Returns facts about labels from the labels in `fit`, or from the label feature if their values are unknown."""
     if y is not None and y.lowest is not None and y.highest is not None:
-        whole = all(one == int(one) for one in (*y.values, y.lowest, y.highest))
-        many = whole and (len(y.values) > _MAX_CLASSES or (not y.values and y.highest - y.lowest > _MAX_CLASSES))
-        is_integer = whole and (bool(y.values) or _is_integer(y.dtype))
-        return LabelFacts(is_integer, y.width, y.is_binary, y.is_one_hot, len(y.values), many, y.lowest, y.highest)
+        is_whole = all(value == int(value) for value in (*y.values, y.lowest, y.highest))
+        is_integer = is_whole and (bool(y.values) or _is_integer(y.dtype))
+        return LabelFacts(is_integer, y.width, y.is_binary, y.is_one_hot, is_whole and _are_many(y), y.highest)
     width = y.width if y is not None else feature.width if feature else None
     if feature is None:
-        return LabelFacts(_is_integer(y.dtype) if y is not None and _is_integer(y.dtype) else None, width)
+        return LabelFacts(True if y is not None and _is_integer(y.dtype) else None, width)
     is_integer = feature.dtype == "int64"
     if feature.lowest is None or feature.highest is None:
         return LabelFacts(is_integer, width)
     is_binary = is_integer and feature.lowest >= 0 and feature.highest <= 1
-    low, high = feature.lowest, feature.highest
-    has_many_values = is_integer and (
-        len(feature.values) > _MAX_CLASSES or (not feature.values and feature.highest - feature.lowest > _MAX_CLASSES)
-    )
-    return LabelFacts(is_integer, width, is_binary, None, len(feature.values), has_many_values, low, high)
+    return LabelFacts(is_integer, width, is_binary, None, is_integer and _are_many(feature), feature.highest)
 
 
-def mapped_label_facts(y: LabelEvidence | None, pairs: Sequence[tuple[Value, float]]) -> LabelFacts:
+def _are_many(known: LabelEvidence | Feature) -> bool:
+    """Whether whole numbers have more values than there are classes; without the values, their range counts."""
+    if known.values or known.lowest is None or known.highest is None:
+        return len(known.values) > _MAX_CLASSES
+    return known.highest - known.lowest > _MAX_CLASSES
+
+
+def mapped_label_facts(y: LabelEvidence | None, pairs: Sequence[tuple[str | int, float]]) -> LabelFacts:
     """Returns facts about labels from the targets that the training converts the values of a feature to."""
     targets = {target for _, target in pairs}
     width = y.width if y is not None else None
     is_integer = all(target == int(target) for target in targets)
-    return LabelFacts(
-        is_integer, width, targets <= {0, 1}, (width or 1) > 1, len(targets), False, min(targets), max(targets)
-    )  # fmt: skip
+    return LabelFacts(is_integer, width, targets <= {0, 1}, (width or 1) > 1, highest=max(targets))
 
 
 @dataclasses.dataclass(frozen=True)

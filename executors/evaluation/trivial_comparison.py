@@ -18,9 +18,8 @@ from tensorflow_model_analysis.metrics.metric_specs import metric_instance
 from tensorflow_model_analysis.proto import config_pb2
 
 from .blessing import OVER_TRIVIAL
-from .corrected_config import MERGED
+from .corrected_metrics import RankedAUCPrecisionRecall
 from .over_trivial import OverTrivial
-from .ranked_metrics import RankedAUCPrecisionRecall
 from .trivial_models import TRIVIAL_MODELS, TrivialModel
 
 _OFF = {"from_logits": False, "label_smoothing": 0.0, "class_id": None, "top_k": None}  # unsupported options of metrics
@@ -104,7 +103,7 @@ def comparison_of(metric: config_pb2.MetricConfig, *, allow_trivial: bool) -> co
     instance = metric_instance(metric)
     options = instance.get_config()
     is_pr = str(options.get("curve")).upper() == "PR"
-    name = RankedAUCPrecisionRecall.__name__ if is_pr else metric.class_name.removeprefix(MERGED)
+    name = RankedAUCPrecisionRecall.__name__ if is_pr else metric.class_name.removeprefix("Merged")
     if name not in TRIVIAL_MODELS or any(options.get(option) not in (None, off) for option, off in _OFF.items()):
         return None
     config: dict[str, object] = {"metric": name, "name": f"{instance.name}{OVER_TRIVIAL}"}

@@ -1,9 +1,6 @@
 """Trivial models: the mean, the median, the majority class or the base rate of the labels, whatever the features are.
 
-    difference_from_trivial("MeanSquaredError", labels, predictions, weights)  # negative: better than the mean
-
-The interval of a difference is that of the paired t-test for a mean over examples, such as the accuracy; for the area
-under the ROC curve DeLong's, with the examples as clusters if each has several labels.
+difference_from_trivial("MeanSquaredError", labels, predictions, weights)  # negative: better than the mean
 """
 
 from __future__ import annotations
@@ -13,9 +10,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from .estimates import Estimate, area, mean, root
 from .scores import SMALLEST_PROBABILITY
-
-_ROUNDING = 1e-9  # relative difference of equal values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,25 +55,6 @@ TRIVIAL_MODELS: Mapping[str, TrivialModel] = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Estimate:
-    """A value of some examples, and the influence of each example on it, whose squares add up to its variance."""
-
-    value: float
-    influences: np.ndarray
-
-    def __sub__(self, other: Estimate) -> Estimate:
-        is_equal = np.isclose(self.value, other.value, rtol=_ROUNDING, atol=0.0)
-        difference = 0.0 if is_equal else self.value - other.value
-        return Estimate(difference, self.influences - other.influences)
-
-    @property
-    def standard_error(self) -> float:
-        """The standard error, with the correction for the number of examples; NaN for a single one."""
-        count = len(self.influences)
-        return float(np.sqrt((self.influences**2).sum() * count / (count - 1))) if count > 1 else float("nan")
-
-
 def difference_from_trivial(
     metric: str, labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray, threshold: float = 0.5
 ) -> Estimate:
@@ -92,11 +69,11 @@ def difference_from_trivial(
     """
     if metric == "RankedAUC":
         rates = np.broadcast_to(_means(labels, weights), labels.shape)
-        return _area(labels, predictions, weights) - _area(labels, rates, weights)
+        return area(labels, predictions, weights) - area(labels, rates, weights)
     before, after = (losses.mean(axis=1) for losses in _losses(metric, labels, predictions, weights, threshold))
     if metric == "RootMeanSquaredError":
-        return _root(_mean(after, weights)) - _root(_mean(before, weights))
-    return _mean(after, weights) - _mean(before, weights)
+        return root(mean(after, weights)) - root(mean(before, weights))
+    return mean(after, weights) - mean(before, weights)
 
 
 def _losses(
@@ -141,33 +118,3 @@ def _medians(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     rows = (np.cumsum(weights[order], axis=0) < weights.sum() / 2).sum(axis=0)
     medians: np.ndarray = np.take_along_axis(values, order, axis=0)[rows, np.arange(values.shape[1])]
     return medians
-
-
-def _mean(values: np.ndarray, weights: np.ndarray) -> Estimate:
-    mean = float(weights @ values / weights.sum())
-    return Estimate(mean, weights * (values - mean) / weights.sum())
-
-
-def _root(estimate: Estimate) -> Estimate:
-    root = estimate.value**0.5
-    return Estimate(root, estimate.influences / (2.0 * root) if root else estimate.influences)
-
-
-def _area(labels: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> Estimate:
-    """Returns the area under the ROC curve of all labels, which is the share of pairs in the right order."""
-    _, ranks = np.unique(scores, return_inverse=True)
-    ranks = ranks.reshape(labels.shape)
-    positive, negative = weights[:, np.newaxis] * labels, weights[:, np.newaxis] * (1.0 - labels)
-    if not positive.any() or not negative.any():
-        return Estimate(0.0, np.zeros(len(labels)))  # as TFMA: there are no pairs
-    below, above = _shares_below(ranks, negative), 1.0 - _shares_below(ranks, positive)
-    area = float((positive * below).sum() / positive.sum())
-    influences = positive * (below - area) / positive.sum() + negative * (above - area) / negative.sum()
-    return Estimate(area, influences.sum(axis=1))
-
-
-def _shares_below(ranks: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Returns the share of the weights at lower ranks, with half of those at the same rank."""
-    sums = np.bincount(ranks.ravel(), weights.ravel())
-    shares: np.ndarray = ((np.cumsum(sums) - sums / 2) / sums.sum())[ranks]
-    return shares

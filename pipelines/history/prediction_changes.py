@@ -7,9 +7,8 @@ changes.outputs[0].metrics[0].is_significant
 from __future__ import annotations
 
 from ...executors.errors import InputError
-from ...executors.evaluation.model_comparison import ComparedModel, ModelComparison
+from ...executors.evaluation.model_comparison import ComparedModel, ModelComparison, run_model_comparison
 from ...executors.evaluation.plan import EvaluationPlan
-from ...executors.evaluation.run_model_comparison import run_model_comparison
 from ...executors.evaluation.verdict import read_verdict
 from ...executors.examples_format import has_examples
 from ...executors.runtime.files import file_io

@@ -18,7 +18,7 @@ from generic_trainer.executors.evaluation.error_analysis import (
     read_error_analysis,
 )
 from generic_trainer.executors.evaluation.eval_sample import Sample, sample_of
-from generic_trainer.executors.evaluation.inference import ExampleReader, PlannedModel
+from generic_trainer.executors.evaluation.inference import ExampleReader, Scorer
 from generic_trainer.executors.evaluation.plan import (
     BINARY,
     LOGITS,
@@ -73,7 +73,7 @@ def save(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[Any], 
 def analyzed(model: str, output: OutputPlan, seconds: float = 5.0, **more: Any) -> ErrorAnalysis:
     plan = EvaluationPlan("serving_default", outputs=(output,))
     sample = Sample(EXAMPLES, COUNT)
-    found = analyze_errors(PlannedModel(plan, model), ExampleReader(None), sample, seconds=seconds, **more)
+    found = analyze_errors(Scorer(plan, model, ExampleReader(None)), sample, seconds=seconds, **more)
     return ErrorAnalysis.from_json(json.loads(json.dumps(found.to_json())))
 
 
@@ -162,9 +162,9 @@ def test_a_task_without_plots_has_no_sections(save: Any) -> None:
 
 def test_examples_without_a_label_are_left_out(save: Any) -> None:
     plan = EvaluationPlan("serving_default", outputs=(OutputPlan("output", BINARY, "label", scores=LOGITS),))
-    model = PlannedModel(plan, save(lambda x: x))
+    scorer = Scorer(plan, save(lambda x: x), ExampleReader(None))
     records = [*EXAMPLES[:50], *map(example, range(5)), *EXAMPLES[50:]]
-    found = analyze_errors(model, ExampleReader(None), Sample(records, 1_000_000), seconds=0)
+    found = analyze_errors(scorer, Sample(records, 1_000_000), seconds=0)
     assert (found.examples, found.sampled, found.importance) == (COUNT, COUNT + 5, None)
     [note, *_] = blocks(analysis_sections(found, has_plots=False), Note)
     assert note.text.endswith(
@@ -172,7 +172,7 @@ def test_examples_without_a_label_are_left_out(save: Any) -> None:
         "out."
     )
     with pytest.raises(InputError, match="'label'"):
-        analyze_errors(model, ExampleReader(None), Sample(list(map(example, range(5))), 5), seconds=0)
+        analyze_errors(scorer, Sample(list(map(example, range(5))), 5), seconds=0)
 
 
 def test_importance_is_measured_as_far_as_time_allows(save: Any) -> None:

@@ -11,7 +11,7 @@ from google.protobuf import json_format
 from tensorflow_model_analysis.proto import config_pb2
 
 from generic_trainer import InputError
-from generic_trainer.executors.evaluation.corrected_config import corrected
+from generic_trainer.executors.evaluation.corrected_metrics import corrected
 from generic_trainer.executors.evaluation.metrics import eval_config, has_threshold, read_eval_config, value_ranges
 from generic_trainer.executors.evaluation.plan import BINARY, MULTICLASS, REGRESSION, EvaluationPlan, OutputPlan
 from generic_trainer.executors.evaluation.trivial_comparison import Comparison, comparison_of

@@ -12,7 +12,11 @@ import pytest
 import tensorflow as tf
 
 from generic_trainer import InputError
-from generic_trainer.executors.evaluation.model_comparison import ComparedModel, ModelComparison
+from generic_trainer.executors.evaluation.model_comparison import (
+    ComparedModel,
+    ModelComparison,
+    run_model_comparison,
+)
 from generic_trainer.executors.evaluation.model_comparison_worker import execute
 from generic_trainer.executors.evaluation.plan import (
     BINARY,
@@ -23,7 +27,6 @@ from generic_trainer.executors.evaluation.plan import (
     EvaluationPlan,
     OutputPlan,
 )
-from generic_trainer.executors.evaluation.run_model_comparison import run_model_comparison
 
 COUNT = 600
 X, Y = np.random.default_rng(3).normal(size=(2, COUNT)).astype(np.float32)

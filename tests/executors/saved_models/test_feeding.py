@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from generic_trainer.executors.errors import InputError
-from generic_trainer.executors.evaluation.inference import ExampleReader, PlannedModel
+from generic_trainer.executors.evaluation.inference import ExampleReader, Scorer
 from generic_trainer.executors.evaluation.plan import Overrides
 from generic_trainer.executors.evaluation.planning import plan_of
 from generic_trainer.executors.inputs.example_files import find_example_files
@@ -229,9 +229,9 @@ def predicted(model: str, examples: str) -> float:
 def evaluated(model: str, examples: str, folder: pathlib.Path) -> float:
     plan = plan_of(model, None, str(folder / "schema.pbtxt"), None, Overrides({"": "y"}))
     assert not plan.problem
-    reader = ExampleReader(None)
+    scorer = Scorer(plan, model, ExampleReader(None))
     records = [record.numpy() for record in tf.data.TFRecordDataset(examples)]
-    return float(PlannedModel(plan, model).scores(reader.features(records), reader)["y"][0, 0])
+    return float(scorer.scores(scorer.reader.features(records))["y"][0, 0])
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
