@@ -10,13 +10,14 @@ Usage:
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from ...errors import InputError, did_you_mean
-from ..bad_records import policy
+from ..bad_records import BadRecords, policy
 from ..gzipped_files import opened
 from ..message_text import closest_names, short_repr
 from ..readers.record_files import CSV
@@ -60,9 +61,10 @@ def csv_blocks(paths: Sequence[str], columns: Sequence[str], sep: str) -> Iterat
         places = {name: place for place, name in enumerate(names)}
         chosen, order = np.unique([places[name] for name in columns], return_inverse=True)
         is_ordered = np.array_equal(order, np.arange(len(chosen)))
+        skip = functools.partial(_skip, path, len(names), policy(CSV))
         with opened(path) as file:
             try:
-                for values in row_values(file, sep.encode(), len(names), chosen, _WrongRowHandler(path, len(names))):
+                for values in row_values(file, sep.encode(), len(names), chosen, skip):
                     block = serialized_strings(values.lengths, values.content)
                     yield block, np.array([] if is_ordered else order, np.int32)
             except RowError as error:
@@ -110,29 +112,16 @@ def _separator_hint(names: Sequence[str]) -> str:
     return f" Its values are separated by {sep!r}: set sep={sep!r} in --data_reader_params." if sep else ""
 
 
-class _WrongRowHandler:
-    """Callback for rows whose number of values differs from the header's: raises an InputError or skips the row.
-
-    Args:
-      path: The file.
-      columns: Number of columns in the header.
-    """
-
-    def __init__(self, path: str, columns: int) -> None:
-        self._path = path
-        self._columns = columns
-        self._bad = policy(CSV)
-
-    def __call__(self, number: int, row: bytes, count: int) -> None:
-        place = f"row {number} (counting the header)"
-        problem = count_problem(count, self._columns)
-        if self._bad is None:
-            hint = " Correct the row, or pass --on-bad-records=skip:N to skip up to N such rows."
-            raise InputError(f"{self._path}: {place}: {problem}. The row is {short_repr(row)}.{hint}")
-        if b"\n" in row:
-            raise InputError(
-                f"{self._path}: {place}: {problem}, and it spans several lines: a quote may be unclosed. "
-                f"on_bad_records=skip:{self._bad.limit} does not skip it, because it may contain an unknown number of "
-                f"rows. The row is {short_repr(row)}."
-            )
-        self._bad.skip(self._path, place, f"{problem}: {short_repr(row)}")
+def _skip(path: str, columns: int, bad: BadRecords | None, number: int, row: bytes, count: int) -> None:
+    """Skips a row whose number of values differs from the header's, or raises an InputError."""
+    place, problem = f"row {number} (counting the header)", count_problem(count, columns)
+    if bad is None:
+        hint = " Correct the row, or pass --on-bad-records=skip:N to skip up to N such rows."
+        raise InputError(f"{path}: {place}: {problem}. The row is {short_repr(row)}.{hint}")
+    if b"\n" in row:
+        raise InputError(
+            f"{path}: {place}: {problem}, and it spans several lines: a quote may be unclosed. "
+            f"on_bad_records=skip:{bad.limit} does not skip it, because it may contain an unknown number of rows. The "
+            f"row is {short_repr(row)}."
+        )
+    bad.skip(path, place, f"{problem}: {short_repr(row)}")

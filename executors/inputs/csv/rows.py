@@ -82,7 +82,7 @@ def row_values(
         text = (rest + block).removeprefix(codecs.BOM_UTF8) if number == 0 else rest + block
         if not block and text and not text.endswith(b"\n"):
             text += b"\n"
-        rows = _Rows(text, sep)
+        rows = Rows(text, sep)
         rest = text[rows.end :]
         if len(rest) > MAX_BYTES:
             raise RowError(number + len(rows) + 1, f"it is larger than {MAX_BYTES >> 30} GiB")
@@ -101,7 +101,7 @@ def row_values(
             return
 
 
-class _Rows:
+class Rows:
     """The complete rows of a text that starts at a row.
 
     Attributes:

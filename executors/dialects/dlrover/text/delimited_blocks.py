@@ -22,7 +22,7 @@ import pyarrow as pa
 import tensorflow as tf
 
 from ....inputs.csv.arrow_rows import parsed_rows
-from ....inputs.csv.rows import byte_positions
+from ....inputs.csv.rows import Rows, byte_positions
 from ....inputs.readers.reader_errors import ReaderErrors
 from ..sharding.range_reader import read_range
 from .delimited import (
@@ -134,7 +134,7 @@ class BlockDecoder:
         """
         if not text.endswith(b"\n"):
             text += b"\n"
-        if count == 0 or not self._is_plain(text):
+        if count == 0 or not self._is_plain(text, count):
             return None
         try:
             table = parsed_rows(text, len(self._types), self._types, self._delim)
@@ -176,7 +176,7 @@ class BlockDecoder:
         """Converts the columns of a batch to the result of `delimited.decode`."""
         return typed(columns, self._fields, self._value_delim)
 
-    def _is_plain(self, text: bytes) -> bool:
+    def _is_plain(self, text: bytes, count: int) -> bool:
         """Returns whether Arrow, unless it fails, parses the same fields, integers and long floats as decode_csv."""
         if b"\r" in text or len(text) > _MAX_BYTES:
             return False
@@ -188,7 +188,17 @@ class BlockDecoder:
             return False
         if self._has_floats and _LONGEST_FLOAT and _longest_field(data, ord(self._delim)) > _LONGEST_FLOAT:
             return False
-        return b'"' not in text or _has_plain_quotes(data, ord(self._delim))
+        if b'"' in text and not _has_plain_quotes(data, ord(self._delim)):
+            return False
+        return self._fits(text, data, count)
+
+    def _fits(self, text: bytes, data: np.ndarray, count: int) -> bool:
+        """Returns whether no row has too many fields, for which Arrow before version 20 writes beyond its buffer."""
+        columns, delim = len(self._types), self._delim.encode()
+        if b'"' in text:
+            return bool((Rows(text, delim).counts == columns).all())
+        marks = data[byte_positions(data, delim[0], _LINE_END)]
+        return len(marks) == count * columns and bool((marks[columns - 1 :: columns] == _LINE_END).all())
 
 
 def _longest_field(data: np.ndarray, delim: int) -> int:
