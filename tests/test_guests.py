@@ -116,7 +116,7 @@ def test_a_guest_can_be_deleted(guest: str, iris: Examples, tmp_path: pathlib.Pa
 
 
 def test_guests_and_commands_with_an_arrow_are_deleted_together() -> None:
-    assert with_dependents("features/module_logs") == {"features/module_logs", "features/metrics"}
+    assert with_dependents("features/module_logs") == {"features/module_logs"}
     assert with_dependents("dialects/estimators") == {"dialects/estimators", "dialects/dlrover", "cli/dlrover.py"}
 
 
