@@ -89,6 +89,7 @@ class LocalSteps:
         if dataset is not self._dataset or not self._is_over:
             # Traced here, so that errors of the file are not those of a converted loop.
             self._step.get_concrete_function(dataset.element_spec)
+            iter(dataset)  # takes the first order of a shuffled one, as Keras 2's `fit` does in the case of replicas
             self._dataset, self._iterator = dataset, iter(with_end_marks(dataset))
         self._is_over = False
 

@@ -103,4 +103,4 @@ def test_an_error_of_a_metric_is_that_of_evaluate() -> None:
         job.evaluate(data(), verbose=0, return_dict=True)
     with pytest.raises(TypeError) as error:
         RepeatedEvaluation(job, data())()
-    assert str(error.value) == str(expected.value)
+    assert str(error.value) in str(expected.value)  # Keras 2 adds lines of its traceback
