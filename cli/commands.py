@@ -14,6 +14,7 @@ from typing import cast
 import click
 
 from ..executors import plugins
+from ..executors.errors import InputError
 
 _GROUP = "generic_trainer.commands"
 # The order of the help, in which other commands come between the two.
@@ -32,9 +33,16 @@ def names() -> list[str]:
 
 
 def load(name: str) -> click.Command:
-    """Imports a command.
+    """Imports a registered command; for one that cannot be imported, returns a command that only raises that error."""
+    try:
+        return cast("click.Command", plugins.load_one(_GROUP, name))
+    except InputError as error:
+        return _broken(name, error)
 
-    Raises:
-      InputError: If it is not registered, or cannot be imported; see `plugins.load_one`.
-    """
-    return cast("click.Command", plugins.load_one(_GROUP, name))
+
+def _broken(name: str, error: InputError) -> click.Command:
+    def fail() -> None:
+        raise error
+
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+    return click.Command(name, settings, fail, help=str(error))

@@ -27,7 +27,7 @@ from .worker_counts import CountFlags, with_counts
 
 @dataclasses.dataclass(frozen=True)
 class Submittable:
-    """What `submit` needs of a command, as names of its parameters.
+    """The parameters of a command that `submit` reads or replaces, by name.
 
     Attributes:
       module: Name of the parameter with the training module.
@@ -35,7 +35,7 @@ class Submittable:
       named_by: Name of the parameter from which the job's name is derived; "" for `module`.
       counts: Its own flags for the number of workers and parameter servers; None for no others than --workers and --ps.
       replaced: Further parameters that a platform without Ray replaces by replicas.
-      tables: Parameters with a path that it reads, or the name of a table.
+      tables: Parameters with the path of data that it reads, or with the name of a table in a database.
       inputs: Parameters with a path that it reads, besides those of `train` and `run`.
       outputs: Parameters with a path that it writes, besides --output.
       note: A note to show to the user; "" for none.
@@ -78,7 +78,7 @@ class CommandLine:
 
     @property
     def kind(self) -> Submittable:
-        """What `submit` needs of the command."""
+        """The command's parameters that `submit` reads or replaces."""
         return self.command.submittable
 
     @property

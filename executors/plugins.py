@@ -86,7 +86,11 @@ def _version_of(folder: str) -> tuple[str, int]:
 def _loaded(entry: EntryPoint) -> object:
     try:
         return entry.load()
+    except InputError:  # of another entry point
+        raise
     except Exception as error:
+        if entry.module.partition(".")[0] == __name__.partition(".")[0]:  # not the package's fault, but the machine's
+            raise
         raise InputError(
             f"{entry.value}, which {package_of(entry)} registers as {entry.name} in {entry.group}, cannot be imported "
             f"({type(error).__name__}: {error}). Reinstall that package, or remove it."

@@ -9,6 +9,7 @@ Event files are TFRecord files. Reading ends without an error at a damaged event
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,8 +58,8 @@ def from_event_files(folder: str, earlier: Mapping[str, int] | None = None) -> M
         for moment, _, tag, value in scalars(os.path.join(folder, name), (earlier or {}).get(name, 0)):
             if not tag.endswith(_NO_METRICS):
                 last[split, tag.removeprefix("epoch_")] = (moment, value)
-        for key, found in last.items():
-            values[key] = max(found, values.get(key, (0.0, 0.0)), key=lambda one: one[0])
+        for key, latest in last.items():
+            values[key] = max(latest, values.get(key, (0.0, 0.0)), key=operator.itemgetter(0))
     return by_split((split, tag, value) for (split, tag), (_, value) in values.items())
 
 

@@ -24,7 +24,7 @@ def html_of(report: Report) -> str:
     sections = [section for section in report.sections if section]
     charts = any(isinstance(block, Chart) and block for section in sections for block in section.blocks)
     scripts = [_text(name) for name in (_SCRIPTS if charts else _SCRIPTS[1:])]
-    page = _TEMPLATE.render(
+    page = template().render(
         report=report,
         sections=sections,
         scripts=scripts,
@@ -34,7 +34,9 @@ def html_of(report: Report) -> str:
     return page.lstrip()
 
 
-def _template() -> jinja2.Template:
+@functools.cache
+def template() -> jinja2.Template:
+    """Returns the compiled template."""
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: _text(f"templates/{name}")),
         autoescape=True,
@@ -67,6 +69,3 @@ def _plain_number(value: object) -> str:
     if value is None:
         return ""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-_TEMPLATE = _template()  # compiled on import, so that the fork server does it in advance

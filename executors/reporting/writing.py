@@ -56,13 +56,13 @@ def report_on_exit(
 ) -> Iterator[None]:
     """Writes the report of a run into its folder when the block ends, even if it raises.
 
+    Errors are logged as warnings, because by then the model is published or another exception is being raised.
+
     Args:
       record: The run's record.
       folder: The model run.
       shown_as: The folder's name in messages, if the folder is a copy.
       write: Writes the report of a run that has succeeded.
-
-    Errors are logged as warnings, because by then the model is published or another exception is being raised.
     """
     try:
         yield

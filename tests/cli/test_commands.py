@@ -33,18 +33,18 @@ def run(tmp_path: pathlib.Path) -> Callable[..., str]:
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: announcements\nVersion: 1.0\n")
     (information / "entry_points.txt").write_text(
-        "[generic_trainer.commands]\nannounce = announcements:announce\n"
+        "[generic_trainer.commands]\nannounce = announcements:announce\nbroken = announcements:nothing\n"
         "[generic_trainer.job_files]\nTrainingCall = announcements:translate\n"
     )
     (tmp_path / "announcements.py").write_text(MODULE)
     (tmp_path / "call.yaml").write_text(JOB)
 
-    def output(*words: str) -> str:
+    def output(*words: str, code: int = 0) -> str:
         command = [sys.executable, "-m", "generic_trainer.cli.main", *words]
         environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert done.returncode == code, done.stderr
+        return done.stderr if code else done.stdout
 
     return output
 
@@ -54,6 +54,17 @@ def test_a_package_adds_a_command(run: Callable[..., str], tmp_path: pathlib.Pat
 
     assert [line for line in run("--help").splitlines() if "Announces a model." in line]
     assert run("announce", "--config", "config.yaml") == "A model of taxi.\n"
+
+
+def test_a_command_that_cannot_be_imported_is_an_error_of_its_own_only(
+    run: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "config.yaml").write_text("label: taxi\nannounce:\n  sender: taxi\n")
+
+    assert [line for line in run("--help").splitlines() if line.startswith("  broken ")]
+    assert run("announce", "--config", "config.yaml") == "A model of taxi.\n"
+    problem = "announcements:nothing, which the package announcements registers as broken in generic_trainer.commands"
+    assert f"generic-trainer: {problem}, cannot be imported (AttributeError: " in run("broken", "--help", "x", code=2)
 
 
 def test_a_package_adds_a_kind_of_job_file(run: Callable[..., str]) -> None:

@@ -27,9 +27,9 @@ class Metrics(RunCallback):
         try:
             yield
         except BaseException:
-            from ...monitoring.event_files import from_event_files
+            with contextlib.suppress(OSError, ImportError):  # must not hide the original exception
+                from ...monitoring.event_files import from_event_files
 
-            with contextlib.suppress(OSError):  # must not hide the original exception
                 last_report = progress_reports.read(reports) if reports else None
                 reported = from_return_value(last_report.details.get("metrics")) if last_report else {}
                 run.record.metrics = reported | from_event_files(folder, earlier)

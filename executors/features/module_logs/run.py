@@ -71,7 +71,7 @@ def _move_others(staging: Staging, model_run_dir: str) -> None:
 
 
 def _unused_path(path: str) -> str:
-    number, found = 1, path
-    while file_io.exists(found):
-        number, found = number + 1, f"{path}.{number}"
-    return found
+    number, free = 1, path
+    while file_io.exists(free):
+        number, free = number + 1, f"{path}.{number}"
+    return free

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class NeededPackages(RunCallback):
-    """Notes those that the check has found among the imported ones, which it takes from the worker's result."""
+    """Notes in each model's folder the packages that its check has found to register its ops."""
 
     @contextlib.contextmanager
     def check(self, run: Run) -> Iterator[None]:

@@ -7,6 +7,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from ...engines import child_process
+from ...errors import TrainingProcessError
 from ...reporting.writing import keep_failed_run, report_on_exit, write_report
 from ...training.callbacks import Context, RunCallback
 
@@ -31,18 +32,19 @@ class Report(RunCallback):
 
 
 def _write(run: Run, folder: str) -> None:
-    """Writes it in a process of the fork server that the run has used, if there is one: it has the modules."""
-    if not run.options.isolate or run.place.is_remote:
-        write_report(folder)
-        return
-    child_process.run(
-        _PROCESS,
-        {"folder": folder},
-        environment=run.keras.environment(),
-        timeout=_TIMEOUT,
-        what="report",
-        forked=True,
-    )
+    """Writes it in a subprocess, which the run's fork server starts without imports, or here if that process ends."""
+    if run.options.isolate and not run.place.is_remote:
+        with contextlib.suppress(TrainingProcessError):  # by a signal to all processes, or for lack of memory or time
+            child_process.run(
+                _PROCESS,
+                {"folder": folder},
+                environment=run.keras.environment(),
+                timeout=_TIMEOUT,
+                what="report",
+                forked=True,
+            )
+            return
+    write_report(folder)
 
 
 class FailedRuns(RunCallback):

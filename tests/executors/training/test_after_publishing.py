@@ -88,6 +88,15 @@ def test_a_published_model_is_a_success_whatever_fails_then(
         assert run_record.status_of(str(fn_args.model_run_dir)) == run_record.SUCCEEDED
 
 
+def test_the_report_is_written_here_if_its_process_ends_without_a_result(
+    tiny_module: str, fn_args: FnArgs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(report, "_TIMEOUT", 0.0)
+    assert train(tiny_module, fn_args).status == run_record.SUCCEEDED
+    assert pathlib.Path(str(fn_args.model_run_dir), "report.html").exists()
+    assert "Could not write the report" not in caplog.text
+
+
 @pytest.mark.parametrize("name", ["logs_of_pipeline", "module_output", "live_display", "_print_outcome"])
 def test_a_pipeline_that_has_pushed_its_model_is_a_success_whatever_fails_then(
     name: str, taxi_csv: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
