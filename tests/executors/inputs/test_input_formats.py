@@ -303,9 +303,16 @@ def test_a_format_skips_what_it_cannot_decode(tmp_path: pathlib.Path) -> None:
         fastavro.writer(file, {"type": "record", "name": "Row", "fields": fields}, rows(5), sync_interval=1)
     path.write_bytes(path.read_bytes().replace(b"\x04s3", b"\x05s3"))
 
-    with pytest.raises(InputError, match=re.escape(f"{path}, block at byte ") + "[0-9]+: it cannot be decoded: "):
-        as_arrow("avro", str(path))
+    with pytest.raises(InputError, match=f"^{re.escape(str(path))}, block at byte [0-9]+: it cannot be decoded: "):
+        form_of("avro").copy(str(path), str(tmp_path / "copy"), None)
     with skipping(1) as bad:
         assert trained("avro", str(path)) == [0, 1, 2, 4]
     assert bad is not None
     assert (bad.count, bad.readers) == (1, {"Avro"})
+
+
+def test_a_type_that_a_format_lacks_is_an_error_with_the_column(tmp_path: pathlib.Path) -> None:
+    table = pa.table({"x": [1.0], "day": pa.array([0], pa.date32())})
+
+    with pytest.raises(InputError, match=r"a\.avro: column 'day' is date32\[day\]; Avro has bool, int64, "):
+        form_of("avro").write(str(tmp_path / "a.avro"), table)  # type: ignore[attr-defined]
