@@ -13,7 +13,7 @@ Usage:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +23,7 @@ from ...errors import InputError
 from ..bad_records import BadRecords, policy
 from ..message_text import shorten
 from ..tfrecord.scan import refused
-from .columns import place_of_row, require_columns
+from .columns import place_of_row, require_columns, row_place
 from .whole_batches import whole_batches
 
 if TYPE_CHECKING:
@@ -157,13 +157,22 @@ def _fitting(files: TableFiles, path: str, table: pa.Table, first: int, bad: Bad
     try:
         return cast(table)
     except InputError:
+        _require_types(path, table, cast)
         unfit = []
         for index, problem in refused(table, cast):
             if bad is None:
                 raise InputError(_message(path, first + index, problem)) from None
-            bad.skip(path, f"row {first + index + 1}", problem)
+            bad.skip(path, row_place(first + index), problem)
             unfit.append(index)
         return cast(table.take(np.delete(np.arange(table.num_rows), unfit)))
+
+
+def _require_types(path: str, table: pa.Table, cast: Callable[[pa.Table], object]) -> None:
+    """Checks that the types of the columns can be cast, which does not depend on the rows."""
+    try:
+        cast(table.slice(0, 0))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def _message(path: str, row: int, problem: str) -> str:
