@@ -129,6 +129,15 @@ def test_a_file_is_recognized_by_its_ending_or_its_first_bytes(name: str, tmp_pa
         assert type(format_of(f"{unnamed}.gz")) is type(form)
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("csv", "json_lines")])
+@pytest.mark.parametrize("ending", ["json", "avro", "recordio", "tfrecord", "csv", "txt"])
+def test_the_first_bytes_of_a_binary_format_precede_the_name(name: str, ending: str, tmp_path: pathlib.Path) -> None:
+    path = write(tmp_path / f"a.{ending}", name, rows(3))
+
+    expected = {"csv": "CSV", "txt": None}.get(ending, form_of(name).name)
+    assert getattr(recognized(path), "name", None) == expected
+
+
 @pytest.mark.parametrize("name", READ)
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_batches_have_all_rows_and_their_numbers(name: str, size: int, tmp_path: pathlib.Path) -> None:
@@ -280,6 +289,7 @@ def test_payload_formats_are_those_of_the_installed_formats() -> None:
     assert payload_formats()[0] == "FORMAT_TF_EXAMPLE"
     assert {"FORMAT_AVRO", "FORMAT_PARQUET", "FORMAT_PROTO"} <= set(payload_formats())
     assert payload_format_of(["a.avro", "b/*.avro"]) == "FORMAT_AVRO"
+    assert payload_format_of(["a.PARQUET", "b/*.parquet.gz"]) == "FORMAT_PARQUET"
     assert payload_format_of(["a.avro", "b.parquet"]) == payload_format_of([]) == "FORMAT_TF_EXAMPLE"
     with pytest.raises(ValueError, match=r"'FORMAT_ORC' is not one of FORMAT_TF_EXAMPLE, .*FORMAT_AVRO"):
         ExamplesFormat("FORMAT_ORC")
