@@ -185,6 +185,13 @@ def is_skipping() -> bool:
     return run_context.part(BadRecords) is not None
 
 
+def remedy(records: str) -> str:
+    """Returns the remedy for bad records, for messages; with the option only within `skipping`, as only runs have it."""
+    if not run_context.is_decided(BadRecords):
+        return "Write the file again."
+    return f"Write the file again, or pass --on-bad-records=skip:N to skip up to N {records}."
+
+
 @contextlib.contextmanager
 def skipping(limit: int | None, model_run_dir: str | None = None) -> Iterator[BadRecords | None]:
     """Makes readers skip up to `limit` bad records for the duration of the block.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 from .. import plugins
 from ..errors import InputError
 from ..examples_format import INPUT_FORMATS, TF_EXAMPLE, ExamplesFormat
-from .bad_records import policy
+from .bad_records import policy, remedy
 from .gzipped_files import unzipped_head
 
 if TYPE_CHECKING:
@@ -143,10 +143,7 @@ class InputFormat:
           InputError: If bad records are not skipped, or too many were.
         """
         if (bad := policy(self.name)) is None:
-            raise InputError(
-                f"{path}, {place}: {problem}. Write the file again, or pass --on-bad-records=skip:N to skip up to N "
-                "bad records."
-            )
+            raise InputError(f"{path}, {place}: {problem}. {remedy('bad records')}")
         bad.skip(path, place, problem, count)
 
 
