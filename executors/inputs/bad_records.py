@@ -186,7 +186,7 @@ def is_skipping() -> bool:
 
 
 def remedy(records: str) -> str:
-    """Returns the remedy for bad records, for messages; with the option only within `skipping`, as only runs have it."""
+    """Returns the remedy for bad records; with the option only within `skipping`, as only runs have it."""
     if not run_context.is_decided(BadRecords):
         return "Write the file again."
     return f"Write the file again, or pass --on-bad-records=skip:N to skip up to N {records}."

@@ -66,7 +66,7 @@ def batched_rows(files: TableFiles, options: RecordBatchesOptions | TensorFlowDa
         are skipped if `on_bad_records` allows it.
     """
     random = np.random.default_rng(options.shuffle_seed)
-    return whole_batches(lambda: _one_epoch(files, options, random), options, _joined)
+    return whole_batches(lambda: _one_epoch(files, options, random), options, joined)
 
 
 def first_mismatch(files: TableFiles) -> str:
@@ -101,11 +101,29 @@ def as_lists(table: pa.Table, schema: pa.Schema | None) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, table.column_names)
 
 
-def _joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """Concatenates tables; if schemas differ (scalars in one file, lists in another), all columns become lists."""
-    if any(table.schema != tables[0].schema for table in tables):
+def joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Concatenates tables, of which some may have columns without any value, or scalars where others have lists.
+
+    Raises:
+      ArrowException: If columns have other types than in the other tables.
+    """
+    if _differ(tables):
+        types = {field.name: field.type for table in tables for field in table.schema if field.type != pa.null()}
+        tables = [_without_null_types(table, types) for table in tables]
+    if _differ(tables):
         tables = [pa.table([_large(lists_of(c.combine_chunks())) for c in t.columns], t.column_names) for t in tables]
     return pa.concat_tables(tables)
+
+
+def _without_null_types(table: pa.Table, types: Mapping[str, pa.DataType]) -> pa.Table:
+    def typed(field: pa.Field) -> pa.Field:
+        return field.with_type(types.get(field.name, field.type)) if field.type == pa.null() else field
+
+    return table.cast(pa.schema([typed(field) for field in table.schema]))
+
+
+def _differ(tables: Sequence[pa.Table]) -> bool:
+    return any(table.schema != tables[0].schema for table in tables)
 
 
 def _one_epoch(
@@ -129,7 +147,7 @@ def _one_epoch(
 
 
 def _take_all(buffer: list[pa.Table], random: np.random.Generator) -> pa.Table:
-    table = _joined(buffer).combine_chunks()
+    table = joined(buffer).combine_chunks()
     buffer.clear()
     return table.take(random.permutation(table.num_rows))
 

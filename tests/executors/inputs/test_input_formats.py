@@ -306,14 +306,20 @@ def test_a_format_without_rows_is_an_error_with_the_file(tmp_path: pathlib.Path)
             list(read(path, 8))
 
 
-def test_a_format_skips_what_it_cannot_decode(tmp_path: pathlib.Path) -> None:
-    """The page's format skips a block; one record of these blocks has a text of negative length."""
+def write_blocks(path: pathlib.Path, types: dict[str, Any], some: list[Row]) -> str:
+    """Writes an Avro file with a block for each row."""
     import fastavro
 
-    path = tmp_path / "a.avro"
-    fields = [{"name": "x", "type": "double"}, {"name": "y", "type": "long"}, {"name": "s", "type": "string"}]
+    fields = [{"name": name, "type": kind} for name, kind in types.items()]
     with path.open("wb") as file:
-        fastavro.writer(file, {"type": "record", "name": "Row", "fields": fields}, rows(5), sync_interval=1)
+        fastavro.writer(file, {"type": "record", "name": "Row", "fields": fields}, some, sync_interval=1)
+    return str(path)
+
+
+def test_a_format_skips_what_it_cannot_decode(tmp_path: pathlib.Path) -> None:
+    """The page's format skips a block; one record of these blocks has a text of negative length."""
+    path = tmp_path / "a.avro"
+    write_blocks(path, {"x": "double", "y": "long", "s": "string"}, rows(5))
     path.write_bytes(path.read_bytes().replace(b"\x04s3", b"\x05s3"))
 
     message = f"(?s)^{re.escape(str(path))}, block at byte [0-9]+: it cannot be decoded: .*Write the file again"
@@ -331,3 +337,30 @@ def test_a_type_that_a_format_lacks_is_an_error_with_the_column(tmp_path: pathli
 
     with pytest.raises(InputError, match=r"a\.avro: column 'day' is date32\[day\]; Avro has bool, int64, "):
         form_of("avro").write(str(tmp_path / "a.avro"), table)  # type: ignore[attr-defined]
+
+
+def test_a_part_of_a_file_may_lack_a_columns_values(tmp_path: pathlib.Path) -> None:
+    """A block of Avro is a table, whose types are those of its values."""
+    path = write_blocks(tmp_path / "a.avro", {"x": ["null", "double", "string"]}, [{"x": None}, {"x": 0.5}])
+    assert form_of("avro").copy(path, str(tmp_path / "copy"), None) == (2, [{"x": None}, {"x": 0.5}])
+
+    path = write_blocks(tmp_path / "b.avro", {"x": ["null", "double", "string"]}, [{"x": "text"}, {"x": 0.5}])
+    with pytest.raises(InputError, match=f"^{re.escape(path)}: parts of the file have different columns or types: "):
+        form_of("avro").copy(path, str(tmp_path / "copy"), None)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pa.array([[1]], pa.list_(pa.timestamp("us"))), r"list<.*timestamp\[us\]>"),
+        (pa.array([[1]], pa.list_(pa.decimal128(5, 2))), r"list<.*decimal128\(5, 2\)>"),
+        (pa.array([2**63], pa.uint64()), "uint64"),
+    ],
+)
+def test_a_column_that_examples_cannot_have_is_an_error_with_the_file(
+    column: pa.Array, message: str, tmp_path: pathlib.Path
+) -> None:
+    pq.write_table(pa.table({"x": column}), tmp_path / "a")
+
+    with pytest.raises(InputError, match=rf"^{tmp_path}/a: column 'x' is {message}, which examples cannot have: "):
+        list(form_of("parquet").examples(str(tmp_path / "a"), 8))
