@@ -31,6 +31,7 @@ Factories: TypeAlias = "tuple[Callable[..., tf.data.Dataset], Callable[..., Iter
 _HEAD_BYTES = 1024
 _DECISIVE = (".csv", ".txt", ".parquet")  # endings of names that precede a file's first bytes
 FIRST_RECORDS = 512  # records of a file that `InputFormat.copy` returns
+COPIED_BYTES = 16 << 20  # of a file, after which `InputFormat.copy` may stop if it has a limit
 
 
 @dataclasses.dataclass(frozen=True)
