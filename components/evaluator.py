@@ -47,6 +47,7 @@ from ..executors.runtime.logs.exceptions import one_line_message
 from ..executors.runtime.logs.remembered_error import remember_error
 from ..executors.saved_models.base_model import base_model_path
 from ..executors.saved_models.prediction.predict import SignatureError
+from ..executors.training.artifacts import examples_format
 from .batch_dependent_models import ALLOW, refusal
 
 _EVAL = "eval"
@@ -171,6 +172,7 @@ class EvaluatorExecutor(executor.Executor):
             inputs.allow_trivial,
             " and ".join(inputs.splits),
             inputs.analysis_seconds,
+            inputs.payload(),
         )
         result = analyze(analysis, self._make_beam_pipeline(), output)
         if result.errors is not None:
@@ -322,6 +324,14 @@ class _Inputs:
             uri for split in self.splits for uri in artifact_utils.get_split_uris(self._artifacts["examples"], split)
         ]
         return [path for folder in folders for path in sorted(file_io.glob(os.path.join(folder, "*")))]
+
+    def payload(self) -> str:
+        """Returns the payload format of the examples.
+
+        Raises:
+          InputError: If the artifacts differ in it, or no installed package reads it.
+        """
+        return examples_format(self._artifacts["examples"]).payload
 
     def _plan_for(self, model: str, record: RunRecord) -> EvaluationPlan:
         overrides = Overrides(**json.loads(self._properties.get("overrides") or "{}"))

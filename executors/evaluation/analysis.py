@@ -21,7 +21,8 @@ from apache_beam.utils.shared import Shared
 from tensorflow_model_analysis.proto import config_pb2
 
 from ..errors import InputError
-from ..inputs.input_format import format_of
+from ..examples_format import TF_EXAMPLE
+from ..inputs.input_format import format_of_payload
 from ..runtime.files import file_io
 from ..runtime.logs.exceptions import one_line_message
 from ..runtime.work import advance
@@ -60,6 +61,7 @@ class Analysis:
       allow_trivial: Whether a model may be no better than the trivial model.
       split: The split of the files, "eval" or "test".
       error_seconds: Time limit of the error analysis of the candidate; 0 for none.
+      payload: The payload format of the files.
     """
 
     files: Sequence[str]
@@ -71,6 +73,7 @@ class Analysis:
     allow_trivial: bool = False
     split: str = "eval"
     error_seconds: float = 0.0
+    payload: str = TF_EXAMPLE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,7 +187,7 @@ def _error_analysis(
     if not analysis.error_seconds or not loaded.candidate.plan.compares:
         return None
     try:
-        sample = sample_of(analysis.files, analysis.error_seconds)
+        sample = sample_of(analysis.files, analysis.error_seconds, analysis.payload)
         return analyze_errors(
             loaded.candidate, sample, split=analysis.split, seconds=analysis.error_seconds, names=names
         )
@@ -209,7 +212,7 @@ class _Loaded:
     """
 
     def __init__(self, analysis: Analysis) -> None:
-        self._slice_by = analysis.slice_by
+        self._slice_by, self._form = analysis.slice_by, format_of_payload(analysis.payload)
         self.skip_reason: InputError | None = None
         self.reader = ExampleReader(analysis.transform_graph)
         self.candidate = Scorer(analysis.candidate.plan, analysis.candidate.model, self.reader)
@@ -221,7 +224,7 @@ class _Loaded:
         """Yields batches of serialized examples from files, and counts the bytes that were read."""
         for file in files:
             position, size = 0.0, file_io.size_of(file)
-            for batch in format_of(file).examples(file, _BATCH):
+            for batch in self._form.examples(file, _BATCH):
                 yield batch.records
                 count(min(batch.position, size) - position)
                 position = min(batch.position, size)

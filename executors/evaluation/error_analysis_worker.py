@@ -24,7 +24,7 @@ def execute(state: Mapping[str, Any]) -> Mapping[str, Any]:
     if request.evaluated:
         return analyze_evaluated(plan, evaluated_examples.read(request.evaluated)).to_json()
     scorer = Scorer(plan, request.model, ExampleReader(graph), request.op_packages)
-    sample = sample_of(request.files, request.seconds)
+    sample = sample_of(request.files, request.seconds, request.payload)
     if not graph:
         scorer.plan = plan = with_unread_label(plan, sample.records, scorer.parsed_features)
     names = class_names(scorer.reader.features(sample.records[:_NAMED_EXAMPLES]), plan, graph)

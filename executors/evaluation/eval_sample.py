@@ -7,7 +7,8 @@ import random
 import time
 from collections.abc import Sequence
 
-from ..inputs.input_format import format_of
+from ..examples_format import TF_EXAMPLE
+from ..inputs.input_format import format_of_payload
 
 _EXAMPLES, _BYTES = 10_000, 1 << 26  # size of the sample
 _BATCH = 512
@@ -28,21 +29,22 @@ class Sample:
     is_complete: bool = True
 
 
-def sample_of(files: Sequence[str], seconds: float) -> Sample:
+def sample_of(files: Sequence[str], seconds: float, payload: str = TF_EXAMPLE) -> Sample:
     """Draws a uniform sample of at most 10,000 examples and 64 MiB; the same one for the same files.
 
     Args:
       files: Files of tf.Examples, or of a format that can be converted to them.
       seconds: Time after which no more examples are read.
+      payload: The payload format of the files.
 
     Raises:
-      InputError: If a file is damaged.
+      InputError: If a file is damaged, or not of the payload format.
     """
     deadline, chance = time.monotonic() + seconds, random.Random(0)  # noqa: S311 (no secret)
     kept: list[bytes] = []
-    total, size = 0, _EXAMPLES
+    total, size, form = 0, _EXAMPLES, format_of_payload(payload)
     for file in files:
-        for batch in format_of(file).examples(file, _BATCH):
+        for batch in form.examples(file, _BATCH):
             if not total:
                 average = sum(map(len, batch.records)) / len(batch.records)
                 size = max(1, min(_EXAMPLES, int(_BYTES / max(average, 1))))

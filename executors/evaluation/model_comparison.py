@@ -13,6 +13,7 @@ from absl import logging
 
 from ..engines import child_process
 from ..errors import TrainerError
+from ..examples_format import TF_EXAMPLE
 from ..runtime.files.json_data import JsonData, from_json
 from ..runtime.logs.exceptions import one_line_message
 from .paired_metrics import PairedMetric
@@ -104,20 +105,24 @@ class ModelComparisonRequest(JsonData):
     models: Sequence[ComparedModel]
     files: Sequence[str]
     seconds: float
+    payload: str = TF_EXAMPLE
 
 
-def run_model_comparison(models: Sequence[ComparedModel], files: Sequence[str], *, seconds: float) -> ModelComparison:
+def run_model_comparison(
+    models: Sequence[ComparedModel], files: Sequence[str], *, seconds: float, payload: str = TF_EXAMPLE
+) -> ModelComparison:
     """Returns the comparison of two models; never raises: without a comparison, `problem` is the reason.
 
     Args:
       models: The two models.
       files: Files of labeled examples, raw ones if there is a Transform graph.
       seconds: Time limit for reading the examples; see `sample_of`.
+      payload: The payload format of the files.
     """
     try:
         state = child_process.run(
             _WORKER,
-            ModelComparisonRequest(models, files, seconds).to_json(),
+            ModelComparisonRequest(models, files, seconds, payload).to_json(),
             environment={"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"},
             timeout=_LONGEST_FACTOR * seconds + _LONGEST_LOAD,
             quiet=True,

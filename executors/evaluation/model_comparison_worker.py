@@ -32,7 +32,7 @@ _TASKS = (BINARY, MULTICLASS, REGRESSION)
 def execute(state: Mapping[str, Any]) -> Mapping[str, Any]:
     """Entry point of the subprocess: returns a `ModelComparison` as JSON values."""
     request = ModelComparisonRequest.from_json(state)
-    sample = sample_of(request.files, request.seconds)
+    sample = sample_of(request.files, request.seconds, request.payload)
     if not sample.records:
         raise InputError("the eval split has no examples")
     first, second = (

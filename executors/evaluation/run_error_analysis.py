@@ -17,7 +17,7 @@ from absl import logging
 
 from ..engines import child_process
 from ..errors import InputError
-from ..examples_format import has_examples
+from ..examples_format import TF_EXAMPLE, has_examples
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..runtime.files import file_io
 from ..runtime.files.json_data import JsonData
@@ -46,6 +46,7 @@ class ErrorAnalysisRequest(JsonData):
     transform_graph: str | None = None
     op_packages: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     evaluated: str | None = None
+    payload: str = TF_EXAMPLE
 
 
 def run_error_analysis(
@@ -75,8 +76,9 @@ def run_error_analysis(
         return _analysis(ErrorAnalysisRequest(model, plan, seconds, evaluated=fn_args.model_run_dir), environment)
     if not plan.compares and fn_args.transform_graph_path and plan.examples != TRANSFORMED:
         return {"problem": "the label is unknown"}
-    if not has_examples(fn_args.examples_format.payload):
-        return {"problem": f"the eval split is not of tf.Examples, but {fn_args.examples_format.payload}"}
+    payload = fn_args.examples_format.payload
+    if not has_examples(payload):
+        return {"problem": f"the eval split is not of tf.Examples, but {payload}"}
     patterns: Sequence[str] = fn_args.eval_files or ()
     graph = fn_args.transform_graph_path
     if graph and raw_eval_files:
@@ -88,7 +90,8 @@ def run_error_analysis(
     files = sorted(path for pattern in patterns for path in file_io.glob(pattern) if not file_io.isdir(path))
     if not files:
         return {"problem": "there is no eval split"}
-    return _analysis(ErrorAnalysisRequest(model, plan, seconds, files, graph, op_packages or {}), environment)
+    request = ErrorAnalysisRequest(model, plan, seconds, files, graph, op_packages or {}, payload=payload)
+    return _analysis(request, environment)
 
 
 def _analysis(request: ErrorAnalysisRequest, environment: Mapping[str, str] | None) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 from .. import plugins
 from ..errors import InputError
 from ..examples_format import INPUT_FORMATS, TF_EXAMPLE, ExamplesFormat
-from .bad_records import policy
+from .bad_records import policy, remedy
 from .gzipped_files import unzipped_head
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ Copied: TypeAlias = "tuple[int, Sequence[bytes] | Sequence[dict[str, object]]]"
 Factories: TypeAlias = "tuple[Callable[..., tf.data.Dataset], Callable[..., Iterator[pa.RecordBatch]]]"
 
 _HEAD_BYTES = 1024
+_DECISIVE = (".csv", ".txt", ".parquet")  # endings of names that precede a file's first bytes
 FIRST_RECORDS = 512  # records of a file that `InputFormat.copy` returns
+COPIED_BYTES = 16 << 20  # of a file, after which `InputFormat.copy` may stop if it has a limit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +90,7 @@ class InputFormat:
     def matches(self, head: bytes) -> bool:
         """Whether a file that begins with these bytes, decompressed if it is gzipped, is of this format.
 
-        Asked only if no format has the ending of the file's name.
+        Asked before the endings of names, but for formats of text only if no format has the ending of the file's name.
         """
         return False
 
@@ -142,10 +144,7 @@ class InputFormat:
           InputError: If bad records are not skipped, or too many were.
         """
         if (bad := policy(self.name)) is None:
-            raise InputError(
-                f"{path}, {place}: {problem}. Write the file again, or pass --on-bad-records=skip:N to skip up to N "
-                "bad records."
-            )
+            raise InputError(f"{path}, {place}: {problem}. {remedy('bad records')}")
         bad.skip(path, place, problem, count)
 
 
@@ -168,20 +167,25 @@ def formats() -> dict[str, InputFormat]:
 
 def named_format(path: str) -> InputFormat | None:
     """Returns the format that the ending of a file's name stands for, if there is one."""
-    name = path.lower().removesuffix(".gz")
+    name = _uncompressed_name(path)
     return next((form for form in formats().values() if form.endings and name.endswith(form.endings)), None)
 
 
 def recognized(path: str) -> InputFormat | None:
-    """Returns the format of a file by its name's ending, else by its first bytes; None if it is unknown.
+    """Returns the format of a file by the first bytes of binary formats, else by its name, else by the bytes of text.
+
+    Returns None if the format is unknown. Names that end in .csv, .txt and .parquet precede the bytes, as
+    `record_files.kind_of` has it.
 
     Raises:
       InputError: If a gzipped file is damaged.
     """
-    if (form := named_format(path)) is not None:
-        return form
-    head = unzipped_head(path, _HEAD_BYTES)
-    return next((form for form in formats().values() if form.matches(head)), None)
+    named, is_decided = named_format(path), _uncompressed_name(path).endswith(_DECISIVE)
+    if named is not None and is_decided:
+        return named
+    head, installed = unzipped_head(path, _HEAD_BYTES), formats().values()
+    binary = None if is_decided else next((form for form in installed if not form.is_text and form.matches(head)), None)
+    return binary or named or next((form for form in installed if form.is_text and form.matches(head)), None)
 
 
 def format_of(path: str) -> InputFormat:
@@ -210,7 +214,9 @@ def format_of_payload(payload: str) -> InputFormat:
 
 def payload_format_of(patterns: Sequence[str]) -> str:
     """Returns the payload format that the endings of the training files' names stand for."""
-    for form in formats().values() if patterns else ():
-        if form.payloads and form.endings and all(pattern.endswith(form.endings) for pattern in patterns):
-            return form.payloads[0]
-    return TF_EXAMPLE
+    payloads = {form.payloads[0] if form and form.payloads else TF_EXAMPLE for form in map(named_format, patterns)}
+    return payloads.pop() if len(payloads) == 1 else TF_EXAMPLE
+
+
+def _uncompressed_name(path: str) -> str:
+    return path.lower().removesuffix(".gz")

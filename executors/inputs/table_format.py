@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from ..errors import InputError
 from ..runtime.files import file_io
 from .input_format import FIRST_RECORDS, Batch, Copied, Factories, InputFormat
+from .message_text import shorten
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,7 +63,7 @@ class TableFormat(InputFormat):
         from .tables.examples import plain_values
 
         for first, table, position in self._numbered(path, size):
-            columns = dict(zip(table.column_names, map(plain_values, table.columns), strict=True))
+            columns = plain_values(path, table)
             yield Batch(path, first, table.num_rows, columns=columns, position=position)
 
     def examples(self, path: str, size: int) -> Iterator[Batch]:
@@ -70,11 +71,17 @@ class TableFormat(InputFormat):
         from .tables.examples import serialized_examples
 
         for first, table, position in self._numbered(path, size):
-            yield Batch(path, first, table.num_rows, records=serialized_examples(table), position=position)
+            yield Batch(path, first, table.num_rows, records=serialized_examples(path, table), position=position)
 
     def copy(self, path: str, target: str, limit: int | None) -> Copied:
-        """See `InputFormat`."""
+        """See `InputFormat`; a file without tables is not copied.
+
+        Raises:
+          InputError: See `InputFormat`; also if parts of the file have different columns or types.
+        """
         import pyarrow as pa
+
+        from .tables.rows import joined
 
         tables: list[pa.Table] = []
         for table in self.tables(path, None, limit or _COPIED_ROWS):
@@ -83,7 +90,11 @@ class TableFormat(InputFormat):
                 break
         if not tables:
             return 0, []
-        copied = pa.concat_tables(tables).slice(0, limit)
+        try:
+            copied = joined(tables).slice(0, limit)
+        except pa.ArrowException as error:
+            problem = f"parts of the file have different columns or types: {shorten(str(error))}"
+            raise InputError(f"{path}: {problem}") from error
         self.write(target, copied)
         return copied.num_rows, copied.slice(0, FIRST_RECORDS).to_pylist()
 

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from .gzipped_files import is_gzipped, opened
-from .input_format import Copied, InputFormat
+from .input_format import COPIED_BYTES, Copied, InputFormat
 
 Row = TypeVar("Row")
-
-_MOST_BYTES = 16 << 20  # maximum copied of each file
 
 
 class TextFormat(InputFormat):
@@ -30,7 +28,7 @@ class TextFormat(InputFormat):
             for line in file:
                 copy.write(line)
                 count, size, quotes = count + 1, size + len(line), quotes + line.count(b'"')
-                if limit is not None and (count >= limit or size >= _MOST_BYTES) and quotes % 2 == 0:
+                if limit is not None and (count >= limit or size >= COPIED_BYTES) and quotes % 2 == 0:
                     break
         return count, []
 

@@ -74,7 +74,7 @@ def holds_records(patterns: Sequence[str]) -> bool:
     if any(file_io.isdir(os.path.join(pattern, name)) for pattern in patterns for name in _names_in(pattern)):
         return False
     files = [path for pattern in patterns for path in _files(pattern)]
-    return not any(is_other_format(path) and recognized(path) is None for path in files)
+    return not any(is_other_format(path) and ((form := recognized(path)) is None or form.is_text) for path in files)
 
 
 def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> Sample:

@@ -35,7 +35,7 @@ def compare_predictions(first: Run, second: Run) -> ModelComparison:
             raise InputError("the second run's eval split does not exist: it was deleted, or there was none")
     except InputError as error:
         return ModelComparison(problem=str(error))
-    return run_model_comparison(models, files, seconds=_SECONDS)
+    return run_model_comparison(models, files, seconds=_SECONDS, payload=payload_of(second))
 
 
 def _model(name: str, run: Run) -> ComparedModel:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...errors import InputError
-from ..bad_records import policy
+from ..bad_records import policy, remedy
 from ..message_text import shorten
 from ..readers.record_files import PARQUET
 
@@ -74,7 +74,7 @@ def row_batches(path: str, parquet: pq.ParquetFile, rows: int, columns: Sequence
             if bad is None:
                 raise InputError(
                     f"{path}: the Parquet file is damaged: a row group after row {read} cannot be decoded: {what} "
-                    "Write the file again, or pass --on-bad-records=skip:N to skip up to N rows."
+                    f"{remedy('rows')}"
                 ) from error
             lost = parquet.metadata.row_group(some[0]).num_rows
             bad.skip(path, f"row group {some[0]}, {lost} rows", f"it cannot be decoded: {what}", lost)

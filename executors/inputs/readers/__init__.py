@@ -1,1 +1,1 @@
-"""Record readers: the format of files, and parsers of records."""
+"""Finds the files of records, and keeps the exceptions of readers in tf.data."""

@@ -37,7 +37,12 @@ def require_columns(path: str, names: Sequence[str], there: Sequence[str]) -> No
 
 def place_of_row(path: str, row: int) -> str:
     """Formats the position of a row, counted from 0, for messages: "a.parquet, row 7"."""
-    return f"{path}, row {row + 1}{' of those that are read' if is_skipping() else ''}"
+    return f"{path}, {row_place(row)}"
+
+
+def row_place(row: int) -> str:
+    """Formats the number of a row, counted from 0; rows that are skipped in groups are not counted."""
+    return f"row {row + 1}{' of those that are read' if is_skipping() else ''}"
 
 
 def first_uncastable(column: pa.Array, cast: Callable[[pa.Array], object]) -> int | None:

@@ -13,7 +13,7 @@ Usage:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +23,7 @@ from ...errors import InputError
 from ..bad_records import BadRecords, policy
 from ..message_text import shorten
 from ..tfrecord.scan import refused
-from .columns import place_of_row, require_columns
+from .columns import place_of_row, require_columns, row_place
 from .whole_batches import whole_batches
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def batched_rows(files: TableFiles, options: RecordBatchesOptions | TensorFlowDa
         are skipped if `on_bad_records` allows it.
     """
     random = np.random.default_rng(options.shuffle_seed)
-    return whole_batches(lambda: _one_epoch(files, options, random), options, _joined)
+    return whole_batches(lambda: _one_epoch(files, options, random), options, joined)
 
 
 def first_mismatch(files: TableFiles) -> str:
@@ -101,11 +101,29 @@ def as_lists(table: pa.Table, schema: pa.Schema | None) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, table.column_names)
 
 
-def _joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """Concatenates tables; if schemas differ (scalars in one file, lists in another), all columns become lists."""
-    if any(table.schema != tables[0].schema for table in tables):
+def joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Concatenates tables, of which some may have columns without any value, or scalars where others have lists.
+
+    Raises:
+      ArrowException: If columns have other types than in the other tables.
+    """
+    if _differ(tables):
+        types = {field.name: field.type for table in tables for field in table.schema if field.type != pa.null()}
+        tables = [_without_null_types(table, types) for table in tables]
+    if _differ(tables):
         tables = [pa.table([_large(lists_of(c.combine_chunks())) for c in t.columns], t.column_names) for t in tables]
     return pa.concat_tables(tables)
+
+
+def _without_null_types(table: pa.Table, types: Mapping[str, pa.DataType]) -> pa.Table:
+    def typed(field: pa.Field) -> pa.Field:
+        return field.with_type(types.get(field.name, field.type)) if field.type == pa.null() else field
+
+    return table.cast(pa.schema([typed(field) for field in table.schema]))
+
+
+def _differ(tables: Sequence[pa.Table]) -> bool:
+    return any(table.schema != tables[0].schema for table in tables)
 
 
 def _one_epoch(
@@ -129,7 +147,7 @@ def _one_epoch(
 
 
 def _take_all(buffer: list[pa.Table], random: np.random.Generator) -> pa.Table:
-    table = _joined(buffer).combine_chunks()
+    table = joined(buffer).combine_chunks()
     buffer.clear()
     return table.take(random.permutation(table.num_rows))
 
@@ -157,13 +175,22 @@ def _fitting(files: TableFiles, path: str, table: pa.Table, first: int, bad: Bad
     try:
         return cast(table)
     except InputError:
+        _require_types(path, table, cast)
         unfit = []
         for index, problem in refused(table, cast):
             if bad is None:
                 raise InputError(_message(path, first + index, problem)) from None
-            bad.skip(path, f"row {first + index + 1}", problem)
+            bad.skip(path, row_place(first + index), problem)
             unfit.append(index)
         return cast(table.take(np.delete(np.arange(table.num_rows), unfit)))
+
+
+def _require_types(path: str, table: pa.Table, cast: Callable[[pa.Table], object]) -> None:
+    """Checks that the types of the columns can be cast, which does not depend on the rows."""
+    try:
+        cast(table.slice(0, 0))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def _message(path: str, row: int, problem: str) -> str:

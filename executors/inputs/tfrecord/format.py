@@ -10,11 +10,10 @@ from ...errors import InputError
 from ...examples_format import PROTO, SEQUENCE_EXAMPLE, TF_EXAMPLE, ExamplesFormat
 from ..bad_records import policy
 from ..gzipped_files import is_gzipped
-from ..input_format import FIRST_RECORDS, Batch, Copied, Factories, InputFormat, formats
+from ..input_format import COPIED_BYTES, FIRST_RECORDS, Batch, Copied, Factories, InputFormat, formats
 from .framing import FRAME_BYTES, begins_record, find_damage, frames, handle_damage
 
 _SAMPLE_BYTES = 1 << 20  # to estimate the compression ratio of a file
-_MOST_BYTES = 16 << 20  # maximum copied of each file
 
 
 class TFRecord(InputFormat):
@@ -65,7 +64,7 @@ class TFRecord(InputFormat):
                 writer.write(frame.record)
                 first += [frame.record] if len(first) < FIRST_RECORDS else []
                 count, size = count + 1, size + len(frame.record)
-                if limit is not None and (count >= limit or size >= _MOST_BYTES):
+                if limit is not None and (count >= limit or size >= COPIED_BYTES):
                     break
         return count, first
 

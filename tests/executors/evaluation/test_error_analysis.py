@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
@@ -197,6 +199,15 @@ def test_a_sample_is_uniform_and_bounded(tmp_path: pathlib.Path, monkeypatch: py
     monkeypatch.setattr("generic_trainer.executors.evaluation.eval_sample._BYTES", 600)
     assert len(sample_of(files, 60).records) == 100  # large examples: fewer
     assert not sample_of(files, 0).is_complete
+
+
+def test_the_payload_format_and_not_the_name_decides_how_a_sample_is_read(tmp_path: pathlib.Path) -> None:
+    path = str(tmp_path / "rows.csv")
+    pq.write_table(pa.table({"x": [0.5, 1.5]}), path)
+
+    assert sample_of([path], 60, "FORMAT_PARQUET").total == 2
+    with pytest.raises(InputError, match=r"rows\.csv"):
+        sample_of([path], 60)
 
 
 def test_kubeflow_gets_curve_and_matrix(save: Any) -> None:

@@ -7,17 +7,26 @@ import pathlib
 from collections.abc import Callable, Iterator
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from generic_trainer import FnArgs, InputError
+from generic_trainer import FnArgs, InputError, TrainingOptions
+from generic_trainer.executors.engines.training_request import TrainingRequest
 from generic_trainer.executors.evaluation import evaluated_examples
 from generic_trainer.executors.evaluation.error_analysis import ErrorAnalysis, analyze_evaluated
 from generic_trainer.executors.evaluation.evaluated_examples import Batch, EvaluatedExamples
 from generic_trainer.executors.evaluation.evidence import TrainingEvidence
 from generic_trainer.executors.evaluation.plan import BINARY, MULTICLASS, REGRESSION, EvaluationPlan, OutputPlan
 from generic_trainer.executors.evaluation.run_error_analysis import run_error_analysis
+from generic_trainer.executors.examples_format import ExamplesFormat
+from generic_trainer.executors.features.error_analysis.worker import Evidence
+from generic_trainer.executors.modules.keras_version import KerasChoice
+from generic_trainer.executors.modules.source import find_source
 from generic_trainer.executors.reporting.document import Note
 from generic_trainer.executors.reporting.prediction_sections import analysis_sections
+
+from ...world.records import write_examples
 
 LABELS = np.array([[0], [1], [1], [0]])
 LOGITS = np.array([[-2.0], [3.0], [-1.0], [-4.0]], np.float32)
@@ -94,6 +103,32 @@ def collected(batches: Callable[[], Iterator[Batch]], seconds: float = 60.0) -> 
     with evaluated_examples.collecting(lambda: seconds) as found:
         evaluated_examples.collect(batches)
     return found.examples
+
+
+@pytest.mark.parametrize(
+    ("payload", "name", "are_collected"),
+    [("FORMAT_TF_EXAMPLE", "a", False), ("FORMAT_TF_EXAMPLE", "a.csv", True), ("FORMAT_PARQUET", "a.parquet", True)],
+)
+def test_all_but_tf_examples_are_evaluated_in_the_training(
+    payload: str, name: str, are_collected: bool, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / name
+    if name == "a":
+        write_examples(path, [{"x": 1.0}])
+    elif name == "a.csv":
+        path.write_text("x\n" + "1.0\n" * 10)
+    else:
+        pq.write_table(pa.table({"x": [1.0]}), path)
+    args = FnArgs(eval_files=[str(path)], examples_format=ExamplesFormat(payload), model_run_dir=str(tmp_path))
+    (tmp_path / "module.py").touch()
+    source, options = find_source(str(tmp_path / "module.py"), str(tmp_path)), TrainingOptions(analysis_seconds=5.0)
+    evidence = Evidence(TrainingRequest(source, None, args, options, KerasChoice("3", "the test's")))
+
+    with evidence.around():
+        evaluated_examples.collect(lambda: iter([batch(1)]))
+    evidence.result(None)
+
+    assert evaluated_examples.are_in(str(tmp_path)) is are_collected
 
 
 def batch(rows: int, **features: object) -> Batch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import pathlib
@@ -127,6 +128,15 @@ def test_a_file_is_recognized_by_its_ending_or_its_first_bytes(name: str, tmp_pa
     if form.is_text or name == "tfrecord":
         pathlib.Path(f"{unnamed}.gz").write_bytes(gzip.compress(pathlib.Path(unnamed).read_bytes()))
         assert type(format_of(f"{unnamed}.gz")) is type(form)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("csv", "json_lines")])
+@pytest.mark.parametrize("ending", ["json", "avro", "recordio", "tfrecord", "csv", "txt"])
+def test_the_first_bytes_of_a_binary_format_precede_the_name(name: str, ending: str, tmp_path: pathlib.Path) -> None:
+    path = write(tmp_path / f"a.{ending}", name, rows(3))
+
+    expected = {"csv": "CSV", "txt": None}.get(ending, form_of(name).name)
+    assert getattr(recognized(path), "name", None) == expected
 
 
 @pytest.mark.parametrize("name", READ)
@@ -263,7 +273,9 @@ def test_bad_records_are_skipped_one_by_one(name: str, tmp_path: pathlib.Path) -
         assert trained(name, path) == [0, 1, 3, 4, 6]
     assert bad is not None
     found: Any = bad.to_json()
-    assert [record["place"].rpartition(" ")[2] for record in found["records"]] == ["3", "6"]
+    assert [re.sub(r"^byte [0-9]+, | of those.*", "", record["place"]) for record in found["records"]] == [
+        f"{'record' if name == 'tfrecord' else 'row'} {number}" for number in (3, 6)
+    ]
     assert found["count"] == 2
     with pytest.raises(TooManyBadRecordsError, match=re.escape(path)), skipping(1), bad_data_described([path]):
         trained(name, path)
@@ -278,6 +290,7 @@ def test_payload_formats_are_those_of_the_installed_formats() -> None:
     assert payload_formats()[0] == "FORMAT_TF_EXAMPLE"
     assert {"FORMAT_AVRO", "FORMAT_PARQUET", "FORMAT_PROTO"} <= set(payload_formats())
     assert payload_format_of(["a.avro", "b/*.avro"]) == "FORMAT_AVRO"
+    assert payload_format_of(["a.PARQUET", "b/*.parquet.gz"]) == "FORMAT_PARQUET"
     assert payload_format_of(["a.avro", "b.parquet"]) == payload_format_of([]) == "FORMAT_TF_EXAMPLE"
     with pytest.raises(ValueError, match=r"'FORMAT_ORC' is not one of FORMAT_TF_EXAMPLE, .*FORMAT_AVRO"):
         ExamplesFormat("FORMAT_ORC")
@@ -293,19 +306,61 @@ def test_a_format_without_rows_is_an_error_with_the_file(tmp_path: pathlib.Path)
             list(read(path, 8))
 
 
-def test_a_format_skips_what_it_cannot_decode(tmp_path: pathlib.Path) -> None:
-    """The page's format skips a block; one record of these blocks has a text of negative length."""
+def write_blocks(path: pathlib.Path, types: dict[str, Any], some: list[Row]) -> str:
+    """Writes an Avro file with a block for each row."""
     import fastavro
 
-    path = tmp_path / "a.avro"
-    fields = [{"name": "x", "type": "double"}, {"name": "y", "type": "long"}, {"name": "s", "type": "string"}]
+    fields = [{"name": name, "type": kind} for name, kind in types.items()]
     with path.open("wb") as file:
-        fastavro.writer(file, {"type": "record", "name": "Row", "fields": fields}, rows(5), sync_interval=1)
+        fastavro.writer(file, {"type": "record", "name": "Row", "fields": fields}, some, sync_interval=1)
+    return str(path)
+
+
+def test_a_format_skips_what_it_cannot_decode(tmp_path: pathlib.Path) -> None:
+    """The page's format skips a block; one record of these blocks has a text of negative length."""
+    path = tmp_path / "a.avro"
+    write_blocks(path, {"x": "double", "y": "long", "s": "string"}, rows(5))
     path.write_bytes(path.read_bytes().replace(b"\x04s3", b"\x05s3"))
 
-    with pytest.raises(InputError, match=re.escape(f"{path}, block at byte ") + "[0-9]+: it cannot be decoded: "):
-        as_arrow("avro", str(path))
+    message = f"(?s)^{re.escape(str(path))}, block at byte [0-9]+: it cannot be decoded: .*Write the file again"
+    for context, end in ((contextlib.nullcontext(), r"\.$"), (skipping(None), ", or pass --on-bad-records=skip:N ")):
+        with context, pytest.raises(InputError, match=message + end):
+            form_of("avro").copy(str(path), str(tmp_path / "copy"), None)
     with skipping(1) as bad:
         assert trained("avro", str(path)) == [0, 1, 2, 4]
     assert bad is not None
     assert (bad.count, bad.readers) == (1, {"Avro"})
+
+
+def test_a_type_that_a_format_lacks_is_an_error_with_the_column(tmp_path: pathlib.Path) -> None:
+    table = pa.table({"x": [1.0], "day": pa.array([0], pa.date32())})
+
+    with pytest.raises(InputError, match=r"a\.avro: column 'day' is date32\[day\]; Avro has bool, int64, "):
+        form_of("avro").write(str(tmp_path / "a.avro"), table)  # type: ignore[attr-defined]
+
+
+def test_a_part_of_a_file_may_lack_a_columns_values(tmp_path: pathlib.Path) -> None:
+    """A block of Avro is a table, whose types are those of its values."""
+    path = write_blocks(tmp_path / "a.avro", {"x": ["null", "double", "string"]}, [{"x": None}, {"x": 0.5}])
+    assert form_of("avro").copy(path, str(tmp_path / "copy"), None) == (2, [{"x": None}, {"x": 0.5}])
+
+    path = write_blocks(tmp_path / "b.avro", {"x": ["null", "double", "string"]}, [{"x": "text"}, {"x": 0.5}])
+    with pytest.raises(InputError, match=f"^{re.escape(path)}: parts of the file have different columns or types: "):
+        form_of("avro").copy(path, str(tmp_path / "copy"), None)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pa.array([[1]], pa.list_(pa.timestamp("us"))), r"list<.*timestamp\[us\]>"),
+        (pa.array([[1]], pa.list_(pa.decimal128(5, 2))), r"list<.*decimal128\(5, 2\)>"),
+        (pa.array([2**63], pa.uint64()), "uint64"),
+    ],
+)
+def test_a_column_that_examples_cannot_have_is_an_error_with_the_file(
+    column: pa.Array, message: str, tmp_path: pathlib.Path
+) -> None:
+    pq.write_table(pa.table({"x": column}), tmp_path / "a")
+
+    with pytest.raises(InputError, match=rf"^{tmp_path}/a: column 'x' is {message}, which examples cannot have: "):
+        list(form_of("parquet").examples(str(tmp_path / "a"), 8))

@@ -326,6 +326,7 @@ def test_a_sample_has_the_form_of_the_data(tmp_path: pathlib.Path) -> None:
         (["1.png"], b"\x89PNG\r\n\x1a\n", False),
         (["data.npz"], b"PK\x03\x04\0\0", False),
         (["weights.bin"], b"\0\0\0\0", False),
+        (["data.json"], b"\x89PNG\r\n\x1a\n", False),
         (["part-0"], b"a,b\n1,2\n", True),
         (["part-0.tfrecord"], b"\0\0", True),  # damaged, which its reader says
         (["part-0.parquet"], b"PAR1", True),

@@ -1,4 +1,4 @@
-"""RecordIO files, which `check` copies as a whole."""
+"""RecordIO files, of which `check` copies whole ones."""
 
 from __future__ import annotations
 

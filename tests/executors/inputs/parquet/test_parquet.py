@@ -17,6 +17,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.public.tfxio import TensorFlowDatasetOptions
 from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util
 
+from generic_trainer.executors.errors import InputError
+from generic_trainer.executors.inputs.bad_records import skipping
 from generic_trainer.executors.inputs.parquet.format import Parquet
 from generic_trainer.executors.inputs.tables import datasets
 from generic_trainer.executors.inputs.tables.tensors import arrow_schema
@@ -160,6 +162,17 @@ def test_a_column_of_another_type_is_named_with_its_file(tmp_path: pathlib.Path)
         ValueError, match="feature 'id' has the type STRUCT; the supported types are INT, FLOAT and BYTES"
     ):
         datasets.tf_dataset(Parquet(), [f"{tmp_path}/*"], options(1), schema_of('feature { name: "id" type: STRUCT }'))
+
+
+def test_a_type_without_a_cast_is_an_error_of_the_file_also_when_rows_are_skipped(tmp_path: pathlib.Path) -> None:
+    pq.write_table(pa.table({"id": [{"a": 1}, {"a": 2}]}), tmp_path / "x.parquet")
+    schema = schema_of('feature { name: "id" type: INT }')
+    expected = rf"^{tmp_path}/x\.parquet: column 'id' is struct<a: int64>, which cannot be .* int64: (?!.*bad-records)"
+
+    for limit in (None, 5):
+        with skipping(limit) as bad, pytest.raises(InputError, match=expected):
+            next(datasets.record_batches(Parquet(), [f"{tmp_path}/*"], options(1), schema))
+        assert bad is None or bad.count == 0
 
 
 def test_beam_is_not_imported() -> None:
