@@ -130,7 +130,7 @@ def analyze_errors(
     from .feature_origins import label_sources
     from .inference import score
 
-    [scored] = score(sample.records, [scorer])
+    [scored] = score(sample.records, [scorer], skip_batches=True)
     no_inputs = label_sources(scorer.plan, scorer.reader.transform_graph)
     return ErrorAnalysis(
         len(scored.records),

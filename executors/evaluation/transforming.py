@@ -1,5 +1,7 @@
 """Applies a Transform graph to batches of serialized tf.Examples, as the Transform component does.
 
+Usage:
+
     graph = TransformGraph("pipeline/Transform/transform_graph/5")
     columns = graph.columns(records)  # {feature: an Arrow array of lists}
     graph.encoded(columns)  # serialized tf.Examples, for signatures that take transformed ones
