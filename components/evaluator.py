@@ -175,8 +175,6 @@ class EvaluatorExecutor(executor.Executor):
             inputs.payload(),
         )
         result = analyze(analysis, self._make_beam_pipeline(), output)
-        if result.errors is not None:
-            result.errors.write(output)
         refusals, warnings = _refusals(result.config, output, allow_trivial=inputs.allow_trivial)
         if result.plan.is_guess and has_threshold(result.plan):
             # The other refusals are of its metrics; the training may not have fitted this output.

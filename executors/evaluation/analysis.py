@@ -27,11 +27,12 @@ from ..runtime.files import file_io
 from ..runtime.logs.exceptions import one_line_message
 from ..runtime.work import advance
 from .class_names import class_names
-from .error_analysis import ErrorAnalysis, analyze_errors
+from .error_analysis import analyze_errors
 from .eval_sample import sample_of
 from .inference import ExampleReader, Features, Scored, Scorer, bisected, require_all_comparable, score
 from .metrics import eval_config, value_ranges
 from .plan import EvaluationPlan
+from .run_error_analysis import write_error_analysis
 
 _BATCH = 512
 _LOADED = "loaded"
@@ -85,18 +86,16 @@ class AnalysisResult:
       config: TFMA's configuration.
       notes: Sentences about a skipped baseline or skipped examples.
       class_names: {output: {class index: name}}; see `class_names`.
-      errors: The candidate's error analysis; None if there is none.
     """
 
     plan: EvaluationPlan
     config: config_pb2.EvalConfig
     notes: tuple[str, ...] = ()
     class_names: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
-    errors: ErrorAnalysis | None = None
 
 
 def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> AnalysisResult:
-    """Runs an evaluation, and writes TFMA's results.
+    """Runs an evaluation, and writes TFMA's results and the candidate's error analysis.
 
     Evaluates the first batch in this process before the pipeline starts, so that early errors are raised with their
     original type. Skips examples without a label or prediction, and a baseline that fails on the first batch.
@@ -104,7 +103,7 @@ def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analysi
     Args:
       analysis: The evaluation.
       pipeline: An empty pipeline; it is run.
-      output: The folder for TFMA's results.
+      output: The folder for the results.
 
     Raises:
       InputError: If labels, predictions and examples do not match, or there is no example.
@@ -169,7 +168,8 @@ def analyze(analysis: Analysis, pipeline: beam.Pipeline, output: str) -> Analysi
         why = f": {loaded.skip_reason}" if loaded.skip_reason else ""
         notes.append(f"The evaluation skipped {skipped:,} of {total:,} examples{why}")
     names = class_names(first, plan, analysis.transform_graph)
-    return AnalysisResult(plan, config, tuple(notes), names, _error_analysis(analysis, loaded, names))
+    _write_error_analysis(analysis, loaded, names, output)
+    return AnalysisResult(plan, config, tuple(notes), names)
 
 
 def _note_on_few_examples(count: int) -> str:
@@ -180,20 +180,20 @@ def _note_on_few_examples(count: int) -> str:
     )
 
 
-def _error_analysis(
-    analysis: Analysis, loaded: _Loaded, names: Mapping[str, Mapping[str, str]]
-) -> ErrorAnalysis | None:
-    """Returns the candidate's error analysis; None if it fails, which must not discard the evaluation."""
+def _write_error_analysis(
+    analysis: Analysis, loaded: _Loaded, names: Mapping[str, Mapping[str, str]], folder: str
+) -> None:
+    """Writes the candidate's error analysis, unless it fails, which must not discard the evaluation."""
     if not analysis.error_seconds or not loaded.candidate.plan.compares:
-        return None
+        return
     try:
         sample = sample_of(analysis.files, analysis.error_seconds, analysis.payload)
-        return analyze_errors(
+        errors = analyze_errors(
             loaded.candidate, sample, split=analysis.split, seconds=analysis.error_seconds, names=names
         )
+        write_error_analysis(errors.to_json(), folder)
     except Exception as error:
         logging.warning("The errors of the model could not be analyzed: %s", one_line_message(error))
-        return None
 
 
 def _counter_value(pipeline: beam.Pipeline, name: str) -> int:

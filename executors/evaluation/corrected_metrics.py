@@ -26,6 +26,7 @@ from .collected_examples import collected
 
 _Computations: TypeAlias = "list[tfma.metrics.MetricComputation | tfma.metrics.DerivedMetricComputation]"
 
+MERGED = "Merged"  # before the name of TFMA's class, in names of classes that merge once
 _CURVE_STEPS = 500  # on each axis of a plotted curve
 
 
@@ -145,8 +146,10 @@ class _MergedOnce(tfma.metrics.Metric):  # type: ignore[misc]
     def computations(self, *arguments: object, **keywords: object) -> list[tfma.metrics.MetricComputation]:
         """Returns TFMA's computations with combiners that merge each accumulator once."""
         return [
-            tfma.metrics.MetricComputation(one.keys, one.preprocessors, _OnceCombiner(one.combiner))
-            for one in super().computations(*arguments, **keywords)
+            tfma.metrics.MetricComputation(
+                computation.keys, computation.preprocessors, _OnceCombiner(computation.combiner)
+            )
+            for computation in super().computations(*arguments, **keywords)
         ]
 
 
@@ -188,7 +191,7 @@ class _OnceCombiner(beam.CombineFn):  # type: ignore[misc]
 
     def merge_accumulators(self, accumulators: Iterable[Any]) -> Any:
         # TFMA's takes the first one and then all, which an iterator has no longer; it adds to the first one.
-        return self._combiner.merge_accumulators(copy.deepcopy(one) for one in accumulators)
+        return self._combiner.merge_accumulators(copy.deepcopy(accumulator) for accumulator in accumulators)
 
     def extract_output(self, accumulator: Any) -> Any:
         return self._combiner.extract_output(accumulator)
@@ -199,12 +202,7 @@ _CORRECTED: Mapping[str, type[tfma.metrics.Metric]] = {
     "AUC": RankedAUC,
     "AUCPrecisionRecall": RankedAUCPrecisionRecall,
     "ConfusionMatrixPlot": RankedConfusionMatrixPlot,
-    "MeanSquaredError": MergedMeanSquaredError,
-    "MeanAbsoluteError": MergedMeanAbsoluteError,
-    "MeanAbsolutePercentageError": MergedMeanAbsolutePercentageError,
-    "MeanSquaredLogarithmicError": MergedMeanSquaredLogarithmicError,
-    "BinaryCrossEntropy": MergedBinaryCrossEntropy,
-    "CategoricalCrossEntropy": MergedCategoricalCrossEntropy,
+    **{merged.__name__.removeprefix(MERGED): merged for merged in _MergedOnce.__subclasses__()},
 }
 
 

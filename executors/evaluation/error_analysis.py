@@ -9,14 +9,12 @@ TFMA evaluates all examples, but its import alone takes longer than many trainin
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import InputError
 from ..inputs.message_text import join_names
-from ..runtime.files import file_io
 from ..runtime.files.json_data import JsonData, read_or_skip
 from .feature_text import feature_texts, text_of
 from .permutation_importance import Importance, permutation_importance
@@ -96,13 +94,9 @@ class ErrorAnalysis(JsonData):
     importance: Importance | None = None
     problem: str = ""
 
-    def write(self, folder: str) -> None:
-        """Writes the analysis into a folder, as `run_error_analysis.write_error_analysis` does."""
-        file_io.write_text(os.path.join(folder, ANALYSIS_FILE), json.dumps(self.to_json()) + "\n")
-
 
 def read_error_analysis(folder: str) -> ErrorAnalysis | None:
-    """Reads the analysis in a model run; None if there is none, or, with a warning, if it is odd."""
+    """Reads the analysis in a model run; None if there is none, or, with a warning, if it is not readable."""
     # A metric that is undefined on the sample is NaN.
     return read_or_skip(os.path.join(folder, ANALYSIS_FILE), ErrorAnalysis, "The error analysis", finite=False)
 
@@ -130,7 +124,7 @@ def analyze_errors(
     from .feature_origins import label_sources
     from .inference import score
 
-    [scored] = score(sample.records, [scorer])
+    [scored] = score(sample.records, [scorer], skip_batches=True)
     no_inputs = label_sources(scorer.plan, scorer.reader.transform_graph)
     return ErrorAnalysis(
         len(scored.records),
@@ -195,19 +189,19 @@ def _output_analyses(
     )
 
 
-def _largest_errors(scored: Scored, one: OutputPlan, names: Mapping[str, str], texts: Texts) -> LargestErrors:
+def _largest_errors(scored: Scored, planned: OutputPlan, names: Mapping[str, str], texts: Texts) -> LargestErrors:
     import numpy as np
 
     from .scores import probabilities_in
 
-    labels, scores = scored.labels[one.output], scored.scores[one.output]
-    if one.task == REGRESSION and scores.shape[1] == 1:
+    labels, scores = scored.labels[planned.output], scored.scores[planned.output]
+    if planned.task == REGRESSION and scores.shape[1] == 1:
         errors = (scores - labels).ravel()
         order, label, predicted, size = np.argsort(-np.abs(errors)), labels.ravel(), scores.ravel(), errors
         head = ("label", "prediction", "error")
-    elif one.task in (BINARY, MULTICLASS):
+    elif planned.task in (BINARY, MULTICLASS):
         index: np.ndarray = labels.ravel().astype(int)
-        shares = probabilities_in(one.task, scores)
+        shares = probabilities_in(planned.task, scores)
         size = shares[np.arange(len(index)), index]
         order, label, predicted = np.argsort(size), index, shares.argmax(axis=1)
         order = order[predicted[order] != label[order]]
@@ -216,10 +210,10 @@ def _largest_errors(scored: Scored, one: OutputPlan, names: Mapping[str, str], t
         return LargestErrors()
 
     def shown(value: float) -> str | float:
-        return float(f"{value:.5g}") if one.task == REGRESSION else names.get(str(int(value)), str(int(value)))
+        return float(f"{value:.5g}") if planned.task == REGRESSION else names.get(str(int(value)), str(int(value)))
 
     chosen = [int(row) for row in order[:_ERRORS]]
-    features = [texts(row, one.label) for row in chosen]
+    features = [texts(row, planned.label) for row in chosen]
     columns = list(dict.fromkeys(name for found in features for name in found))[:_COLUMNS]
     rows = [
         (
@@ -258,15 +252,15 @@ def _importance(scorer: Scorer, scored: Scored, no_inputs: Sequence[str], second
     )  # fmt: skip
 
 
-def _metric_of(one: OutputPlan, labels: np.ndarray) -> tuple[str, bool]:
+def _metric_of(planned: OutputPlan, labels: np.ndarray) -> tuple[str, bool]:
     """Returns (metric, whether less is better); "" if none applies."""
     import numpy as np
 
-    if one.task == BINARY and len(np.unique(labels)) == 2:
+    if planned.task == BINARY and len(np.unique(labels)) == 2:
         return "AUC", False
-    if one.task in (BINARY, MULTICLASS):
+    if planned.task in (BINARY, MULTICLASS):
         return "accuracy", False
-    return ("mean absolute error", True) if one.task == REGRESSION else ("", False)
+    return ("mean absolute error", True) if planned.task == REGRESSION else ("", False)
 
 
 def _measure(metric: str, task: str, labels: np.ndarray, scores: np.ndarray) -> float:

@@ -1,8 +1,10 @@
 """Batch inference for an evaluation plan: computes labels and scores of raw serialized tf.Examples.
 
-scorer = Scorer(plan, "model/Format-Serving", ExampleReader("transform_graph"))
-[scored] = score(records, [scorer])
-scored.labels["output_0"], scored.scores["output_0"]  # arrays [examples, numbers]
+Usage:
+
+    scorer = Scorer(plan, "model/Format-Serving", ExampleReader("transform_graph"))
+    [scored] = score(records, [scorer])
+    scored.labels["output_0"], scored.scores["output_0"]  # arrays [examples, numbers]
 """
 
 from __future__ import annotations
@@ -234,24 +236,34 @@ class Scorer:
             raise InputError(f"{self._name}: {error}") from error
 
 
-def score(records: Sequence[bytes], scorers: Sequence[Scorer]) -> list[Scored]:
-    """Returns the examples to which each scorer assigns scores; corrects the plans by the first batch.
+def score(records: Sequence[bytes], scorers: Sequence[Scorer], *, skip_batches: bool = False) -> list[Scored]:
+    """Returns the examples to which each scorer assigns scores; corrects the plans by the first batch with any.
+
+    Args:
+      records: Raw serialized tf.Examples.
+      scorers: The models.
+      skip_batches: Whether to skip the first batches if there are none in them; otherwise the first must have some.
 
     Raises:
-      InputError: If there are none in the first batch; the reason is that of its first example.
+      InputError: If there are none; the reason is that of the first example.
     """
-    for scorer in scorers:
-        scorer.correct_plan(records[:BATCH])
     parts: list[list[Scored]] = []
     skipped: list[InputError] = []
     for start in range(0, len(records), BATCH):
-        parts += bisected(
-            records[start : start + BATCH],
-            lambda part: [scorer.scored(scorer.reader.features(part)) for scorer in scorers],
-            skipped.append,
-        )
-        if not parts:
-            raise skipped[0]
+        batch = records[start : start + BATCH]
+        try:
+            if not parts:
+                for scorer in scorers:
+                    scorer.correct_plan(batch)
+            parts += bisected(
+                batch, lambda part: [scorer.scored(scorer.reader.features(part)) for scorer in scorers], skipped.append
+            )
+        except InputError as error:  # of the corrections
+            skipped.append(error)
+        if not parts and not skip_batches:
+            break
+    if not parts:
+        raise skipped[0]
     return [_joined(of_scorer) for of_scorer in zip(*parts, strict=True)]
 
 

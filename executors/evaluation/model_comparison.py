@@ -1,7 +1,9 @@
-"""Compares two models on the same labeled examples, in a process of its own: metrics and changed predictions.
+"""Compares two models on the same labeled examples, in a subprocess: metrics and changed predictions.
 
-models = [ComparedModel("one/model/Format-Serving", plan), ComparedModel("two/model/Format-Serving", other_plan)]
-run_model_comparison(models, ["iris/eval/examples.tfrecord"], seconds=10).outputs[0].metrics
+Usage:
+
+    models = [ComparedModel("one/model/Format-Serving", plan), ComparedModel("two/model/Format-Serving", other_plan)]
+    run_model_comparison(models, ["iris/eval/examples.tfrecord"], seconds=10).outputs[0].metrics
 """
 
 from __future__ import annotations

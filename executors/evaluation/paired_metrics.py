@@ -114,7 +114,7 @@ def _exact_interval(before: np.ndarray, after: np.ndarray) -> tuple[float, float
     """Returns the interval of the difference of two accuracies by McNemar's exact test; None without a change.
 
     It is the exact interval of the share of improvements among the changes, and does not reflect that their number
-    varies, as the t-test does; that one's is too narrow for few changes.
+    varies. The t-test's interval does, but is too narrow for few changes.
     """
     from scipy import stats
 

@@ -113,7 +113,7 @@ def _analysis(request: ErrorAnalysisRequest, environment: Mapping[str, str] | No
 
 
 def write_error_analysis(analysis: Mapping[str, Any], folder: str) -> None:
-    """Writes an analysis into a model run; `error_analysis.read_error_analysis` reads it."""
+    """Writes an analysis into a folder; `error_analysis.read_error_analysis` reads it."""
     file_io.write_text(os.path.join(folder, ANALYSIS_FILE), json.dumps(analysis) + "\n")
 
 

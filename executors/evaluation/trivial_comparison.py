@@ -18,7 +18,7 @@ from tensorflow_model_analysis.metrics.metric_specs import metric_instance
 from tensorflow_model_analysis.proto import config_pb2
 
 from .blessing import OVER_TRIVIAL
-from .corrected_metrics import RankedAUCPrecisionRecall
+from .corrected_metrics import MERGED, RankedAUCPrecisionRecall
 from .over_trivial import OverTrivial
 from .trivial_models import TRIVIAL_MODELS, TrivialModel
 
@@ -103,7 +103,7 @@ def comparison_of(metric: config_pb2.MetricConfig, *, allow_trivial: bool) -> co
     instance = metric_instance(metric)
     options = instance.get_config()
     is_pr = str(options.get("curve")).upper() == "PR"
-    name = RankedAUCPrecisionRecall.__name__ if is_pr else metric.class_name.removeprefix("Merged")
+    name = RankedAUCPrecisionRecall.__name__ if is_pr else metric.class_name.removeprefix(MERGED)
     if name not in TRIVIAL_MODELS or any(options.get(option) not in (None, off) for option, off in _OFF.items()):
         return None
     config: dict[str, object] = {"metric": name, "name": f"{instance.name}{OVER_TRIVIAL}"}

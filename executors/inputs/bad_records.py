@@ -221,7 +221,7 @@ def skipping(limit: int | None, model_run_dir: str | None = None) -> Iterator[Ba
         if not bad.readers:
             logging.warning(
                 "on_bad_records=skip:%d had no effect: the module reads its data itself. The option applies to "
-                "fn_args.data_accessor, and to dialects with readers of their own.",
+                "fn_args.data_accessor, and to dialects that define readers.",
                 limit,
             )
     finally:

@@ -1,7 +1,9 @@
 """Converts features to serialized tf.Examples and back.
 
-record = serialized({"age": [31], "city": ["Oslo"]})
-list(features_in(record))    # [("age", "INT", [31]), ("city", "BYTES", [b"Oslo"])]
+Usage:
+
+    record = serialized({"age": [31], "city": ["Oslo"]})
+    list(features_in(record))    # [("age", "INT", [31]), ("city", "BYTES", [b"Oslo"])]
 """
 
 from __future__ import annotations

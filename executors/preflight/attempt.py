@@ -1,4 +1,4 @@
-"""Attempts at a training: each runs the worker process that loads and tries the module, in a folder of its own."""
+"""Attempts at a training: each runs the worker process that loads and tries the module, in a separate folder."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class FeatureFacts:
 
 
 def facts_of(records: Iterable[bytes | Mapping[str, object]]) -> dict[str, FeatureFacts]:
-    """Computes statistics of serialized tf.Examples by feature, or of Parquet rows by column.
+    """Computes statistics of serialized tf.Examples by feature, or of rows of tables by column.
 
     Raises:
       google.protobuf.message.DecodeError: If a record is not a tf.Example.

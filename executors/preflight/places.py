@@ -36,18 +36,18 @@ def place_of(error: BaseException, files: Sequence[str]) -> Place | None:
       files: Absolute paths of the user's files.
     """
     own = {os.path.realpath(file): file for file in files}
-    for one in chain(error):
-        if isinstance(one, SyntaxError) and one.filename and os.path.realpath(one.filename) in own:
-            return place_at(one.filename, one.lineno or 0)
-        text = text_of(one)
+    for raised in chain(error):
+        if isinstance(raised, SyntaxError) and raised.filename and os.path.realpath(raised.filename) in own:
+            return place_at(raised.filename, raised.lineno or 0)
+        text = text_of(raised)
         frames = [(file, int(line)) for file, line in _FRAME.findall(text)]
-        frames += [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(one.__traceback__)][::-1]
+        frames += [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(raised.__traceback__)][::-1]
         in_text = [frame for frame in frames[: len(_FRAME.findall(text))] if os.path.realpath(frame[0]) in own]
         if in_text:
             return place_at(*in_text[-1])
         if found := next((frame for frame in frames if os.path.realpath(frame[0]) in own), None):
             return place_at(*found)
-        if isinstance(one, TrainerError) and (place := _place_in_message(text, own)):
+        if isinstance(raised, TrainerError) and (place := _place_in_message(text, own)):
             return place
     return None
 

@@ -10,7 +10,7 @@ import copy
 import dataclasses
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
@@ -100,8 +100,8 @@ def _try(request: PartRequest, examples: Examples, events: EventWriter) -> Found
 
 def _kept_callbacks(training: TrainingRequest) -> dict[str, WorkerCallback]:
     """Returns the callbacks of a training whose results the check of the model takes."""
-    installed = cast("Mapping[str, type[WorkerCallback]]", plugins.load(GROUP))
-    return {name: callback(training) for name, callback in installed.items() if name in _FOR_MODEL_CHECK}
+    installed = [entry.name for entry in plugins.entries(GROUP) if entry.name in _FOR_MODEL_CHECK]
+    return {name: cast("type[WorkerCallback]", plugins.load_one(GROUP, name))(training) for name in installed}
 
 
 class _NotTriedError(Exception):

@@ -114,7 +114,7 @@ def _copy(source: str, target: str, within: tuple[str, ...]) -> None:
     if stat.S_ISREG(mode) and (problem := reading_problem(real)):
         raise _NotReplaceable(f"{real} {problem}")
     if stat.S_ISDIR(mode):
-        if any(os.path.commonpath([one, real]) == real for one in within):
+        if any(os.path.commonpath([folder, real]) == real for folder in within):
             raise _NotReplaceable(f"{real} contains the link itself")
         os.mkdir(target)
         for name in names:

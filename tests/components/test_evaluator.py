@@ -16,6 +16,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx.types import standard_artifacts
 
 from generic_trainer.components.evaluator import Evaluator, EvaluatorExecutor
+from generic_trainer.executors.evaluation.error_analysis import read_error_analysis
 from generic_trainer.executors.evaluation.evidence import LabelEvidence, OutputEvidence, TrainingEvidence
 from generic_trainer.executors.evaluation.label_mapping import LabelMapping
 from generic_trainer.executors.evaluation.plan import (
@@ -105,13 +106,16 @@ def texts_of(step: Step, blessed: bool) -> str:
 
 def test_a_model_is_blessed_with_a_plan_derived_from_it(step: Step) -> None:
     step.save(tf.sigmoid)
-    verdict, blessing = step.run(overrides=overrides(labels={"": "y"}))
+    verdict, blessing = step.run(overrides=overrides(labels={"": "y"}), analysis_seconds=1.0)
     assert (verdict.blessed, verdict.has_threshold, verdict.reason) == (True, True, "")
     assert verdict.plan_line.startswith("binary: score (probabilities) against label y")
     assert blessing.get_int_custom_property("blessed") == 1
     assert (step.folder / "blessing" / "BLESSED").exists()
     evaluation = read_evaluation(str(step.folder / "evaluation"))
     assert evaluation.metrics["eval"]["auc"] > 0.6
+    errors = read_error_analysis(str(step.folder / "evaluation"))
+    assert errors is not None
+    assert (errors.examples, errors.split) == (200, "eval")
     [section] = prediction_sections(evaluation)
     charts = [block.title for block in section.blocks if isinstance(block, Chart)]
     assert charts == ["ROC curve", "Precision and recall", "Calibration"]

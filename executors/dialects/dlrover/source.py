@@ -161,7 +161,8 @@ class Source(abc.ABC):
         columns, examined = self.columns, 0
         for first, block in blocks:
             if not self.takes_examples:
-                check_rows(list(block), columns.row_fields, columns.field_delim, columns.value_delim, first, place)
+                fields, delim, value_delim = columns.row_fields, columns.field_delim, columns.value_delim
+                check_rows(list(block), fields, delim, value_delim, first, place, self._trial)
             examined += len(block)
             if examined >= _MAX_EXAMINED_ROWS:
                 return

@@ -30,10 +30,10 @@ from .shim.file_reader import FileReader
 from .shim.joined_reader import JoinedReader
 from .shim.path_util import reader_for
 from .source import Source
+from .text.row_checks import looks_like_data, split_row
 
 if TYPE_CHECKING:
     from .sharding.shared_ledger import Part
-from .text.row_checks import looks_like_data, split_row
 
 
 def open_source(data: DataSet, columns: Columns, files: Sequence[str], where: str, part: Part | None = None) -> Source:

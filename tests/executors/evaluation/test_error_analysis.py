@@ -20,7 +20,7 @@ from generic_trainer.executors.evaluation.error_analysis import (
     read_error_analysis,
 )
 from generic_trainer.executors.evaluation.eval_sample import Sample, sample_of
-from generic_trainer.executors.evaluation.inference import ExampleReader, Scorer
+from generic_trainer.executors.evaluation.inference import BATCH, ExampleReader, Scorer, score
 from generic_trainer.executors.evaluation.plan import (
     BINARY,
     LOGITS,
@@ -175,6 +175,18 @@ def test_examples_without_a_label_are_left_out(save: Any) -> None:
     )
     with pytest.raises(InputError, match="'label'"):
         analyze_errors(scorer, Sample(list(map(example, range(5))), 5), seconds=0)
+
+
+def test_batches_without_a_label_are_left_out(save: Any) -> None:
+    plan = EvaluationPlan("serving_default", outputs=(OutputPlan("output", BINARY, "label", scores=PROBABILITIES),))
+    scorer = Scorer(plan, save(lambda x: x), ExampleReader(None))
+    unlabeled, unparsed = [example(0)] * BATCH, [records.example({"city": "no number"}, label=1.0)] * BATCH
+    sample = [*unlabeled, *unparsed, *EXAMPLES]
+    found = analyze_errors(scorer, Sample(sample, len(sample)), seconds=0)
+    assert (found.examples, found.sampled) == (COUNT, 2 * BATCH + COUNT)
+    assert "output (logits)" in found.plan_line
+    with pytest.raises(InputError, match="'label'"):
+        score(sample, [scorer])
 
 
 def test_importance_is_measured_as_far_as_time_allows(save: Any) -> None:

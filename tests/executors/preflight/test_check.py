@@ -141,6 +141,23 @@ def test_raw_data_are_transformed(name: str, taxi_csv: pathlib.Path) -> None:
     assert report.get("estimate").details["steps"] == 1000
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("disable", ["disable_eager_execution", "disable_v2_behavior"])
+def test_raw_data_are_transformed_in_graph_mode(disable: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "iris.csv").write_text(iris_csv())
+    (tmp_path / "iris.py").write_text(
+        f"import tensorflow as tf\nimport tensorflow_transform as tft\n\ntf.compat.v1.{disable}()\n\n"
+        "def preprocessing_fn(inputs):\n"
+        "    length, variety = inputs['sepal_length'], tf.strings.as_string(inputs['variety'])\n"
+        "    return {'scaled': tft.scale_to_z_score(length), 'index': tft.compute_and_apply_vocabulary(variety)}\n\n"
+        "def run_fn(fn_args):\n    pass\n"
+    )
+    report = check(CheckRequest(str(tmp_path / "iris.py"), FnArgs(**NO_FILES), data=str(tmp_path / "data")))
+    transformed = report.get("transform")
+    assert (transformed.status, transformed.text.partition(": ")[2]) == (PASSED, "index, scaled"), report.to_json()
+
+
 HAND_MADE = """
     import os, time
     import tensorflow as tf

@@ -203,6 +203,16 @@ def test_a_faulty_callback_of_a_package_fails_the_run_and_is_named(
     assert not (tmp_path / "out" / "model" / "Format-Serving").exists()
 
 
+def test_a_check_loads_no_worker_callback_that_it_does_not_use(
+    extensions: dict[str, str], tiny_module: str, tmp_path: pathlib.Path
+) -> None:
+    [entry_points] = (tmp_path / "packages").glob("*/entry_points.txt")
+    entry_points.write_text("[generic_trainer.worker_callbacks]\ngone = extensions:Gone\n")
+    command = [sys.executable, "-m", "generic_trainer.cli.main", "check", tiny_module, "--train-steps", "3"]
+    done = subprocess.run(command, env=extensions, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_an_unknown_engine_is_reported_with_the_installed_ones() -> None:
     with pytest.raises(InputError, match=r"choose from local, ray\. Did you mean 'ray'\?"):
         TrainingOptions(engine="rya")

@@ -23,7 +23,7 @@ import tensorflow as tf
 from ....errors import InputError
 from ....inputs.csv.separators import SEPARATORS
 from ....inputs.message_text import join_names, short_repr
-from ....inputs.tfrecord.scan import ParseTrial, refused
+from ....inputs.tfrecord.scan import Accepts, ParseTrial, refused
 from .delimited import FIELD_DELIM, VALUE_DELIM, Field, check_format, decode, parsed_values
 
 _WHOLE = re.compile(rb"\s*[+-]?\d+\s*")
@@ -38,6 +38,7 @@ def check_rows(
     value_delim: str = VALUE_DELIM,
     first: int = 0,
     where: Callable[[int], str] = "row {}".format,
+    accepts: Accepts | None = None,
 ) -> None:
     """Raises an error for the first row that `delimited.decode` would reject; returns if there is none.
 
@@ -48,12 +49,14 @@ def check_rows(
       value_delim: As in `delimited.decode`.
       first: Number of the first of these rows in its file, from 0.
       where: Formats a row number as a location for the message, including the file.
+      accepts: Decodes rows, for callers that check many blocks; None to build a `ParseTrial` for this call.
 
     Raises:
       InputError: If a row is rejected, with its location, the reason and its text.
     """
     check_format(fields, delim, value_delim)
-    bad = next(refused(rows, _row_trial(tuple(fields), delim, value_delim)), None)
+    accepts = accepts or ParseTrial(lambda rows: decode(rows, fields, delim, value_delim))
+    bad = next(refused(rows, accepts), None)
     if bad is None:
         return
     index, error = bad
@@ -135,12 +138,6 @@ def _quoted(row: bytes, start: int, separator: bytes) -> tuple[bytes, int]:
         position = end + 2
 
 
-@functools.lru_cache(maxsize=1)  # blocks of the same rows are checked one after the other
-def _row_trial(fields: tuple[Field, ...], delim: str, value_delim: str) -> ParseTrial:
-    return ParseTrial(lambda rows: decode(rows, fields, delim, value_delim))
-
-
-@functools.cache
 def _value_trial(dtype: tf.DType) -> ParseTrial:
     """Tests whether TensorFlow parses strings as a type, since number syntax differs between releases."""
     return ParseTrial(lambda text: parsed_values(text, dtype))
@@ -152,13 +149,14 @@ def _problem(row: bytes, fields: Sequence[Field], delim: str, value_delim: str) 
         texts = _split_exactly(row, fields, delim)
     except ValueError as error:
         return str(error)
+    trial_of = functools.cache(_value_trial)  # for this row: a trial holds a session
     for field, text in zip(fields, texts, strict=True):
         if field.is_required and not text:
             return f"the field {field.name!r} is empty, but a value is required"
         if field.dtype == tf.string or not text:
             continue
         values = text.split(value_delim.encode()) if field.is_sparse else [text]
-        for index, _ in refused(values, _value_trial(field.dtype)):
+        for index, _ in refused(values, trial_of(field.dtype)):
             return _describe_wrong_value(field, values[index])
     return ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import random
 import subprocess
@@ -17,6 +18,7 @@ import tensorflow as tf
 from generic_trainer.executors.dialects.dlrover.text.delimited import DECODE_ERRORS, Field, decode
 from generic_trainer.executors.dialects.dlrover.text.row_checks import check_rows, looks_like_data, split_row
 from generic_trainer.executors.errors import InputError
+from generic_trainer.executors.inputs.tfrecord.scan import ParseTrial
 
 WHOLE = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float16", "float32", "float64"]
@@ -406,6 +408,14 @@ def test_rows_are_decoded_and_refused_in_a_graph() -> None:
             bad[place] = text
             with pytest.raises(tf.errors.InvalidArgumentError):
                 session.run(found, {rows: [b",".join(bad)]})
+
+
+def test_a_check_keeps_no_session() -> None:
+    for _ in range(2):
+        assert looks_like_data("1,2", X_AND_Y)
+        assert "the field 'y' is 'b'" in refusal([b"1,2", b"1,b"], X_AND_Y)
+    gc.collect()
+    assert not [trial for trial in gc.get_objects() if isinstance(trial, ParseTrial)]
 
 
 @pytest.mark.thorough
