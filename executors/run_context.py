@@ -79,11 +79,6 @@ def part(kind: type[T]) -> T | None:
     return _CURRENT.get().part(kind)
 
 
-def is_decided(kind: type) -> bool:
-    """Whether the current run has a part of the given class, or is `without` it."""
-    return kind in _CURRENT.get().parts
-
-
 def bound(make: Callable[P, Iterable[T]]) -> Callable[P, Iterator[T]]:
     """Returns a function whose iterators advance in the present context, whichever thread advances them."""
     context = RunContext(_CURRENT.get().parts)

@@ -87,6 +87,10 @@ class TooManyBadRecordsError(InputError):
     """The number of bad records exceeds the limit of `on_bad_records`."""
 
 
+class _NoneSkipped:
+    """The part of a run whose option makes every bad record an error; outside of runs, there is no such option."""
+
+
 class BadRecords:
     """Collects skipped records and enforces their maximum number.
 
@@ -187,7 +191,7 @@ def is_skipping() -> bool:
 
 def remedy(records: str) -> str:
     """Returns the remedy for bad records; with the option only within `skipping`, as only runs have it."""
-    if not run_context.is_decided(BadRecords):
+    if run_context.part(_NoneSkipped) is None:
         return "Write the file again."
     return f"Write the file again, or pass --on-bad-records=skip:N to skip up to N {records}."
 
@@ -207,7 +211,7 @@ def skipping(limit: int | None, model_run_dir: str | None = None) -> Iterator[Ba
       The collector of skipped records, or None if `limit` is None.
     """
     if limit is None:
-        with run_context.extended(without=BadRecords):
+        with run_context.extended(_NoneSkipped(), without=BadRecords):
             yield None
         return
     bad = BadRecords(limit)
