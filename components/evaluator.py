@@ -47,7 +47,6 @@ from ..executors.runtime.logs.exceptions import one_line_message
 from ..executors.runtime.logs.remembered_error import remember_error
 from ..executors.saved_models.base_model import base_model_path
 from ..executors.saved_models.prediction.predict import SignatureError
-from ..executors.training.artifacts import examples_format
 from .batch_dependent_models import ALLOW, refusal
 
 _EVAL = "eval"
@@ -324,12 +323,8 @@ class _Inputs:
         return [path for folder in folders for path in sorted(file_io.glob(os.path.join(folder, "*")))]
 
     def payload(self) -> str:
-        """Returns the payload format of the examples.
-
-        Raises:
-          InputError: If the artifacts differ in it, or no installed package reads it.
-        """
-        return examples_format(self._artifacts["examples"]).payload
+        """Returns the payload format of the examples."""
+        return self._artifacts["examples"][0].get_string_custom_property("payload_format") or Analysis.payload
 
     def _plan_for(self, model: str, record: RunRecord) -> EvaluationPlan:
         overrides = Overrides(**json.loads(self._properties.get("overrides") or "{}"))

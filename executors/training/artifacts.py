@@ -95,7 +95,7 @@ def raw_eval_files(inputs: Artifacts, fn_args: FnArgs, properties: Mapping[str, 
       properties: Execution properties.
     """
     raw = inputs.get("raw_examples") or ()
-    if not raw or examples_format(raw) != fn_args.examples_format:
+    if not raw or _examples_format(raw) != fn_args.examples_format:
         return []
     splits = _steps_and_splits(properties, "eval_args", trainer_pb2.EvalArgs()).splits or ["eval"]
     return _patterns(raw, splits)
@@ -125,7 +125,7 @@ def common_fn_args(inputs: Artifacts, properties: Mapping[str, object]) -> FnArg
         transform_graph_path=_only(inputs, "transform_graph").uri if inputs.get("transform_graph") else None,
         base_model=base_model_path(_only(inputs, "base_model").uri) if inputs.get("base_model") else None,
         custom_config=parse_custom_config(properties.get("custom_config")),
-        examples_format=examples_format(examples),
+        examples_format=_examples_format(examples),
     )
 
 
@@ -232,12 +232,7 @@ def _custom_patterns(artifact: Artifact) -> dict[str, str]:
     return patterns
 
 
-def examples_format(examples: Sequence[Artifact]) -> ExamplesFormat:
-    """Returns the format of Examples artifacts.
-
-    Raises:
-      InputError: If they differ in it, or no installed package reads it.
-    """
+def _examples_format(examples: Sequence[Artifact]) -> ExamplesFormat:
     payloads = {artifact.uri: _custom_property(artifact, "payload_format") or TF_EXAMPLE for artifact in examples}
     if len(set(payloads.values())) > 1:
         raise InputError(f"the Examples artifacts differ in payload_format: {payloads}.")
