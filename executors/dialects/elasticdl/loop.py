@@ -61,12 +61,12 @@ class Steps(Protocol):
 class LocalSteps:
     """Trains with a graph of several steps; their number adapts to their duration.
 
-    A training uses the same graph from its first to its last step: in each graph, Keras 2's dropout begins the sequence
-    of its masks anew.
+    A training uses the same graph from its first to its last step, since Keras 2's dropout has a sequence of masks for
+    each graph: after a change of graphs, the first masks would be repeated.
 
     Args:
       job: The compiled job.
-      one_by_one: Whether each call has one step, and each batch is announced before its step.
+      one_by_one: Whether each batch is announced before its step; each call must then have one step.
 
     Attributes:
       at_once: See `Steps`.
@@ -97,7 +97,7 @@ class LocalSteps:
         """Implements `Steps`."""
         if self._is_over:
             return 0, 0.0
-        start, limit = time.perf_counter(), 1 if self._one_by_one else min(limit, self.size)
+        start, limit = time.perf_counter(), min(limit, self.size)
         trained, loss = self._run_one(announce) if self._one_by_one else self._run_several(limit, announce)
         self._is_over = trained < limit
         self.resize(trained, time.perf_counter() - start)

@@ -54,7 +54,8 @@ def train(
     job: Job, dataset: tf.data.Dataset, epochs: int, limit: Callable[[], int], *callbacks: Any, one_by_one: bool = False
 ) -> LocalSteps:
     steps = LocalSteps(job, one_by_one)
-    loop._train(job, range(epochs), itertools.repeat(dataset), callbacks, steps, limit)
+    most = (lambda: 1) if one_by_one else limit
+    loop._train(job, range(epochs), itertools.repeat(dataset), callbacks, steps, most)
     return steps
 
 
