@@ -144,14 +144,16 @@ def _start(
     worker: str, files: list[str], environment: Mapping[str, str], timeout: float | None, forked: bool
 ) -> Iterator[Process]:
     """Starts the process; if this process dies during the block, the whole process tree is killed."""
-    warm = fork_server.start(worker, files, environment, timeout) if forked else None
-    if warm is not None:  # the fork server kills its workers when this process dies
-        yield warm
-        return
-    process = _start_python(worker, files, environment)
-    if sys.platform == "linux" and inherited.shares_process_ids():  # the kernel kills a whole PID namespace
-        session.watch()
-    yield process
+    process: Process | None = fork_server.start(worker, files, environment, timeout) if forked else None
+    if process is None:  # the fork server kills its workers when this process dies
+        process = _start_python(worker, files, environment)
+        if sys.platform == "linux" and inherited.shares_process_ids():  # the kernel kills a whole PID namespace
+            session.watch()
+    try:
+        yield process
+    finally:
+        if process.poll() is None:  # an error came before the wait, such as one of `on_start`
+            _end_group(process)
 
 
 def _start_python(worker: str, files: list[str], environment: Mapping[str, str]) -> Process:

@@ -32,9 +32,10 @@ class Report(RunCallback):
 
 
 def _write(run: Run, folder: str) -> None:
-    """Writes it in a subprocess, which the run's fork server starts without imports, or here if that process ends."""
+    """Writes it in a subprocess, which the run's fork server starts without imports, or here if that fails."""
     if run.options.isolate and not run.place.is_remote:
-        with contextlib.suppress(TrainingProcessError):  # by a signal to all processes, or for lack of memory or time
+        # It ends by a signal to all processes or for lack of memory or time, or no thread can be started for it.
+        with contextlib.suppress(TrainingProcessError, MemoryError, RuntimeError):
             child_process.run(
                 _PROCESS,
                 {"folder": folder},

@@ -21,6 +21,7 @@ import struct
 import termios
 import threading
 import time
+from _thread import start_new_thread
 from collections.abc import Iterator, Sequence
 from typing import IO, TypeAlias
 
@@ -103,24 +104,36 @@ class _Event:
         return self._reader.fileno()
 
 
-class _Stream(threading.Thread):
-    """Forwards one pipe.
+class _Stream:
+    """Forwards one pipe, in a thread.
 
     Attributes:
       holders: The processes that still had the pipe open at the end.
     """
 
     def __init__(self, pipe: IO[bytes], target: Sink, prefix: str, over: _Event) -> None:
-        super().__init__(daemon=True, name="forwarded output")
         self.holders: list[str] = []
+        self._running = threading.Lock()
         self._pipe, self._target, self._over = pipe, target, over
         self._lines = _Lines(prefix)
 
-    def run(self) -> None:
-        with self._pipe:
-            for data in self._chunks():
-                self._write(self._lines.add(data))
-            self._write(self._lines.add(b"", is_last=True))
+    def start(self) -> None:
+        """Starts the thread; `threading.Thread.start` never returns if memory is short (python/cpython#140746)."""
+        self._running.acquire()
+        start_new_thread(self._run, ())
+
+    def join(self, seconds: float) -> None:
+        """Waits until the thread has ended, up to a number of seconds."""
+        self._running.acquire(timeout=seconds)
+
+    def _run(self) -> None:
+        try:
+            with self._pipe:
+                for data in self._chunks():
+                    self._write(self._lines.add(data))
+                self._write(self._lines.add(b"", is_last=True))
+        finally:
+            self._running.release()
 
     def _chunks(self) -> Iterator[bytes]:
         pipe, over, end = self._pipe.fileno(), self._over.fileno(), None

@@ -126,3 +126,36 @@ def test_only_the_last_text_is_kept() -> None:
     kept = last.getvalue()
     assert kept.endswith("line 4999\nline 5000\n")
     assert 1000 <= len(kept) < 1100
+
+
+_WITHOUT_MEMORY = """
+import os, resource, signal, threading
+
+from generic_trainer.executors.runtime.process import forwarding
+
+threading.Thread(target=int).start()  # its stack is kept for the next thread
+reader, writer = os.pipe()
+os.close(writer)
+forwarding._LATE_SECONDS = forwarding._JOIN_SECONDS = 0.1
+signal.alarm(60)
+with open("/proc/self/statm") as file:
+    size = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size, size))
+kept = []
+for length in (1 << 20, 1 << 16, 1 << 12, 512, 256, 128, 64, 32):
+    try:
+        while True:
+            kept.append(bytes(length))
+    except MemoryError:
+        pass
+del kept[-1000:]
+with forwarding.forwarded([os.fdopen(reader, "rb")], [None]):
+    pass
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_thread_that_has_no_memory_to_begin_is_not_awaited_forever() -> None:
+    ended = subprocess.run([sys.executable, "-c", _WITHOUT_MEMORY], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert "MemoryError" in ended.stderr
