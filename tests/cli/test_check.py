@@ -154,7 +154,8 @@ def test_run_skips_a_check_that_has_passed(
     config.write_text(f"data: data.csv\nmodule-file: {path}\nlabel: y\nseed: 1\npipeline-root: root\n")
     done = command("check", "--config", config, "--train-steps", 30)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert sorted(os.listdir(root)) == ["generic_trainer_check.json", "generic_trainer_digests.json"]
+    # Digests are kept of files that were written more than two seconds before.
+    assert set(os.listdir(root)) - {"generic_trainer_digests.json"} == {"generic_trainer_check.json"}
     training = TrainingOptions(seed=1)
     options = PipelineOptions(
         data=str(tmp_path / "data.csv"), module_file=path, pipeline_root=str(root), label="y", training=training
