@@ -20,6 +20,7 @@ from generic_trainer.executors.kubeflow import component_step, step, storage
 from generic_trainer.executors.kubeflow.inputs import fn_args_for_step
 from generic_trainer.executors.kubeflow.parameters import StepParameters, read_parameters
 from generic_trainer.executors.kubeflow.step import StepArtifact
+from generic_trainer.executors.monitoring import display
 
 # Killed on the first attempt after writing a checkpoint; succeeds on the second.
 KILLED_ONCE = """
@@ -44,7 +45,7 @@ REPORTING = """
     from generic_trainer import report_progress
 
     def run_fn(fn_args):
-        report_progress(0)
+        report_progress(0, total=fn_args.train_steps)
         report_progress(1240)
         while not pathlib.Path(fn_args.custom_config["heard"]).exists():
             time.sleep(0.05)
@@ -316,16 +317,21 @@ def test_the_next_run_resumes_from_the_checkpoint(
 
 
 def test_the_log_shows_the_progress_of_a_long_training(
-    iris: Any, module: Callable[..., str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    iris: Any,
+    module: Callable[..., str],
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(component_step, "_LOG_INTERVAL_SECONDS", 0.05)
+    monkeypatch.setattr(display, "_FIRST_SECONDS", 0.05)
     heard = tmp_path / "heard"
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if record.getMessage().startswith("Step 1,240 of 5,000, "):
+            if record.getMessage().startswith("Step 1,240 of 5,000"):
                 heard.touch()
 
+    caplog.set_level("INFO", logger="absl")
     listener = Listener()
     logging.getLogger("absl").addHandler(listener)
     try:
