@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import os
@@ -21,6 +22,7 @@ from generic_trainer.executors.kubeflow.inputs import fn_args_for_step
 from generic_trainer.executors.kubeflow.parameters import StepParameters, read_parameters
 from generic_trainer.executors.kubeflow.step import StepArtifact
 from generic_trainer.executors.monitoring import display
+from generic_trainer.executors.runtime.files.local_disks import disk_kind
 
 # Killed on the first attempt after writing a checkpoint; succeeds on the second.
 KILLED_ONCE = """
@@ -272,8 +274,9 @@ def test_only_the_chief_of_a_cluster_writes_the_output_file(
 
 def test_checkpoints_outlive_the_pod(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = tmp_path / "mounts"
-    table.write_text("overlay / overlay rw 0 0\ngcsfuse /gcs fuse.gcsfuse rw 0 0\n/dev/sda /minio ext4 rw 0 0\n")
-    monkeypatch.setattr(storage, "_MOUNT_TABLE", str(table))
+    mounts = {"/": "overlay", "/gcs": "fuse.gcsfuse", "/minio": "ext4"}
+    table.write_text("".join(f"1 1 0:1 / {path} rw - {kind} disk rw\n" for path, kind in mounts.items()))
+    monkeypatch.setattr(storage, "disk_kind", functools.partial(disk_kind, mounts=str(table)))
     of_a_run = f"b/root/iris/{RUN}1/trainer/{RUN}2/tensorboard"
     found = storage.checkpoint_root
     assert found(f"gs://{of_a_run}", f"/gcs/{of_a_run}") == "/gcs/b/root/iris/.checkpoints/trainer"
