@@ -24,13 +24,13 @@ from absl import logging
 
 from ..compat.tensorflow import eager_mode, memory_of
 from ..errors import CheckpointError
-from ..monitoring.profile_summary import PAUSE, WRITE
 from ..monitoring.progress import report_checkpoint, report_details
 from ..runtime.files import file_io, storage_errors
 from ..runtime.files.retry import retry_call
 from .synced import sync_checkpoint
 
 OPERATION = "Writing the checkpoint"  # for messages
+PAUSE, _WRITE = "checkpoint", "checkpoint/write"  # names in profiles
 _MIN_KEPT_BYTES = 1 << 20  # minimum size in bytes of values that are copied to a buffer
 _LONG_STEP = 4  # ratio of step time to copy time from which values are released before the variables are updated
 _CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current")
@@ -117,7 +117,7 @@ class BackgroundWriter:
 
     def _run(self, prefix: str, step: int, values: list[Value], on_done: Callable[[], None]) -> None:
         try:
-            with tf.profiler.experimental.Trace(WRITE):
+            with tf.profiler.experimental.Trace(_WRITE):
                 begin = time.perf_counter()
                 mine = self._snapshot(values)
                 self._copying = time.perf_counter() - begin

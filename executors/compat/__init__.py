@@ -3,7 +3,5 @@
 Each module documents the releases in which a name exists and why no public API is equivalent. `tests/executors/compat`
 calls each of them, so a release that removes or changes one fails there.
 
-A *hook point* is the owner and the name of a function to patch with `patching.replaced`.
-
 No module here imports its library at import time.
 """

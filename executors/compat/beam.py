@@ -16,10 +16,18 @@ if TYPE_CHECKING:
 CountBytes = Callable[[int], None]
 
 # Path of the in-process runner's class, in Beam 2.47 (TFX 1.15) to 2.77. Releases before 2.61 have no short name for
-# it.
+# it. Beam's default, the DirectRunner, first tries the Prism runner, for which it downloads a binary from GitHub.
 IN_PROCESS_RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
+IN_PROCESS = f"--runner={IN_PROCESS_RUNNER}"  # pass it first: Beam uses the last --runner argument
 
 _READ_BYTES = 1 << 18  # of a file at a time: the resolution of the progress
+
+
+def in_process_by_default() -> contextlib.AbstractContextManager[None]:
+    """Makes the in-process runner the default in a block, for pipelines without `--runner`, such as TFX's."""
+    from apache_beam.options.pipeline_options import StandardOptions
+
+    return _value_set(StandardOptions, "DEFAULT_RUNNER", IN_PROCESS_RUNNER)
 
 
 def reshuffle_buckets(number: int) -> contextlib.AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""Temporary patches of other libraries' functions; the hook points are in the module of each library."""
+"""Temporary patches of other libraries' functions; private names are in the module of each library."""
 
 from __future__ import annotations
 

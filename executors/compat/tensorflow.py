@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     Gathered: TypeAlias = "Saved | dict[str, Saved]"  # whole, or by slices
     LoadStatus: TypeAlias = CheckpointLoadStatus
 
-# The strategy used outside of any scope. `tf.distribute.has_strategy()` only checks the current scope, but a model
-# keeps the strategy under which it was created.
-_DEFAULT_STRATEGY = "_DefaultDistributionStrategy"
-
-
 # Eager execution and tensors
 
 

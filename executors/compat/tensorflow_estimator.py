@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     import tensorflow.compat.v1 as tf
 
 _PACKAGE = "tensorflow_estimator.python.estimator"
+# Methods of all Estimators, to patch with `patching.replaced`.
+TRAINING_LOOP = "_train_model"  # returns the last loss; `train` returns the Estimator
+# Called while a graph is open, also by `Estimator.model_fn`. The model function itself would have to be patched before
+# each Estimator is created.
+MODEL_FN_CALL = "_call_model_fn"
+EXPORT = "_export_all_saved_models"  # called by all public export methods; its first argument is the folder
 
 
 def estimator_class() -> type[tf.estimator.Estimator] | None:
@@ -29,32 +35,13 @@ def import_estimator_class() -> type[tf.estimator.Estimator]:
     return found
 
 
-def executor_constructor() -> tuple[object, str] | None:
-    """Returns the hook point of `train_and_evaluate` that is called with its specs; None if it is not imported.
+def executor_class() -> type | None:
+    """Returns the class that `train_and_evaluate` creates with its specs; None if it is not imported.
 
     Modules import the name `train_and_evaluate` itself, so a replacement of it would not be called.
     """
     module = sys.modules.get(f"{_PACKAGE}.training")
-    return (module._TrainingExecutor, "__init__") if module is not None else None
-
-
-def training_loop(estimator_class: type[tf.estimator.Estimator]) -> tuple[type[tf.estimator.Estimator], str]:
-    """Returns the hook point of the training loop, which returns the last loss; `train` returns the Estimator."""
-    return estimator_class, "_train_model"
-
-
-def model_fn_call(
-    owner: type[tf.estimator.Estimator] | tf.estimator.Estimator,
-) -> tuple[type[tf.estimator.Estimator] | tf.estimator.Estimator, str]:
-    """Returns the hook point that calls the model function while a graph is open.
-
-    Patching the model function itself would have to happen before each Estimator is created; `Estimator.model_fn` also
-    calls this method.
-
-    Args:
-      owner: The class, or a single Estimator.
-    """
-    return owner, "_call_model_fn"
+    return module._TrainingExecutor if module is not None else None
 
 
 def call_model_fn(
@@ -64,8 +51,7 @@ def call_model_fn(
 
     The public `Estimator.model_fn` does the same, but subclasses may override that name with their own model function.
     """
-    owner, name = model_fn_call(estimator)
-    return getattr(owner, name)(features, labels, mode, config)
+    return estimator._call_model_fn(features, labels, mode, config)
 
 
 def call_input_fn(estimator: tf.estimator.Estimator, input_fn: Callable[..., object], mode: str) -> object:
@@ -76,11 +62,6 @@ def call_input_fn(estimator: tf.estimator.Estimator, input_fn: Callable[..., obj
     import tensorflow as tf
 
     return estimator._call_input_fn(input_fn, mode, tf.distribute.InputContext())
-
-
-def export_call(estimator_class: type[tf.estimator.Estimator]) -> tuple[type[tf.estimator.Estimator], str]:
-    """Returns the hook point of all public export methods; its first argument is the folder."""
-    return estimator_class, "_export_all_saved_models"
 
 
 def move(estimator: tf.estimator.Estimator, model_dir: str) -> None:

@@ -90,15 +90,15 @@ def _intercepted() -> Iterator[None]:
 
 
 def _patch(stack: contextlib.ExitStack) -> None:
-    estimator_class, constructor = compat.estimator_class(), compat.executor_constructor()
-    if constructor is not None:
-        stack.enter_context(replaced(*constructor, _train_and_evaluate))
+    estimator_class, executor_class = compat.estimator_class(), compat.executor_class()
+    if executor_class is not None:
+        stack.enter_context(replaced(executor_class, "__init__", _train_and_evaluate))
     if estimator_class is not None:
         stack.enter_context(replaced(estimator_class, "train", _train))
         stack.enter_context(replaced(estimator_class, "evaluate", _evaluate))
-        stack.enter_context(replaced(*compat.training_loop(estimator_class), _training_loop))
-        stack.enter_context(replaced(*compat.model_fn_call(estimator_class), _call_model_fn))
-        stack.enter_context(replaced(*compat.export_call(estimator_class), _export))
+        stack.enter_context(replaced(estimator_class, compat.TRAINING_LOOP, _training_loop))
+        stack.enter_context(replaced(estimator_class, compat.MODEL_FN_CALL, _call_model_fn))
+        stack.enter_context(replaced(estimator_class, compat.EXPORT, _export))
 
 
 def _through(

@@ -14,7 +14,6 @@ import dataclasses
 import json
 import os
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,14 +23,12 @@ from ...version import __version__
 from ..distributed.tf_config import task_from_environment
 from ..evaluation.error_analysis import read_error_analysis
 from ..modules.archive import HASH
-from ..monitoring import progress_reports, run_record
+from ..monitoring import run_record
 from ..monitoring.run_record import RunRecord
-from ..options import LOCAL, TrainingOptions
 from ..reporting.writing import write_report
 from ..runtime.files import file_io
 from ..runtime.logs.exceptions import message_of
 from ..runtime.logs.redaction import masked_text
-from ..runtime.process.run_environment import extended_environment, inherited_environment
 from ..saved_models.locations import find_saved_model
 from ..training.run import train
 from .classification import classification_metadata
@@ -62,7 +59,6 @@ OUTPUTS = (MODEL, METRICS, CLASSIFICATION, REPORT, TENSORBOARD)
 _ALWAYS_WRITTEN = (REPORT, TENSORBOARD)
 _EVAL_MODEL = "eval_model"  # folder name in the TensorBoard output
 _MODULE_FILE = "module_text.py"
-_LOG_INTERVAL_SECONDS = 30.0
 
 
 def run(invocation: ExecutorInput) -> None:
@@ -88,8 +84,7 @@ def run(invocation: ExecutorInput) -> None:
             fn_args.seed = options.seed
             module = _module(parameters, scratch)
             root = _checkpoint_root(parameters, outputs[TENSORBOARD][0].uri, paths[TENSORBOARD], scratch)
-            with _progress_logged(scratch, parameters.train_steps, options):
-                record = train(module, fn_args, options, function=parameters.function, checkpoint_root=root)
+            record = train(module, fn_args, options, function=parameters.function, checkpoint_root=root)
         if not record.check:
             logging.info("This cluster task has finished; the chief publishes the model.")
             return
@@ -182,33 +177,6 @@ def _report_written(paths: Mapping[str, str]) -> Iterator[None]:
             if task is None or task.is_chief:
                 record = dataclasses.replace(run_record.read(paths[TENSORBOARD]), **failure)
                 write_report(paths[TENSORBOARD], record, path=paths[REPORT])
-
-
-@contextlib.contextmanager
-def _progress_logged(scratch: str, steps: int | None, options: TrainingOptions) -> Iterator[None]:
-    """Logs the training's progress periodically, if its loop reports it and no other process displays it."""
-    if options.engine != LOCAL or progress_reports.VARIABLE in inherited_environment():
-        yield
-        return
-    path, ended = progress_reports.create_progress_file(scratch), threading.Event()
-    thread = threading.Thread(target=_log_progress, args=(path, steps, ended), name="progress", daemon=True)
-    thread.start()
-    try:
-        with extended_environment({progress_reports.VARIABLE: path}):
-            yield
-    finally:
-        ended.set()
-        thread.join()
-
-
-def _log_progress(path: str, steps: int | None, ended: threading.Event) -> None:
-    last_step = 0.0
-    while not ended.wait(_LOG_INTERVAL_SECONDS):
-        now = progress_reports.read(path)
-        if now is not None and now.step != last_step:
-            last_step, of = now.step, f" of {steps:,}" if steps else ""
-            speed = f", {now.steps / now.seconds:.3g} steps/s" if now.seconds > 0 else ""
-            logging.info("Step %s%s%s.", f"{now.step:,.0f}", of, speed)
 
 
 def main(line: Sequence[str]) -> int:

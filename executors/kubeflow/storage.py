@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from ..checkpoints.directory import ROOT, step_checkpoint_root
 from ..errors import InputError
 from ..runtime.files import file_io
+from ..runtime.files.local_disks import disk_kind
 
 MOUNTS = {"gs": "/gcs", "s3": "/s3", "minio": "/minio", "oci": "/oci"}
 WORKSPACE = "/kfp-workspace/.artifacts"  # for artifacts that Kubeflow marks as such, see kfp.dsl.Artifact
-_MOUNT_TABLE = "/proc/mounts"
+_NETWORK_DISKS = ("fuse", "nfs", "cifs", "ceph", "lustre")  # with mounted buckets, such as /gcs on Vertex AI
 _TENSORFLOW_SCHEMES = ("gs", "file", "ram", "")  # file systems that are built into TensorFlow
 _KUBEFLOW_SCHEMES = ("minio://", "oci://")  # schemes that only Kubeflow uses
 _LOCAL_RUN = re.compile(r".+-\d{4}(-\d\d){5}-\d{6}")  # name of a run's folder in kfp.local
@@ -118,20 +119,9 @@ def checkpoint_root(uri: str, place: str) -> str | None:
     folders = place.split("/")
     if len(folders) > 3 and _LOCAL_RUN.fullmatch(folders[-3]):
         return "/".join([*folders[:-3], ROOT, folders[-2]])
-    if place == uri or is_network_mount(place):
+    if place == uri or disk_kind(place).startswith(_NETWORK_DISKS):
         return step_checkpoint_root(place)
     return None
-
-
-def is_network_mount(path: str) -> bool:
-    """Returns whether a path is on a mounted bucket (FUSE) or a network file system, such as /gcs on Vertex AI."""
-    kind, longest = "", -1
-    with open(_MOUNT_TABLE, encoding="utf-8", errors="replace") as file:
-        for line in file:
-            _, mount, found, *_ = line.split(" ")
-            if f"{os.path.abspath(path)}/".startswith(f"{mount.rstrip('/')}/") and len(mount) > longest:
-                kind, longest = found, len(mount)
-    return kind.startswith(("fuse", "nfs", "cifs", "ceph", "lustre"))
 
 
 def _hint(uri: str, error: Exception) -> str:

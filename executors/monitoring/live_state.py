@@ -14,7 +14,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TypedDict
 
 from ..runtime.files import file_io
@@ -67,7 +67,8 @@ def written_state(folder: str, progress_file: str | None, usage: Usage) -> Itera
     def write() -> None:
         while not ended.wait(_SECONDS):
             with contextlib.suppress(OSError):  # a full disk is reported by the training
-                _write(path, history.state(progress_reports.read(progress_file), usage.to_json()))
+                state = history.state(progress_reports.read(progress_file), usage.to_json())
+                file_io.write_text(path, json.dumps(state), synced=False)
 
     thread = threading.Thread(target=write, name="live state", daemon=True)
     thread.start()
@@ -89,13 +90,6 @@ def read_state(folder: str) -> LiveState | None:
     """
     path = os.path.join(folder, FILE_NAME)
     return read_json(path, LiveState, "The state") if file_io.exists(path) else None
-
-
-def _write(path: str, state: Mapping[str, object]) -> None:
-    part = f"{path}.part"
-    with open(part, "w", encoding="utf-8") as file:
-        json.dump(state, file)
-    os.replace(part, path)
 
 
 class _History:

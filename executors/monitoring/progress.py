@@ -61,12 +61,11 @@ def report_progress(
     reader = run_context.part(_Reader)
     if reader is not None:
         reader.read(step, metrics or {})
-    reporter = _reporter(os.environ.get(VARIABLE))
-    if reporter is not None:
+    if (reporter := _reporter()) is not None:
         reporter.report_step(step, examples, steps)
         if total is not None:
             reporter.report_details(total=total)
-        if metrics is not None and reporter.is_due():
+        if metrics is not None and reporter.metrics_due.is_due():
             numbers = {name: float(value) for name, value in metrics.items()}
             reporter.report_details(metrics=numbers)
             if run_context.part(_StopOnNaN):
@@ -75,27 +74,25 @@ def report_progress(
 
 def skip_to(step: int) -> None:
     """Sets the last step to one that an earlier attempt completed; the clock starts with the first report."""
-    reporter = _reporter(os.environ.get(VARIABLE))
-    if reporter is not None:
+    if (reporter := _reporter()) is not None:
         reporter.step = step
 
 
 def reported_step() -> int:
     """Returns the last step that this process has reported or skipped; 0 before the first one."""
-    reporter = _reporter(os.environ.get(VARIABLE))
+    reporter = _reporter()
     return int(reporter.step) if reporter is not None else 0
 
 
 def reported_examples() -> float:
     """Returns the number of examples that this process has reported."""
-    reporter = _reporter(os.environ.get(VARIABLE))
+    reporter = _reporter()
     return reporter.examples if reporter is not None else 0.0
 
 
 def report_details(**details: object) -> None:
     """Reports details by the names of `Progress.details`; None removes one."""
-    reporter = _reporter(os.environ.get(VARIABLE))
-    if reporter is not None:
+    if (reporter := _reporter()) is not None:
         reporter.report_details(**details)
 
 
@@ -150,15 +147,19 @@ def require_finite_loss(metrics: Mapping[str, float]) -> None:
 
 def is_watched() -> bool:
     """Whether this process has a progress file, so that reports are read."""
-    return _reporter(os.environ.get(VARIABLE)) is not None
+    return _reporter() is not None
 
 
 def is_due() -> bool:
-    """Whether progress is reported and the minimum interval since the last reported metrics has passed."""
-    reporter = _reporter(os.environ.get(VARIABLE))
-    return reporter is not None and reporter.is_due()
+    """Whether progress is reported, and metrics should be reported now: at most once per interval."""
+    reporter = _reporter()
+    return reporter is not None and reporter.metrics_due.is_due()
+
+
+def _reporter() -> ReportWriter | None:
+    return _reporter_of(os.environ.get(VARIABLE))
 
 
 @functools.cache
-def _reporter(path: str | None) -> ReportWriter | None:
+def _reporter_of(path: str | None) -> ReportWriter | None:
     return ReportWriter(path) if path and os.path.exists(path) else None

@@ -1,4 +1,4 @@
-"""The memory-mapped file through which a worker process reports its progress.
+"""The file through which a worker process reports its progress: a few numbers, and a line of JSON.
 
 The calling process passes the file's path to the worker, and can read it at any time, even after the worker was killed:
 
@@ -6,12 +6,14 @@ The calling process passes the file's path to the worker, and can read it at any
     child_process.run(…, environment={VARIABLE: path})
     read(path)  # Progress(step=…, …)
 
-A report only stores a few numbers in the worker's memory; details are written as JSON at intervals. `progress.py` makes
-the reports, `display.py` displays them, and engines of clusters aggregate them.
+The numbers are memory-mapped, so that a step takes no longer, and the last step of a killed worker is known; to replace
+a JSON file took 0.2 to 2 ms. `progress.py` makes the reports, `display.py` displays them, and engines of clusters
+aggregate them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import mmap
@@ -21,11 +23,10 @@ import threading
 import time
 from typing import TypedDict
 
+from ..runtime.rate_limiter import RateLimiter
+
 VARIABLE = "GENERIC_TRAINER_PROGRESS"
 _COUNTS = struct.Struct("=6d")
-# Sequence number, odd while the JSON text after it is being written; length of the text.
-_DETAILS_HEADER = struct.Struct("=2I")
-_SIZE = 4096
 _METRICS_SECONDS = 0.4  # minimum interval between two reports of metrics
 
 
@@ -79,32 +80,22 @@ def create_progress_file(folder: str) -> str:
     """Creates a progress file in a folder; returns its path for the environment variable `VARIABLE`."""
     path = os.path.join(folder, "progress")
     with open(path, "wb") as file:
-        file.write(bytes(_SIZE))
+        file.write(bytes(_COUNTS.size))
     return path
 
 
 def read(path: str) -> Progress | None:
     """Returns the last progress that a process of this machine reported, or None without any report."""
     with open(path, "rb") as file:
-        content = file.read()
-    # A concurrent write may mix the numbers of two consecutive steps, which is close enough.
-    first, step, steps, examples, began, last = _COUNTS.unpack_from(content)
-    details = _details_of(content)
+        # A concurrent write may mix the numbers of two consecutive steps, which is close enough.
+        first, step, steps, examples, began, last = _COUNTS.unpack(file.read(_COUNTS.size))
+        line = file.readline()
+    details: Details = {}
+    with contextlib.suppress(ValueError):  # none, or a concurrent write
+        details = json.loads(line)
     if not last:
         return Progress(0, 0, 0, 0, -1, 0, details) if details else None
     return Progress(first, step, steps, examples, last - began, max(0.0, time.monotonic() - last), details)
-
-
-def _details_of(content: bytes) -> Details:
-    number, length = _DETAILS_HEADER.unpack_from(content, _COUNTS.size)
-    start = _COUNTS.size + _DETAILS_HEADER.size
-    if not number or number % 2:
-        return {}
-    try:
-        details: Details = json.loads(content[start : start + length])
-    except ValueError:  # a concurrent write
-        return {}
-    return details
 
 
 class ReportWriter:
@@ -116,15 +107,16 @@ class ReportWriter:
     Attributes:
       step: The last reported step.
       examples: The number of reported examples.
+      metrics_due: Limits how often metrics are reported.
     """
 
     def __init__(self, path: str) -> None:
-        with open(path, "r+b") as file:
-            self._memory = mmap.mmap(file.fileno(), _SIZE)
+        self._file = os.open(path, os.O_RDWR)
+        self._counts = mmap.mmap(self._file, _COUNTS.size)
         self._first: float | None = None
-        self.step = self._steps = self.examples = self._began = self._metrics_reported = 0.0
+        self.step = self._steps = self.examples = self._began = 0.0
+        self.metrics_due = RateLimiter(_METRICS_SECONDS)
         self._details: dict[str, object] = {}
-        self._number = 0
         self._lock = threading.Lock()  # checkpoints are reported by a background thread
 
     def report_step(self, step: float, examples: float, steps: float | None) -> None:
@@ -136,27 +128,14 @@ class ReportWriter:
         self._steps += max(0.0, step - self.step) if steps is None else steps
         self.step = step
         self.examples += examples
-        _COUNTS.pack_into(self._memory, 0, self._first, step, self._steps, self.examples, self._began, now)
-
-    def is_due(self) -> bool:
-        """Whether the minimum interval since the last metrics has passed."""
-        return time.monotonic() - self._metrics_reported >= _METRICS_SECONDS
+        _COUNTS.pack_into(self._counts, 0, self._first, step, self._steps, self.examples, self._began, now)
 
     def report_details(self, **details: object) -> None:
         """Writes details by the names of `Progress.details`; None removes one."""
         with self._lock:
-            known = {**self._details, **details}
-            known = {name: value for name, value in known.items() if value is not None}
+            known = {name: value for name, value in {**self._details, **details}.items() if value is not None}
             if known == self._details:
                 return
             self._details = known
-            if "metrics" in details:
-                self._metrics_reported = time.monotonic()
-            text = json.dumps(known).encode()
-            start = _COUNTS.size + _DETAILS_HEADER.size
-            if len(text) > _SIZE - start:
-                text = json.dumps({**known, "metrics": {}}).encode()
-            _DETAILS_HEADER.pack_into(self._memory, _COUNTS.size, self._number + 1, len(text))
-            self._memory[start : start + len(text)] = text
-            self._number += 2
-            _DETAILS_HEADER.pack_into(self._memory, _COUNTS.size, self._number, len(text))
+            with contextlib.suppress(OSError):  # a full disk must not end the training
+                os.pwrite(self._file, json.dumps(known).encode() + b"\n", _COUNTS.size)

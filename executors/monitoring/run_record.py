@@ -288,13 +288,8 @@ def status_of(folder: str, name: str = FILE_NAME) -> str | None:
     return read(folder, name).status or None
 
 
-def has_trained(folder: str) -> bool:
-    """Whether `run_fn` returned in the run recorded in a folder, even if the run failed afterwards."""
-    return is_trained(read(folder).phases)
-
-
 def is_trained(phases: Mapping[str, float]) -> bool:
-    """Whether the phases of a run show that `run_fn` has returned."""
+    """Whether the phases of a run show that `run_fn` has returned, even if the run failed afterwards."""
     return "training/run_fn" in phases
 
 

@@ -19,11 +19,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from tensorflow_transform.tf_metadata import dataset_metadata
 from tfx_bsl.tfxio import tf_example_record
 
-from ..compat.beam import lookups_cached
+from ..compat.beam import IN_PROCESS, lookups_cached
 from ..errors import InputError
 from ..evaluation.transforming import TransformGraph
 from ..fn_args import FnArgs
-from ..runtime.beam_runner import IN_PROCESS
 from ..runtime.files.schema import read_schema
 
 R = TypeVar("R")

@@ -35,13 +35,13 @@ from ...components.pusher import Pusher
 from ...components.trainer import Trainer
 from ...components.transform import Transform
 from ...components.tuner import Tuner
+from ...executors.compat.beam import IN_PROCESS
 from ...executors.evaluation.metrics import read_eval_config
 from ...executors.evaluation.overrides import overrides_of
 from ...executors.evaluation.plan import EvaluationPlan
 from ...executors.modules.defined_names import has
 from ...executors.modules.pipeline_modules import STATISTICS_OPTIONS_FN, PipelineModules
 from ...executors.options import declared_options
-from ...executors.runtime.beam_runner import IN_PROCESS
 from ...executors.runtime.files import file_io
 from ...executors.runtime.files.artifact_files import read_hyperparameters
 from ...executors.runtime.files.content_digests import digests_in

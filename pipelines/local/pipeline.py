@@ -21,7 +21,7 @@ from absl import logging
 from tfx.orchestration import pipeline
 from tfx.orchestration.portable.tfx_runner import IrBasedRunner
 
-from ...executors.compat.beam import lookups_cached, no_state_cache, reshuffle_buckets, without_reshuffle
+from ...executors.compat import beam
 from ...executors.compat.tfx import contents_in_cache_keys
 from ...executors.dialects.needs import choose_keras
 from ...executors.engines import fork_server
@@ -30,7 +30,6 @@ from ...executors.modules.libraries import libraries_of
 from ...executors.modules.pipeline_modules import PipelineModules, find_modules
 from ...executors.monitoring.step_progress import progress_of_steps
 from ...executors.preflight import stamp
-from ...executors.runtime.beam_runner import in_process_by_default
 from ...executors.runtime.files import content_digests, file_io, storage_errors
 from ...executors.runtime.files.json_data import read_json
 from ...executors.runtime.files.temporary_folder import require_temporary_folder
@@ -120,9 +119,9 @@ def run_with_modules(
         contents_in_cache_keys(FINGERPRINTS),
         cached_outputs.verified(dag),
         _deterministic_order(options),
-        lookups_cached(),
-        no_state_cache(),
-        in_process_by_default(),
+        beam.lookups_cached(),
+        beam.no_state_cache(),
+        beam.in_process_by_default(),
         temporary_beam_folder(),
     ):
         on_start()
@@ -200,7 +199,7 @@ def _deterministic_order(options: LocalPipeline) -> contextlib.AbstractContextMa
     collision moves an example to another position, which changes the trained model. Beam has no public option for more
     keys. Without Beam arguments of the user there is one worker, which needs no Reshuffle.
     """
-    return reshuffle_buckets(2**62) if options.beam_args else without_reshuffle()
+    return beam.reshuffle_buckets(2**62) if options.beam_args else beam.without_reshuffle()
 
 
 def create_pipeline(options: LocalPipeline) -> pipeline.Pipeline:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from generic_trainer.executors.runtime.beam_runner import IN_PROCESS, in_process_by_default
+from generic_trainer.executors.compat.beam import IN_PROCESS, in_process_by_default
 
 HERE = pathlib.Path(__file__).parent
 MODULES = HERE.parent.parent / "module_files"

@@ -22,9 +22,11 @@ import sys
 import threading
 from collections.abc import Iterator
 
+import psutil
 from absl import logging
 
 from ...distributed.address import Address
+from ...runtime.files import file_io
 from ...runtime.rate_limiter import RateLimiter
 
 _FILE = "servers.json"
@@ -67,9 +69,7 @@ def recorded_servers(session: str, cluster_address: str = "") -> Iterator[None]:
     """
     path = os.path.join(session, _FILE)
     servers = _servers_of_cluster(cluster_address) if cluster_address else _started_servers()
-    with open(f"{path}.part", "w", encoding="utf-8") as file:
-        json.dump([dataclasses.asdict(server) for server in servers], file)
-    os.replace(f"{path}.part", path)
+    file_io.write_text(path, json.dumps([dataclasses.asdict(server) for server in servers]), synced=False)
     try:
         yield
     finally:
@@ -156,21 +156,5 @@ def _servers_of_cluster(cluster_address: str) -> list[Server]:
 
 
 def _started_servers() -> list[Server]:
-    return [Server(name, process) for process in _children() if (name := _name_of(process)) in _NAMES]
-
-
-def _children() -> list[int]:
-    processes = [int(name) for name in os.listdir("/proc") if name.isdecimal()] if sys.platform == "linux" else []
-    return [process for process in processes if _status_of(process).get("PPid") == str(os.getpid())]
-
-
-def _name_of(process: int) -> str:
-    return _status_of(process).get("Name", "")
-
-
-def _status_of(process: int) -> dict[str, str]:
-    """Returns the fields of a process in /proc; {} if it has ended."""
-    with contextlib.suppress(OSError), open(f"/proc/{process}/status", encoding="utf-8", errors="replace") as file:
-        pairs = (line.partition(":") for line in file)
-        return {key: value.strip() for key, _, value in pairs}
-    return {}
+    processes = [process for process in psutil.process_iter(["name", "ppid"]) if process.info["ppid"] == os.getpid()]
+    return [Server(process.info["name"], process.pid) for process in processes if process.info["name"] in _NAMES]

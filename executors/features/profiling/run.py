@@ -22,7 +22,7 @@ class ProfilingOptions:
 
 
 class Profile(RunCallback):
-    """Records the summary of the profile, see `profile_summary.Shares.to_json`, and its folder."""
+    """Records the summary of the profile, see `summary.Shares.to_json`, and its folder."""
 
     parts: ClassVar[Mapping[str, object]] = {"profile": {}}
 

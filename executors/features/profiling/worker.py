@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from ...monitoring import profiling
 from ...training.worker_callbacks import WorkerCallback
+from .profile import Profile
 
 
 class Profiler(WorkerCallback):
@@ -17,7 +17,8 @@ class Profiler(WorkerCallback):
     @contextlib.contextmanager
     def around(self) -> Iterator[None]:
         """Profiles it."""
-        with profiling.profiled(self.request.fn_args.model_run_dir, self.request.options.profile) as self._profile:
+        self._profile = Profile(self.request.fn_args.model_run_dir)
+        with self._profile.taken() if self.request.options.profile else contextlib.nullcontext():
             yield
 
     def result(self, returned: object) -> dict[str, object]:

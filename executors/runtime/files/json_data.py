@@ -17,6 +17,7 @@ fields.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -164,12 +165,10 @@ class _Reader:
         return self.read(value, parts[0], field)
 
     def _read_first(self, kinds: Sequence[Any], value: object, field: str) -> object:
-        try:
-            return self.read(value, kinds[0], field)
-        except _Mismatch:
-            if len(kinds) == 1:
-                raise
-            return self._read_first(kinds[1:], value, field)
+        for kind in kinds[:-1]:
+            with contextlib.suppress(_Mismatch):
+                return self.read(value, kind, field)
+        return self.read(value, kinds[-1], field)
 
     def _read_items(self, value: Sequence[object], kinds: tuple[Any, ...], field: str) -> list[Any]:
         if len(kinds) != len(value):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def object_store(scheme: str) -> ObjectStore:
 
 
 class ObjectStore:
-    """The methods of `tfx.dsl.io.filesystem.Filesystem`, of which this is no subclass to avoid importing TFX."""
+    """The methods of TFX's `Filesystem` that `file_io` calls, and `find`; no subclass of it, to avoid importing TFX."""
 
     def __init__(self, files: fsspec.AbstractFileSystem) -> None:
         self._files = files
@@ -96,13 +96,11 @@ class ObjectStore:
     def listdir(self, path: str) -> list[str]:
         """Returns the names in a folder."""
         own = self._files._strip_protocol(path).rstrip("/")  # noqa: SLF001 (fsspec's documented way for file systems)
-        found = (one.rstrip("/") for one in self._files.ls(path, detail=False))
-        return [posixpath.basename(one) for one in found if one != own]
+        paths = (path.rstrip("/") for path in self._files.ls(path, detail=False))
+        return [posixpath.basename(path) for path in paths if path != own]
 
     def makedirs(self, path: str) -> None:
         """Does nothing: object stores have no folders."""
-
-    mkdir = makedirs
 
     def remove(self, path: str) -> None:
         """Deletes an object."""
@@ -122,11 +120,8 @@ class ObjectStore:
         """Returns the status of an object."""
         return Status.of(self._files.info(path))
 
-    def walk(
-        self, top: str, topdown: bool = True, onerror: object = None
-    ) -> Iterable[tuple[str, list[str], list[str]]]:
+    def walk(self, top: str) -> Iterator[tuple[str, list[str], list[str]]]:
         """Yields (folder, names of folders, names of files) of a folder and of those below."""
-        del topdown, onerror
         for folder, folders, names in self._files.walk(top):
             yield self._uri(folder), list(folders), [name for name in names if name]
 

@@ -6,6 +6,7 @@ require_plain(config, "--custom-config taxi.json")    # InputError: --custom-con
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Iterator
@@ -28,9 +29,9 @@ def parsed_json(text: str | bytes, what: str) -> Any:
       InputError: When it is not JSON, has a duplicate key in an object, or is nested too deeply.
     """
     try:
-        return json.loads(text, object_pairs_hook=_without_duplicates)
-    except _DuplicateKey as error:
-        raise InputError(f"{what}: the key {error.key!r} occurs twice. Keep one of them.") from error
+        return json.loads(text, object_pairs_hook=functools.partial(_without_duplicates, what))
+    except InputError:
+        raise
     except UnicodeDecodeError as error:
         raise InputError(f"{what} is not JSON: the byte at position {error.start} is not UTF-8.") from error
     except ValueError as error:
@@ -39,17 +40,11 @@ def parsed_json(text: str | bytes, what: str) -> Any:
         raise InputError(f"{what}: its values are nested too deeply.") from error
 
 
-class _DuplicateKey(Exception):
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.key = key
-
-
-def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _without_duplicates(what: str, pairs: list[tuple[str, object]]) -> dict[str, object]:
     values: dict[str, object] = {}
     for key, value in pairs:
         if key in values:
-            raise _DuplicateKey(key)
+            raise InputError(f"{what}: the key {key!r} occurs twice. Keep one of them.")
         values[key] = value
     return values
 

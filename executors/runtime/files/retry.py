@@ -9,6 +9,7 @@ see `storage_errors.TRANSIENT`.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import random
 import threading
@@ -24,7 +25,8 @@ Result = TypeVar("Result")
 
 TRIES = 6  # about 13 s with the pauses below: enough for a mount's server to restart, and short enough for users
 # TensorFlow tries each request on gs:// ten times itself, with pauses of 1, 2, 4 … 32 seconds, and without a word.
-_TRIES_BY_TENSORFLOW, _TENSORFLOW_SECONDS = 2, 200
+_TRIES_BY_TENSORFLOW = 2
+_TENSORFLOWS_OUTLOOK = "TensorFlow repeats a failed request for up to 200 s before it gives up"
 _FIRST_PAUSE, _GROWTH = 0.2, 2.5  # seconds, and factor from one pause to the next
 _SLOW_SECONDS = 5.0  # seconds until a call is logged as slow; it is logged again after three times that, and so on
 
@@ -84,21 +86,14 @@ def _is_missing(error: Exception) -> bool:
     return isinstance(error, FileNotFoundError) or type(error).__name__ == "NotFoundError"
 
 
+@dataclasses.dataclass(eq=False)
 class _Call:
-    """A call in progress."""
+    """A call in progress, and after how many seconds it is logged next."""
 
-    def __init__(self, operation: str, path: str) -> None:
-        self.operation, self.path = operation, path
-        self.begun = time.monotonic()
-        self.logged_at = _SLOW_SECONDS  # seconds after `begun`
-        self.was_logged = False
-
-    @property
-    def outlook(self) -> str:
-        """How long it may take."""
-        if not _is_tried_by_tensorflow(self.path):
-            return "still waiting"
-        return f"TensorFlow repeats a failed request for up to {_TENSORFLOW_SECONDS} s before it gives up"
+    operation: str
+    path: str
+    begun: float = dataclasses.field(default_factory=time.monotonic)
+    logged_at: float = _SLOW_SECONDS
 
 
 class _Watcher:
@@ -130,10 +125,10 @@ class _Watcher:
                     return
                 calls = list(self._calls)
             for call in calls:
-                took = time.monotonic() - call.begun
-                if took >= call.logged_at:
-                    call.logged_at, call.was_logged = 3 * took, True
-                    logging.warning("%s %s has taken %.0f s so far; %s.", call.operation, call.path, took, call.outlook)
+                if (took := time.monotonic() - call.begun) >= call.logged_at:
+                    call.logged_at = 3 * took
+                    outlook = _TENSORFLOWS_OUTLOOK if _is_tried_by_tensorflow(call.path) else "still waiting"
+                    logging.warning("%s %s has taken %.0f s so far; %s.", call.operation, call.path, took, outlook)
 
     def _forget(self) -> None:
         """Resets the state in a fork, which has no threads of this process; one may have held the lock."""
@@ -158,5 +153,5 @@ def log_if_slow(operation: str, path: str) -> Iterator[None]:
         yield
     finally:
         _WATCHER.discard(call)
-        if call.was_logged:
+        if call.logged_at > _SLOW_SECONDS:
             logging.info("%s %s took %.0f s.", operation, path, time.monotonic() - call.begun)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 import importlib
 import os
 import re
@@ -205,16 +206,7 @@ def _is_plain(value: object) -> bool:
 
 def has_user_frame(error: BaseException) -> bool:
     """Whether the traceback has a frame that is not in this project, Python or an installed package."""
-    libraries = _libraries()
-    tb = error.__traceback__
-    while tb is not None:
-        file = _file(tb)
-        if not (
-            _is_own_frame(tb) or file.startswith(("<", _COMPILED, *_PACKAGE, *libraries)) or "site-packages" in file
-        ):
-            return True
-        tb = tb.tb_next
-    return False
+    return any(_is_user_file(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def user_location(text: str) -> str:
@@ -223,10 +215,13 @@ def user_location(text: str) -> str:
     Paths below the current folder are relative to it.
     """
     folder = os.path.join(_absolute(os.curdir), "")
-    for file, line in reversed(_LOCATION.findall(text)):
-        if not file.startswith(("<", _COMPILED, *_OURS, *_PACKAGE, *_libraries())) and "site-packages" not in file:
-            return f"{file.removeprefix(folder)}:{line}"
-    return ""
+    locations = reversed(_LOCATION.findall(text))
+    return next((f"{file.removeprefix(folder)}:{line}" for file, line in locations if _is_user_file(file)), "")
+
+
+def _is_user_file(file: str) -> bool:
+    is_other = file.startswith(("<", _COMPILED)) or _absolute(file).startswith((*_OURS, *_PACKAGE, *_libraries()))
+    return not is_other and "site-packages" not in file
 
 
 def _absolute(path: str) -> str:
@@ -237,6 +232,7 @@ def _absolute(path: str) -> str:
         return path
 
 
+@functools.cache
 def _libraries() -> tuple[str, ...]:
     return tuple(os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 

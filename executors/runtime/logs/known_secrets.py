@@ -24,7 +24,7 @@ class KnownSecrets:
             self._spellings = tuple(sorted(spellings.union(self._spellings), key=lambda one: (-len(one), one)))
 
     def masked(self, text: str) -> str:
-        """Returns a text with these secrets replaced by "***"."""
+        """Returns a text with only these secrets replaced by "***"."""
         for spelling in self._spellings:
             text = text.replace(spelling, MASK)
         return text
@@ -32,7 +32,7 @@ class KnownSecrets:
     def unfinished(self, text: str) -> int:
         """Returns the number of characters at the end of a text that may be the beginning of a secret.
 
-        A stream that is redacted in pieces must hold them back for the next piece.
+        A stream that is redacted in pieces holds them back for the next piece, so that no secret is split and leaked.
         """
         spellings = self._spellings
         longest = len(spellings[0]) if spellings else 0

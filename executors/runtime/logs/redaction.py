@@ -26,6 +26,8 @@ _MIN_WORD_LENGTH = 12  # the minimum for letters only, which may equal an ordina
 _NAME_KEYS = ("name", "key", "header", "field", "Name", "Key")
 
 _known = KnownSecrets()
+mask_known = _known.masked  # for text that the module wrote
+unfinished_secret = _known.unfinished
 
 
 def masked(value: object, name: str = "") -> Any:
@@ -58,19 +60,6 @@ def masked_source(code: str) -> str:
     """Returns Python code with known secrets, and string literals that are likely secrets, replaced by "***"."""
     code = mask_known(code)
     return _replaced(code, find_secrets(code, literals_only=True))
-
-
-def mask_known(text: str) -> str:
-    """Returns a text with only the known secrets replaced by "***", for text that the module wrote."""
-    return _known.masked(text)
-
-
-def unfinished_secret(text: str) -> int:
-    """Returns the number of characters at the end of a text that may be the beginning of a known secret.
-
-    A stream that is redacted in pieces holds them back for the next piece, so that no secret is split and leaked.
-    """
-    return _known.unfinished(text)
 
 
 def secrets_in(value: object) -> Iterator[tuple[str, str]]:

@@ -29,6 +29,10 @@ class _RunEnvironment:
         self._lock = threading.RLock()  # a thread that does not exist in the fork may have held it
 
     def inherited(self) -> dict[str, str]:
+        """Returns the environment of a process that this thread starts: this process's, and the variables of the run.
+
+        It lacks what `applied_environment` has set in another thread.
+        """
         with self._lock:
             variables = os.environ.copy()
             _set(variables, self._applied)
@@ -36,6 +40,7 @@ class _RunEnvironment:
 
     @contextlib.contextmanager
     def extended(self, variables: Mapping[str, str]) -> Iterator[None]:
+        """Adds variables to `inherited_environment` for the duration of a block, in this thread."""
         token = self._of_thread.set({**self._of_thread.get(), **variables})
         try:
             yield
@@ -44,6 +49,7 @@ class _RunEnvironment:
 
     @contextlib.contextmanager
     def applied(self, variables: Mapping[str, str]) -> Iterator[None]:
+        """Sets the run's variables and the given ones in `os.environ`; restores the previous values after the block."""
         with self.extended(variables):
             everything = self._of_thread.get()
             with self._lock:
@@ -58,29 +64,14 @@ class _RunEnvironment:
                     self._applied = outer
 
 
-_VARIABLES = _RunEnvironment()
-
-
-def inherited_environment() -> dict[str, str]:
-    """Returns the environment of a process that this thread starts: this process's, and the variables of the run.
-
-    It lacks what `applied_environment` has set in another thread.
-    """
-    return _VARIABLES.inherited()
-
-
-def extended_environment(variables: Mapping[str, str]) -> contextlib.AbstractContextManager[None]:
-    """Adds variables to `inherited_environment` for the duration of a block, in this thread."""
-    return _VARIABLES.extended(variables)
-
-
-def applied_environment(variables: Mapping[str, str]) -> contextlib.AbstractContextManager[None]:
-    """Sets the run's variables and the given ones in `os.environ`, and restores the previous values after the block."""
-    return _VARIABLES.applied(variables)
-
-
 def _set(environment: MutableMapping[str, str], values: Mapping[str, str | None]) -> None:
     """Sets variables, or removes those without a value."""
     for name, value in values.items():
         environment.pop(name, None)
         environment.update({} if value is None else {name: value})
+
+
+_VARIABLES = _RunEnvironment()
+inherited_environment = _VARIABLES.inherited
+extended_environment = _VARIABLES.extended
+applied_environment = _VARIABLES.applied

@@ -32,7 +32,7 @@ class _Session:
     def _begin(self) -> None:
         self._token = os.urandom(16).hex()
         self._watcher: subprocess.Popen[bytes] | None = None
-        self.signals = -1
+        self._signals = -1
         self._lock = threading.Lock()
         self._workers: set[str] = set()
 
@@ -40,8 +40,13 @@ class _Session:
         """Returns a mark that begins with those of this process's enclosing workers."""
         return ":".join(filter(None, [os.environ.get(VARIABLE), self._token, name]))
 
+    def server_mark(self) -> str:
+        """Returns the value of `VARIABLE` for fork servers, which outlive their workers."""
+        return self.mark("server")
+
     @contextlib.contextmanager
     def marked(self) -> Iterator[str]:
+        """Yields a new value of `VARIABLE` for a worker that runs during the block."""
         mark = self.mark(os.urandom(16).hex())
         self._workers.add(mark)
         try:
@@ -50,56 +55,30 @@ class _Session:
             self._workers.discard(mark)
 
     def watch(self) -> None:
+        """Starts a watcher process, unless it runs already: when this process dies, it kills everything with a mark."""
         with self._lock:
             if self._watcher is None or self._watcher.poll() is not None:
                 with contextlib.suppress(OSError):  # process limit reached
-                    self._watcher = _start_watcher(self.mark(), self.mark("watcher"), self.signals)
+                    self._watcher = _start_watcher(self.mark(), self.mark("watcher"), self._signals)
+
+    def watch_signals(self, reader: int) -> None:
+        """Lets the watcher report signals whose numbers stay in a pipe, see `process_tree.py`."""
+        self._signals = reader
 
     def kill(self) -> None:
+        """Kills everything that this process has started and that still runs."""
         kill_all(self.mark())
 
     def end(self) -> None:
+        """Kills fork servers, and everything that workers which still run have started; called again at exit."""
         with self._lock:
             watcher, self._watcher = self._watcher, None
         if watcher is None:
             return  # nothing was started
         # Children that a finished training left running on purpose may remain.
-        kill_all(self.mark() if self._workers else server_mark())
+        kill_all(self.mark() if self._workers else self.server_mark())
         watcher.kill()
         watcher.wait()
-
-
-_session = _Session()
-
-
-def marked() -> contextlib.AbstractContextManager[str]:
-    """Yields a new value of `VARIABLE` for a worker that runs during the block."""
-    return _session.marked()
-
-
-def server_mark() -> str:
-    """Returns the value of `VARIABLE` for fork servers, which outlive their workers."""
-    return _session.mark("server")
-
-
-def watch() -> None:
-    """Starts a watcher process, unless it runs already: when this process dies, it kills everything with a mark."""
-    _session.watch()
-
-
-def watch_signals(reader: int) -> None:
-    """Lets the watcher report signals whose numbers stay in a pipe, see `process_tree.py`."""
-    _session.signals = reader
-
-
-def kill() -> None:
-    """Kills everything that this process has started and that still runs."""
-    _session.kill()
-
-
-def end() -> None:
-    """Kills fork servers, and everything that workers which still run have started; called again at exit."""
-    _session.end()
 
 
 def _start_watcher(mark: str, own_mark: str, signals: int) -> subprocess.Popen[bytes]:
@@ -119,3 +98,12 @@ def _error_output() -> int:
         return sys.stderr.fileno()  # not 2, which is a log file while TensorFlow's C++ code writes there
     except (AttributeError, OSError, ValueError):  # closed, or replaced
         return subprocess.DEVNULL
+
+
+_session = _Session()
+marked = _session.marked
+server_mark = _session.server_mark
+watch = _session.watch
+watch_signals = _session.watch_signals
+kill = _session.kill
+end = _session.end

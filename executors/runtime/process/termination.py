@@ -44,7 +44,13 @@ class _Termination:
         self._raised: list[BaseException] = []  # threads append, and raise the first one
         self._is_over = False
 
-    def install(self, numbers: Iterable[int], exception: Callable[[int], BaseException]) -> None:
+    def raise_on_signals(self, numbers: Iterable[int], exception: Callable[[int], BaseException]) -> None:
+        """Makes signals raise an exception in the main thread, where this is called.
+
+        Args:
+          numbers: The signals. SIGTERM, which `raise_again_if_lost` sends, must be one of them.
+          exception: Returns the exception for the number of the first signal.
+        """
         self._exception, self._is_over = exception, False
         for number in numbers:
             signal.signal(number, self._handle)
@@ -59,63 +65,30 @@ class _Termination:
             self.raise_if_ended()
 
     def note(self, number: int) -> None:
+        """Remembers a signal, for `raise_if_ended`, before the main thread runs its handler."""
         self._number = self._number or number
 
     def raise_if_ended(self) -> None:
+        """Raises the remembered signal's exception, if there is one; in any thread."""
         if self._number:
             self._raised.append(self._exception(self._number))
             raise self._raised[0]
 
     def raised(self) -> BaseException | None:
+        """Returns the exception that the first signal has raised, which libraries may have replaced by another one."""
         return self._raised[0] if self._raised else None
 
     def _is_lost(self) -> bool:
         return bool(self._raised) and not is_handled(self._raised[0])
 
     def raise_again_if_lost(self) -> None:
+        """Raises the exception again in the main thread if that neither ends nor handles it; from any thread."""
         if not self._is_over and self._is_lost() and (main := threading.main_thread().ident) is not None:
             signal.pthread_kill(main, signal.SIGTERM)
 
     def end(self) -> None:
+        """Stops raising: the command is over, and only its exit code remains to be returned."""
         self._is_over = True
-
-
-_termination = _Termination()
-
-
-def raise_on_signals(numbers: Iterable[int], exception: Callable[[int], BaseException]) -> None:
-    """Makes signals raise an exception in the main thread, where this is called.
-
-    Args:
-      numbers: The signals. SIGTERM, which `raise_again_if_lost` sends, must be one of them.
-      exception: Returns the exception for the number of the first signal.
-    """
-    _termination.install(numbers, exception)
-
-
-def note(number: int) -> None:
-    """Remembers a signal, for `raise_if_ended`, before the main thread runs its handler."""
-    _termination.note(number)
-
-
-def raise_if_ended() -> None:
-    """Raises the remembered signal's exception, if there is one; in any thread."""
-    _termination.raise_if_ended()
-
-
-def raise_again_if_lost() -> None:
-    """Raises the exception again in the main thread if that neither ends nor handles it any more; from any thread."""
-    _termination.raise_again_if_lost()
-
-
-def raised() -> BaseException | None:
-    """Returns the exception that the first signal has raised, which libraries may have replaced by another one."""
-    return _termination.raised()
-
-
-def end() -> None:
-    """Stops raising: the command is over, and only its exit code remains to be returned."""
-    _termination.end()
 
 
 def is_handled(error: BaseException) -> bool:
@@ -124,3 +97,12 @@ def is_handled(error: BaseException) -> bool:
     if isinstance(handled, tuple):  # before Python 3.12
         handled = handled[1]
     return isinstance(handled, BaseException) and any(other is error for other in chain(handled))
+
+
+_termination = _Termination()
+raise_on_signals = _termination.raise_on_signals
+note = _termination.note
+raise_if_ended = _termination.raise_if_ended
+raise_again_if_lost = _termination.raise_again_if_lost
+raised = _termination.raised
+end = _termination.end

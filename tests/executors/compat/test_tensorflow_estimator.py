@@ -22,7 +22,7 @@ pytestmark = pytest.mark.legacy
 PROGRAM = """
 import inspect, json, os, sys
 from generic_trainer.executors.compat import tensorflow_estimator as compat
-found = {"before": [compat.estimator_class() is None, compat.executor_constructor() is None]}
+found = {"before": [compat.estimator_class() is None, compat.executor_class() is None]}
 
 import tensorflow as tf
 from generic_trainer.executors.compat.tensorflow import mark_variables_written, parse_saved_model
@@ -66,10 +66,10 @@ found["graph"] = ["serving_default" in graph.signature_def, "serve" in graph.met
 compat.move(estimator, os.path.abspath("second"))
 found["moved"] = [os.path.basename(estimator.model_dir), os.path.basename(estimator.config.model_dir)]
 with (
-    replaced(*compat.executor_constructor(), noted("specs", "train_spec")),
-    replaced(*compat.training_loop(base), noted("loss")),
-    replaced(*compat.model_fn_call(base), noted("mode", "mode")),
-    replaced(*compat.export_call(base), noted("export", "export_dir_base")),
+    replaced(compat.executor_class(), "__init__", noted("specs", "train_spec")),
+    replaced(base, compat.TRAINING_LOOP, noted("loss")),
+    replaced(base, compat.MODEL_FN_CALL, noted("mode", "mode")),
+    replaced(base, compat.EXPORT, noted("export", "export_dir_base")),
 ):
     tf.estimator.train_and_evaluate(
         estimator,

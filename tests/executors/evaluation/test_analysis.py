@@ -16,6 +16,7 @@ from sklearn.metrics import auc as area
 from sklearn.metrics import roc_auc_score
 
 from generic_trainer import InputError
+from generic_trainer.executors.compat.beam import IN_PROCESS
 from generic_trainer.executors.evaluation.analysis import Analysis, AnalysisResult, Candidate, analyze
 from generic_trainer.executors.evaluation.blessing import missed_thresholds
 from generic_trainer.executors.evaluation.plan import (
@@ -34,7 +35,6 @@ from generic_trainer.executors.evaluation.plots import OutputPlots
 from generic_trainer.executors.evaluation.scores import ScoresError
 from generic_trainer.executors.evaluation.trivial_comparison import comparisons_in
 from generic_trainer.executors.inputs.example_kinds import RAW
-from generic_trainer.executors.runtime.beam_runner import IN_PROCESS
 from generic_trainer.pipelines.history.evaluation_plots import read_plots
 from generic_trainer.pipelines.history.evaluation_results import ALL, read_evaluation
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import os
@@ -20,6 +21,8 @@ from generic_trainer.executors.kubeflow import component_step, step, storage
 from generic_trainer.executors.kubeflow.inputs import fn_args_for_step
 from generic_trainer.executors.kubeflow.parameters import StepParameters, read_parameters
 from generic_trainer.executors.kubeflow.step import StepArtifact
+from generic_trainer.executors.monitoring import display
+from generic_trainer.executors.runtime.files.local_disks import disk_kind
 
 # Killed on the first attempt after writing a checkpoint; succeeds on the second.
 KILLED_ONCE = """
@@ -44,7 +47,7 @@ REPORTING = """
     from generic_trainer import report_progress
 
     def run_fn(fn_args):
-        report_progress(0)
+        report_progress(0, total=fn_args.train_steps)
         report_progress(1240)
         while not pathlib.Path(fn_args.custom_config["heard"]).exists():
             time.sleep(0.05)
@@ -271,8 +274,9 @@ def test_only_the_chief_of_a_cluster_writes_the_output_file(
 
 def test_checkpoints_outlive_the_pod(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = tmp_path / "mounts"
-    table.write_text("overlay / overlay rw 0 0\ngcsfuse /gcs fuse.gcsfuse rw 0 0\n/dev/sda /minio ext4 rw 0 0\n")
-    monkeypatch.setattr(storage, "_MOUNT_TABLE", str(table))
+    mounts = {"/": "overlay", "/gcs": "fuse.gcsfuse", "/minio": "ext4"}
+    table.write_text("".join(f"1 1 0:1 / {path} rw - {kind} disk rw\n" for path, kind in mounts.items()))
+    monkeypatch.setattr(storage, "disk_kind", functools.partial(disk_kind, mounts=str(table)))
     of_a_run = f"b/root/iris/{RUN}1/trainer/{RUN}2/tensorboard"
     found = storage.checkpoint_root
     assert found(f"gs://{of_a_run}", f"/gcs/{of_a_run}") == "/gcs/b/root/iris/.checkpoints/trainer"
@@ -316,16 +320,21 @@ def test_the_next_run_resumes_from_the_checkpoint(
 
 
 def test_the_log_shows_the_progress_of_a_long_training(
-    iris: Any, module: Callable[..., str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    iris: Any,
+    module: Callable[..., str],
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(component_step, "_LOG_INTERVAL_SECONDS", 0.05)
+    monkeypatch.setattr(display, "_FIRST_SECONDS", 0.05)
     heard = tmp_path / "heard"
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if record.getMessage().startswith("Step 1,240 of 5,000, "):
+            if record.getMessage().startswith("Step 1,240 of 5,000"):
                 heard.touch()
 
+    caplog.set_level("INFO", logger="absl")
     listener = Listener()
     logging.getLogger("absl").addHandler(listener)
     try:

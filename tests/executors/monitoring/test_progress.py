@@ -151,13 +151,14 @@ def test_a_custom_loop_reports_with_one_call(digits: Any, tmp_path: pathlib.Path
     assert last.details["saved"] == 60
 
 
-def test_details_are_truncated_to_the_size_of_the_file(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_details_of_any_size_are_read(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = progress_reports.create_progress_file(str(tmp_path))
     monkeypatch.setenv(progress_reports.VARIABLE, path)
-    progress.report_progress(1, total=9, metrics={f"metric {number}": number for number in range(1000)})
+    metrics = {f"metric {number}": number for number in range(1000)}
+    progress.report_progress(1, total=9, metrics=metrics)
     told = progress_reports.read(path)
     assert told is not None
-    assert told.details == {"total": 9, "metrics": {}}
+    assert (told.step, told.details) == (1, {"total": 9, "metrics": metrics})
     progress.report_details(total=None, metrics={"loss": 1.0})
     assert progress_reports.read(path).details == {"metrics": {"loss": 1.0}}  # type: ignore[union-attr]
 

@@ -111,7 +111,7 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
             **(parse_custom_config(custom_config) or {}),
             USE_CONF_MODEL_DIR: True,
             RESTART_DATA: flags["restart_data"],
-            HAS_TRAINED: is_unfinished and run_record.has_trained(model_run),
+            HAS_TRAINED: is_unfinished and run_record.is_trained(run_record.read(model_run).phases),
             LABEL_IN_SIGNATURE: flags["label_in_signature"],
         },
         seed=options.seed,

@@ -16,8 +16,8 @@ import apache_beam as beam
 from absl import logging
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from ....compat.beam import IN_PROCESS
 from ....modules.source import find_source
-from ....runtime.beam_runner import IN_PROCESS
 from ....runtime.logs.setup import inherit_log_display
 from ...loading import loaded
 from .command import FUNCTION, PreparationJob

@@ -24,12 +24,12 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ..runtime.files import file_io
+from ...checkpoints.background_writer import PAUSE
+from ...runtime.files import file_io
 
 if TYPE_CHECKING:
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-PAUSE, WRITE = "checkpoint", "checkpoint/write"  # trace names in `background_writer.py`
 CHECKPOINT, DEVICE, INPUT, HOST, IDLE = "checkpoint", "device", "input", "host", "idle"
 SHOWN = (INPUT, HOST, DEVICE, IDLE, CHECKPOINT)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from generic_trainer.executors.monitoring.profile_summary import Event, shares_of
+from generic_trainer.executors.features.profiling.summary import Event, shares_of
 
 
 def test_every_moment_belongs_to_one_of_five_categories() -> None:
@@ -96,7 +96,7 @@ from generic_trainer.executors.estimator import restore_estimator
 
 restore_estimator()
 import tensorflow.compat.v1 as tf
-from generic_trainer.executors.monitoring.profiling import profiled
+from generic_trainer.executors.features.profiling.profile import Profile
 
 def model_fn(features, labels, mode):
     weights = tf.get_variable("weights", [1024, 1024], initializer=tf.random_normal_initializer())
@@ -105,7 +105,8 @@ def model_fn(features, labels, mode):
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 estimator = tf.estimator.Estimator(model_fn, sys.argv[1])
-with profiled(sys.argv[1], enabled=True) as profile:
+profile = Profile(sys.argv[1])
+with profile.taken():
     data = lambda: tf.data.Dataset.from_tensors((tf.ones([512, 1024]), 0)).repeat(1500)
     estimator.train(data)
 print(json.dumps(profile.record))

@@ -1,6 +1,7 @@
 """`--profile`: takes a TensorFlow profile of some seconds of training, and logs the time per step by category.
 
-    with profiled(model_run_dir, enabled=True) as profile:
+    profile = Profile(model_run_dir)
+    with profile.taken():
         run_fn(fn_args)
     profile.record        # {"shares": {"input": 0.71, "host": …}, "step_ms": …, "steps": 41, …}
 
@@ -8,7 +9,7 @@ The module needs no change: a background thread starts and stops TensorFlow's pr
 custom training loops alike. The first profile starts after one second and takes two. If it contains fewer than twenty
 steps (because the function is still being traced, or steps are long), another, longer one is taken later. The profile
 with the most steps is kept in `plugins/profile` of the model run folder, where TensorBoard's profile plug-in finds it.
-`profile_summary.py` defines the categories input, host, device, idle and checkpoint.
+`summary.py` defines the categories input, host, device, idle and checkpoint.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from collections.abc import Iterator
 
 from absl import logging
 
-from ..runtime.files import file_io
-from .profile_summary import Shares, read_shares
+from ...runtime.files import file_io
+from .summary import Shares, read_shares
 
 _FOLDER = "plugins/profile"  # TensorBoard's
 _WARM_UP = 1.0  # seconds before the first profile
@@ -31,27 +32,11 @@ _LONGEST = 16.0  # maximum seconds of a profile
 _STEPS = 20  # steps that make a profile sufficient
 
 
-@contextlib.contextmanager
-def profiled(folder: str, enabled: bool) -> Iterator[Profile]:
-    """Profiles some seconds of the block, if `enabled`.
+class Profile:
+    """Profiles the process, with the thread that creates this object as the training thread.
 
     Args:
       folder: The model run folder.
-      enabled: Whether `--profile` was given.
-    """
-    profile = Profile(folder)
-    if not enabled:
-        yield profile
-        return
-    profile.start()
-    try:
-        yield profile
-    finally:
-        profile.finish()
-
-
-class Profile:
-    """Profiles the process, with the thread that creates this object as the training thread.
 
     Attributes:
       record: The profile for the run record; {} without one.
@@ -62,17 +47,21 @@ class Profile:
         self._folder = folder
         self._training = threading.get_ident()
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._profile_until_sufficient, name="profile", daemon=True)
         self._best: tuple[Shares, str] | None = None
 
-    def start(self) -> None:
-        """Starts the background thread; the first profile begins after the warm-up."""
-        self._thread.start()
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[None]:
+        """Profiles some seconds of the block; logs and records the best profile at its end."""
+        thread = threading.Thread(target=self._profile_until_sufficient, name="profile", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            thread.join()
+            self._record()
 
-    def finish(self) -> None:
-        """Ends the profile in progress, and logs and records the best one."""
-        self._ended.set()
-        self._thread.join()
+    def _record(self) -> None:
         if self._best is None:
             logging.warning("--profile: training ended before a profile was taken.")
             return
