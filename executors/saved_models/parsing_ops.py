@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from .graph import PLACEHOLDER, Graph, Node
+from .graph import PLACEHOLDER, Graph, Node, Tensor
 
 if TYPE_CHECKING:
     from tensorflow.core.framework import node_def_pb2, tensor_pb2
@@ -73,7 +73,7 @@ def parsings_of(graph: Graph, nodes: Iterable[Node]) -> dict[str, Parsing]:
     """Returns {placeholder: what is parsed of it}, by the nodes themselves or in functions such as a loop's body."""
     parsings: dict[str, Parsing] = {}
     for parser in _parsers_among(graph, nodes):
-        path = list(graph.nodes(parser.inputs[:1], parser.scope, until=lambda node: _ends_path(graph, node)))
+        path = list(graph.walk(parser.inputs[:1], parser.scope, lambda node: _strings_behind(graph, node)))
         after = next((node.op for node in path if node.op in _DECODERS), "")
         own = _parsing(graph, parser, after)
         for node in path:
@@ -88,9 +88,9 @@ def _parsers_among(graph: Graph, nodes: Iterable[Node]) -> Iterator[Node]:
         yield from (node for node in (outer, *graph.nodes_in_bodies(outer)) if node.op in _PARSERS)
 
 
-def _ends_path(graph: Graph, node: Node) -> bool:
-    """Whether a parser's records are made of nothing beyond a node: of a parsed feature, of numbers such as a shape."""
-    return node.op in _PARSERS or not graph.may_have_strings(node)
+def _strings_behind(graph: Graph, node: Node) -> list[Tensor]:
+    """Returns what the records in a node are made of: nothing for a parsed feature, or for numbers such as a shape."""
+    return [] if node.op in _PARSERS or not graph.may_have_strings(node) else graph.operands(node)
 
 
 def _parsing(graph: Graph, parser: Node, after: str) -> Parsing:
