@@ -22,8 +22,9 @@ from absl import logging
 
 from ..monitoring.metrics import Metrics, finite, from_return_value, numbers_in
 from ..runtime.observers import observed_by
+from .attempt_log import AttemptLog
 from .batch_results import KerasBatches
-from .evaluated_weights import Evaluated, EvaluationLog, Origin
+from .evaluated_weights import Evaluated, Origin
 from .interception import KerasCall, KerasObserver, callback_class, may_use_keras
 from .weight_fingerprints import of_weights
 
@@ -34,7 +35,7 @@ _DATA = ("x", "y", "sample_weight", "batch_size", "steps")  # arguments of `eval
 
 
 @contextlib.contextmanager
-def observed(files: Sequence[str], log: EvaluationLog) -> Iterator[KerasEvaluations]:
+def observed(files: Sequence[str], log: AttemptLog[Evaluated]) -> Iterator[KerasEvaluations]:
     """Observes the fits and evaluations of a block.
 
     Args:
@@ -76,7 +77,7 @@ class KerasEvaluations(KerasObserver):
       batches: Results of `train_on_batch` and `test_on_batch`.
     """
 
-    def __init__(self, log: EvaluationLog) -> None:
+    def __init__(self, log: AttemptLog[Evaluated]) -> None:
         self._log = log
         self.evaluated = log.read()
         self.batches = KerasBatches()
