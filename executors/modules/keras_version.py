@@ -30,7 +30,6 @@ from .source import parsed
 VARIABLE = "TF_USE_LEGACY_KERAS"
 _BACKEND, _TENSORFLOW = "KERAS_BACKEND", "tensorflow"
 KERAS_PACKAGES = ("keras", "tf_keras")
-_TRUE = ("1", "true")
 _QUOTED = 200  # characters of an error's message in a reason
 
 Signs = Callable[[str], Iterable[KerasSign]]
@@ -163,7 +162,7 @@ def _requested(option: str, variables: Mapping[str, str]) -> KerasChoice | None:
     if option != "auto":
         return KerasChoice(option, f"keras={option!r} was requested")
     if VARIABLE in variables:
-        version = "2" if variables[VARIABLE].lower() in _TRUE else "3"
+        version = "2" if selects_keras_2(variables) else "3"
         return KerasChoice(version, f"the module sets {VARIABLE}={variables[VARIABLE]}")
     if (backend := variables.get(_BACKEND, _TENSORFLOW)) != _TENSORFLOW:  # only Keras 3 has others
         return KerasChoice("3", f"the module sets {_BACKEND}={backend}", is_required=True)
@@ -191,7 +190,7 @@ def _without_signs() -> KerasChoice:
     # Precedence over the variable: importing Transform sets it, often after tf.keras was loaded.
     if in_use := version_in_use():
         return KerasChoice(in_use, f"tf.keras of the calling process, since {undecided}")
-    if inherited_environment().get(VARIABLE, "").lower() in _TRUE:
+    if selects_keras_2(inherited_environment()):
         return KerasChoice("2", f"{VARIABLE} is set, and {undecided}")
     return KerasChoice("3", f"TensorFlow's default, since {undecided}")
 
@@ -234,6 +233,11 @@ def only_keras_2(files: Sequence[str]) -> bool:
 def has_keras_3() -> bool:
     """Whether the installed TensorFlow supports Keras 3 as `tf.keras`: 2.16 and later."""
     return _tensorflow_release() >= (2, 16)
+
+
+def selects_keras_2(environment: Mapping[str, str]) -> bool:
+    """Whether environment variables select Keras 2 as `tf.keras`."""
+    return environment.get(VARIABLE, "").lower() in ("1", "true")
 
 
 def version_in_use() -> str | None:
