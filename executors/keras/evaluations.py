@@ -23,7 +23,6 @@ from absl import logging
 from ..monitoring.metrics import Metrics, finite, from_return_value, numbers_in
 from ..runtime.observers import observed_by
 from .attempt_log import AttemptLog
-from .batch_results import KerasBatches
 from .evaluated_weights import Evaluated, Origin
 from .interception import KerasCall, KerasObserver, callback_class, may_use_keras
 from .weight_fingerprints import of_weights
@@ -46,7 +45,7 @@ def observed(files: Sequence[str], log: AttemptLog[Evaluated]) -> Iterator[Keras
     if not may_use_keras(files):
         yield evaluations
         return
-    with observed_by(evaluations), observed_by(evaluations.batches):
+    with observed_by(evaluations):
         yield evaluations
 
 
@@ -74,13 +73,12 @@ class KerasEvaluations(KerasObserver):
 
     Attributes:
       evaluated: All evaluations in order, including those of earlier attempts.
-      batches: Results of `train_on_batch` and `test_on_batch`.
     """
 
     def __init__(self, log: AttemptLog[Evaluated]) -> None:
         self._log = log
         self.evaluated = log.read()
-        self.batches = KerasBatches()
+        self._batches: dict[str, tuple[keras.Model, object]] = {}  # by split: the last one, not converted yet
         self._fits = 0
         self._last: _Fit | None = None
         self._running: _Fit | None = None
@@ -105,6 +103,14 @@ class KerasEvaluations(KerasObserver):
         """Whether the last fit had validation data, or any evaluation was recorded."""
         again = self._last is not None and self._last.validation is not None
         return again or any("eval" in one.metrics for one in self.evaluated)
+
+    def batch_metrics(self) -> Metrics:
+        """Returns the metrics that the last `train_on_batch` and `test_on_batch` returned; splits without are missing.
+
+        They are for modules with custom training loops.
+        """
+        named = {split: finite(numbers_in(_named(model, values))) for split, (model, values) in self._batches.items()}
+        return {split: values for split, values in named.items() if values}
 
     def evaluate_again(self) -> dict[str, float]:
         """Evaluates the last fitted model on its fit's validation data; returns {} without such data."""
@@ -140,6 +146,10 @@ class KerasEvaluations(KerasObserver):
         if results:
             self._add(Evaluated(of_weights(call.model.weights), {"eval": results}, {"source": "evaluate"}))
         return returned
+
+    def note_batch(self, split: str, model: keras.Model, returned: object) -> None:
+        """Stores the return value; it is converted on request, to keep batches cheap."""
+        self._batches[split] = (model, returned)
 
     def _record_epochs(self, fit: _Fit) -> None:
         """Records the epochs whose logs are complete."""
@@ -182,6 +192,15 @@ def _results_callback(model: keras.Model, results: dict[str, float]) -> keras.ca
             results.update(finite(numbers_in(logs)))
 
     return Results()
+
+
+def _named(model: keras.Model, values: object) -> dict[str, object]:
+    """Returns the value of a Keras call (a dict, a list or a number) by metric name."""
+    if isinstance(values, dict):
+        return values
+    listed = values if isinstance(values, (list, tuple)) else [values]
+    names = list(model.get_metrics_result())  # in the order of the returned list
+    return dict(zip(names, listed, strict=False)) if len(names) == len(listed) else {}
 
 
 def _metrics_of(logs: Mapping[str, object] | None) -> Metrics:

@@ -63,11 +63,9 @@ class ServedInput(ServedTensor):
     """An input of a signature.
 
     Attributes:
-      is_batched: Whether it has a batch dimension.
       parsing: What the graph parses of it; None if it does not parse it.
     """
 
-    is_batched: bool = True
     parsing: Parsing | None = None
 
     @property
@@ -218,7 +216,7 @@ def _signature(
     inputs = []
     for key, info in sorted(definition.inputs.items()):
         parsing = parsings.get(info.name.partition(":")[0]) if dtype_of(info) == "string" else None
-        inputs.append(ServedInput(key, *_described(info), _shape_of(info) != (), parsing))
+        inputs.append(ServedInput(key, *_described(info), parsing))
     transforms = None if transform is None else _contains(nodes, transform)
     parsed = {feature.name: feature for parsing in parsings.values() for feature in parsing.features}
     features = tuple(parsed.values()) if parsings else None

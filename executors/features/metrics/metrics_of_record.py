@@ -127,7 +127,7 @@ class Observations:
 
     def _batch_metrics(self) -> Metrics:
         try:
-            return self.keras.batches.metrics()
+            return self.keras.batch_metrics()
         except Exception as error:  # from custom model code; missing metrics must not fail a trained run
             logging.warning("The metrics returned by train_on_batch could not be recorded: %r", error)
             return {}

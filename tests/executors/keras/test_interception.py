@@ -186,9 +186,7 @@ def test_no_observer_is_missing_above() -> None:
     for module in pkgutil.walk_packages(generic_trainer.__path__, "generic_trainer."):
         if ".executors." in module.name and re.search(r"keras|\.features\.", module.name):
             importlib.import_module(module.name)
-    without_callbacks = {
-        "batch_results.KerasBatches", "completed_fits.FitKeeper", "backups._Repair", "search._QuietTrials",
-    }  # fmt: skip
+    without_callbacks = {"completed_fits.FitKeeper", "backups._Repair", "search._QuietTrials"}
     found = {
         f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
         for kind in KerasObserver.__subclasses__()
