@@ -20,7 +20,7 @@ from ..fn_args import FnArgs
 from ..inputs.input_format import payload_format_of
 from ..runtime.files import file_io
 from ..runtime.files.artifact_files import read_json_object
-from ..runtime.files.artifact_layout import EVAL_DIR
+from ..runtime.files.artifact_layout import EVAL_DIR, numbered_in
 from ..saved_models.base_model import base_model_path
 from ..saved_models.locations import find_saved_model
 from .parameters import StepParameters
@@ -179,6 +179,4 @@ def _resolve_file(inputs: Inputs, key: str) -> str | None:
 
 def _base_model(place: str) -> str:
     """Returns the SavedModel's folder: the newest numbered version (TensorFlow Serving), or another known location."""
-    versions = sorted((name for name in file_io.listdir(place) if name.isdigit()), key=int, reverse=True)
-    found = (find_saved_model(os.path.join(place, version)) for version in versions)
-    return next((model for model in found if model), None) or base_model_path(place)
+    return next(filter(None, map(find_saved_model, numbered_in(place))), None) or base_model_path(place)

@@ -7,6 +7,7 @@ import os
 from absl import logging
 
 from ..runtime.files import file_io
+from ..runtime.files.artifact_layout import numbered_in
 from ..runtime.files.file_kinds import special_kind
 
 OTHER_MODELS = "other_models"  # beside the serving model: further SavedModels of a script
@@ -23,7 +24,7 @@ def find_saved_model(folder: str) -> str | None:
         return folder
     if found := _newest_export(os.path.join(folder, "export")):
         return found
-    below = timestamped_models(folder) if file_io.isdir(folder) else []
+    below = timestamped_models(folder)
     return below[0] if len(below) == 1 else None
 
 
@@ -46,14 +47,11 @@ def holds_model(folder: str) -> bool:
 
 
 def _newest_export(exports: str) -> str | None:
-    if not file_io.isdir(exports):
-        return None
-    exporters = [os.path.join(exports, name) for name in file_io.listdir(exports)]
-    found = [path for exporter in exporters if file_io.isdir(exporter) for path in timestamped_models(exporter)]
+    exporters = file_io.listdir(exports) if file_io.isdir(exports) else []
+    found = [path for exporter in exporters for path in timestamped_models(os.path.join(exports, exporter))]
     return max(found, key=lambda path: (int(os.path.basename(path)), path), default=None)
 
 
 def timestamped_models(folder: str) -> list[str]:
-    """Returns the subfolders with numeric names that contain a SavedModel."""
-    paths = [os.path.join(folder, name) for name in file_io.listdir(folder) if name.isdigit()]
-    return [path for path in paths if holds_model(path)]
+    """Returns the subfolders with numeric names that contain a SavedModel, the newest first."""
+    return [path for path in numbered_in(folder) if holds_model(path)]

@@ -24,6 +24,12 @@ def is_numbered(folder: str) -> bool:
     return os.path.basename(folder.rstrip("/")).isdigit()
 
 
+def numbered_in(folder: str) -> list[str]:
+    """Returns the paths in a folder, which may not exist, whose names are numbers: the highest first."""
+    names = file_io.listdir(folder) if file_io.isdir(folder) else []
+    return [os.path.join(folder, name) for name in sorted(filter(str.isdigit, names), key=int, reverse=True)]
+
+
 def kept_folder(folder: str) -> str:
     """Returns the folder that keeps the files of a failed run: the model run, or `.failed` if TFX deletes that."""
     if not is_numbered(folder):
@@ -41,7 +47,7 @@ def latest(path: str) -> str:
     Returns the path unchanged without that component, if `latest` itself exists, or without numbered folders.
     """
     before, name, after = path.partition(f"/{LATEST}")
-    if not name or (after and not after.startswith("/")) or file_io.exists(before + name) or not file_io.isdir(before):
+    if not name or (after and not after.startswith("/")) or file_io.exists(before + name):
         return path
-    numbers = [int(number) for number in file_io.listdir(before) if number.isdigit()]
-    return f"{before}/{max(numbers)}{after}" if numbers else path
+    numbered = numbered_in(before)
+    return f"{numbered[0]}{after}" if numbered else path

@@ -11,7 +11,7 @@ from ...errors import InputError
 from ...inputs.example_files import find_example_files
 from ...inputs.input_format import ExampleFile
 from ...runtime.files import file_io
-from ...runtime.files.artifact_layout import SERVING_DIRS
+from ...runtime.files.artifact_layout import SERVING_DIRS, numbered_in
 from ...runtime.files.output_file import is_stream
 from ..base_model import base_model_path
 from ..readable_files import first_problem
@@ -98,7 +98,7 @@ class PredictionRequest:
 def find_model(folder: str) -> str:
     """Returns the folder of the SavedModel in a folder given by the user.
 
-    Searches with `locations.base_model_path` in the folder itself, then in its subfolders with numeric names, the
+    Searches with `base_model_path` in the folder itself, then in its subfolders with numeric names, the
     highest first, as written by the Pusher and the Trainer component, then in those of its subfolder `serving`: in a
     pipeline root, this finds the newest pushed model.
 
@@ -118,10 +118,8 @@ def find_model(folder: str) -> str:
 
 def _places(folder: str) -> Iterator[str]:
     yield folder
-    for place in (folder, os.path.join(folder, PUSHED)):
-        if file_io.isdir(place):
-            versions = [name for name in file_io.listdir(place) if name.isdigit()]
-            yield from (os.path.join(place, name) for name in sorted(versions, key=int, reverse=True))
+    yield from numbered_in(folder)
+    yield from numbered_in(os.path.join(folder, PUSHED))
 
 
 def _listed(folder: str) -> str:
