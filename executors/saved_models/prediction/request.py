@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ...errors import InputError
 from ...inputs.example_files import find_example_files
 from ...inputs.input_format import ExampleFile
 from ...runtime.files import file_io
-from ...runtime.files.artifact_layout import SERVING_DIRS, numbered_in
+from ...runtime.files.artifact_layout import SERVING_DIRS
 from ...runtime.files.output_file import is_stream
 from ..base_model import base_model_path
 from ..readable_files import first_problem
@@ -98,14 +98,13 @@ class PredictionRequest:
 def find_model(folder: str) -> str:
     """Returns the folder of the SavedModel in a folder given by the user.
 
-    Searches with `base_model_path` in the folder itself, then in its subfolders with numeric names, the
-    highest first, as written by the Pusher and the Trainer component, then in those of its subfolder `serving`: in a
-    pipeline root, this finds the newest pushed model.
+    Searches as `base_model_path` in the folder, then in its subfolder `serving`: in a pipeline root, this finds the
+    newest pushed model.
 
     Raises:
       InputError: If there is none; lists the folder's content.
     """
-    for place in _places(folder):
+    for place in (folder, os.path.join(folder, PUSHED)):
         with contextlib.suppress(InputError):
             return base_model_path(place)
     if not file_io.isdir(folder):
@@ -114,12 +113,6 @@ def find_model(folder: str) -> str:
         f"--model {folder}: no SavedModel in it, nor in its {', '.join(SERVING_DIRS)}, export/NAME/TIMESTAMP, model, "
         f"{PUSHED}, or a folder with a numeric name. It contains {_listed(folder)}."
     )
-
-
-def _places(folder: str) -> Iterator[str]:
-    yield folder
-    yield from numbered_in(folder)
-    yield from numbered_in(os.path.join(folder, PUSHED))
 
 
 def _listed(folder: str) -> str:
