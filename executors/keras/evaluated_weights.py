@@ -59,7 +59,7 @@ def published_weights(
     Returns:
       Fingerprints, or None if the SavedModel matches neither an evaluated model nor the one in memory.
     """
-    known = [one.weights for one in evaluated]
+    known = [each.weights for each in evaluated]
     candidates = [weights for weights in [*known, live] if weights and _is_possible(weights, saved)]
     return max(reversed(candidates), key=lambda weights: _share(weights, saved), default=None)
 

@@ -96,13 +96,13 @@ class KerasEvaluations(KerasObserver):
     @property
     def last_epoch(self) -> list[Evaluated]:
         """The last trained epoch as a list of one element; empty if there is none."""
-        return [one for one in self.evaluated if one.origin["source"] == "fit"][-1:]
+        return [evaluated for evaluated in self.evaluated if evaluated.origin["source"] == "fit"][-1:]
 
     @property
     def has_validation(self) -> bool:
         """Whether the last fit had validation data, or any evaluation was recorded."""
         again = self._last is not None and self._last.validation is not None
-        return again or any("eval" in one.metrics for one in self.evaluated)
+        return again or any("eval" in evaluated.metrics for evaluated in self.evaluated)
 
     def batch_metrics(self) -> Metrics:
         """Returns the metrics that the last `train_on_batch` and `test_on_batch` returned; splits without are missing.
@@ -158,9 +158,9 @@ class KerasEvaluations(KerasObserver):
             self._add(Evaluated(weights, _metrics_of(logs), origin))
         fit.ended.clear()
 
-    def _add(self, one: Evaluated) -> None:
-        self.evaluated.append(one)
-        self._log.add(one)
+    def _add(self, evaluated: Evaluated) -> None:
+        self.evaluated.append(evaluated)
+        self._log.add(evaluated)
 
     def _callback(self, model: keras.Model) -> keras.callbacks.Callback:
         evaluations = self
@@ -214,5 +214,5 @@ def _validation(given: Mapping[str, object]) -> dict[str, object] | None:
         return None
     values = data if isinstance(data, (list, tuple)) else (data,)
     more = {"steps": given.get("validation_steps"), "batch_size": given.get("validation_batch_size")}
-    found = dict(zip(_DATA, values, strict=False)) | more
-    return {name: value for name, value in found.items() if value is not None}
+    arguments = dict(zip(_DATA, values, strict=False)) | more
+    return {name: value for name, value in arguments.items() if value is not None}

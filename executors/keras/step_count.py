@@ -85,7 +85,7 @@ class StepCount:
 
     def __init__(self, call: KerasCall, fit: int, log: EpochLog) -> None:
         self._model, self._fit, self._log = call.model, fit, log
-        self._backup = next((one for one in call.callbacks if hasattr(one, "trained_steps")), None)
+        self._backup = next((callback for callback in call.callbacks if hasattr(callback, "trained_steps")), None)
         self._iterations = self._epoch_iterations = iterations_of(call.model)
         self._is_grouped = getattr(call.model, "steps_per_execution", 1) != 1 and self._backup is None
         # Before the first fit, the module itself may have restored the optimizer.

@@ -30,7 +30,7 @@ _NAMESPACE = re.compile(
 
 def hint(error: BaseException) -> str:
     """Returns `hint_for_text` for the messages of an exception and of those handled when it was raised."""
-    return hint_for_text("\n".join(message_of(one) for one in chain(error)))
+    return hint_for_text("\n".join(message_of(cause) for cause in chain(error)))
 
 
 def hint_for_text(text: str) -> str:

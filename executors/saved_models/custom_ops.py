@@ -65,8 +65,8 @@ def _of_another_release(library: str, package: str) -> str:
 
     text = f"{package}: {os.path.basename(library)} was built for another TensorFlow than {tf.__version__}"
     for name in importlib.metadata.packages_distributions().get(package, ())[:1]:
-        wanted = [one for one in importlib.metadata.requires(name) or () if re.match(r"tensorflow(?![\w-])", one)]
-        text += "".join(f": {name} {importlib.metadata.version(name)} requires {one}" for one in wanted[:1])
+        needs = [need for need in importlib.metadata.requires(name) or () if re.match(r"tensorflow(?![\w-])", need)]
+        text += "".join(f": {name} {importlib.metadata.version(name)} requires {need}" for need in needs[:1])
     return f"{text}. Install a release of {package} for TensorFlow {tf.__version__}, if there is one."
 
 

@@ -129,7 +129,7 @@ class ServedSignature:
     @property
     def takes_examples(self) -> bool:
         """Whether it takes serialized tf.Examples: its graph parses one of its inputs."""
-        return any(one.is_parsed for one in self.inputs)
+        return any(served.is_parsed for served in self.inputs)
 
 
 def meta_graph_of(model: str) -> meta_graph_pb2.MetaGraphDef:
