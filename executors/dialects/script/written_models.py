@@ -12,11 +12,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from ..compat.tensorflow import exports_reported, graph_builders_reported
-from ..estimator.interception import EstimatorCall, EstimatorObserver
-from ..runtime.files import file_io
-from ..runtime.observers import observed_by
-from .locations import holds_model
+from ...compat.tensorflow import exports_reported, graph_builders_reported
+from ...estimator.interception import EstimatorCall, EstimatorObserver
+from ...runtime.files import file_io
+from ...runtime.observers import observed_by
+from ...saved_models.locations import holds_model
 
 
 @contextlib.contextmanager
