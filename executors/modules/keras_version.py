@@ -131,30 +131,25 @@ def choose(
       InputError: When Keras 3 is requested on a TensorFlow without it, or chosen for a `fit` on several workers.
     """
     variables = variables_set_in(files)
-    version = _version(option, files, beside, distributed, more_signs, variables)
-    return dataclasses.replace(version, variables=variables)
-
-
-def _version(
-    option: str,
-    files: Sequence[str],
-    beside: Sequence[str],
-    distributed: bool,
-    more_signs: Signs,
-    variables: Mapping[str, str],
-) -> KerasChoice:
     if not has_keras_3():
         if option == "3":
             release = ".".join(map(str, _tensorflow_release()))
             raise InputError(f"keras='3' needs TensorFlow 2.16 or later; this is {release}.")
-        return KerasChoice("2", "tf.keras is Keras 2 before TensorFlow 2.16")
+        return KerasChoice("2", "tf.keras is Keras 2 before TensorFlow 2.16", variables)
     fits = (f"{os.path.basename(file)}, {fit}" for file in files for fit in fits_in(parsed(file)))
     fit = next(fits, None) if distributed else None
-    if choice := _requested(option, variables) or _by_signs((files, beside), more_signs):
-        return _require_working_fit(choice, fit)
-    if fit:
-        return KerasChoice("2", f"{fit} runs on several workers, which Keras 3 does not support")
-    return _without_signs()
+    choice = _requested(option, variables) or _by_signs((files, beside), more_signs)
+    if choice is None and fit:
+        choice = KerasChoice("2", f"{fit} runs on several workers, which Keras 3 does not support")
+    choice = dataclasses.replace(choice or _without_signs(), variables=variables)
+    if choice.version == "3" and fit:
+        raise InputError(
+            f"{fit}: Keras 3 ({choice.reason}) cannot fit a model on several workers (keras-team/keras issue 20585). "
+            "Use Keras 2 (tf-keras; keras='2'), or write a custom training loop under "
+            "generic_trainer.strategy(fn_args), which works with Keras 3 models, or train with one worker and more "
+            "GPUs."
+        )
+    return choice
 
 
 def _requested(option: str, variables: Mapping[str, str]) -> KerasChoice | None:
@@ -193,18 +188,6 @@ def _without_signs() -> KerasChoice:
     if selects_keras_2(inherited_environment()):
         return KerasChoice("2", f"{VARIABLE} is set, and {undecided}")
     return KerasChoice("3", f"TensorFlow's default, since {undecided}")
-
-
-def _require_working_fit(choice: KerasChoice, fit: str | None) -> KerasChoice:
-    """Returns the choice, or raises InputError if it is Keras 3 for a `fit` on several workers."""
-    if choice.version == "3" and fit:
-        raise InputError(
-            f"{fit}: Keras 3 ({choice.reason}) cannot fit a model on several workers (keras-team/keras issue 20585). "
-            "Use Keras 2 (tf-keras; keras='2'), or write a custom training loop under "
-            "generic_trainer.strategy(fn_args), which works with Keras 3 models, or train with one worker and more "
-            "GPUs."
-        )
-    return choice
 
 
 def _messages(error: BaseException) -> str:
