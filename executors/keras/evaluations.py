@@ -124,13 +124,13 @@ class KerasEvaluations(KerasObserver):
         """Records the metrics and weights of each epoch."""
         if call.is_nested:
             return proceed()
-        call.add_callback(self._callback(call.model), first=True)
         self._fits += call.begins_training(self._fits)
-        self._last = self._running = _Fit(call.model, self._fits, _validation(call.arguments))
+        fit = self._last = self._running = _Fit(call.model, self._fits, _validation(call.arguments))
+        call.add_callback(self._callback(fit), first=True)
         try:
             return proceed()
         finally:
-            self._record_epochs(self._running)
+            self._record_epochs(fit)
             self._running = None
 
     def evaluate(self, call: KerasCall, proceed: Callable[[], object]) -> object:
@@ -162,24 +162,21 @@ class KerasEvaluations(KerasObserver):
         self.evaluated.append(evaluated)
         self._log.add(evaluated)
 
-    def _callback(self, model: keras.Model) -> keras.callbacks.Callback:
+    def _callback(self, fit: _Fit) -> keras.callbacks.Callback:
         evaluations = self
 
-        class WeightsCallback(callback_class(model)):  # type: ignore[misc]
+        class WeightsCallback(callback_class(fit.model)):  # type: ignore[misc]
             """Fingerprints the weights, before other callbacks change them."""
 
             def on_test_end(self, logs: Mapping[str, object] | None = None) -> None:
-                if evaluations._running is not None:
-                    evaluations._running.weights = of_weights(self.model.weights)
+                fit.weights = of_weights(self.model.weights)
 
             def on_epoch_begin(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
-                if evaluations._running is not None:
-                    evaluations._record_epochs(evaluations._running)
+                evaluations._record_epochs(fit)
 
             def on_epoch_end(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
-                if (fit := evaluations._running) is not None:
-                    fit.ended.append((fit.weights or of_weights(self.model.weights), epoch, logs))
-                    fit.weights = ()
+                fit.ended.append((fit.weights or of_weights(self.model.weights), epoch, logs))
+                fit.weights = ()
 
         return WeightsCallback()
 

@@ -93,7 +93,7 @@ def _owned(libraries: Sequence[ModuleType]) -> Iterator[tuple[str, ModuleType]]:
         # The attributes are not read, which could load a lazy module.
         values = list(vars(module).values()) if isinstance(module, ModuleType) else []
         for reference in others.keys() & set(map(id, values)):
-            yield _package(name), others.pop(reference)
+            yield name.partition(".")[0], others.pop(reference)
 
 
 def _described(libraries: Sequence[ModuleType]) -> OpPackage:
@@ -110,10 +110,6 @@ def _caller(variables: Mapping[str, object]) -> str:
     if name == "__main__":
         spec, file = variables.get("__spec__"), str(variables.get("__file__") or name)
         name = spec.name if isinstance(spec, ModuleSpec) else os.path.splitext(os.path.basename(file))[0]
-    return _package(name)
-
-
-def _package(name: str) -> str:
     return name.partition(".")[0]
 
 
