@@ -6,7 +6,7 @@ import os
 
 from ..errors import InputError
 from ..runtime.files import file_io
-from ..runtime.files.artifact_layout import SERVING_DIRS, numbered_in
+from ..runtime.files.artifact_layout import SERVING_DIRS
 from .locations import find_saved_model
 
 
@@ -21,7 +21,7 @@ def base_model_path(uri: str) -> str:
     Raises:
       InputError: If none of these contains a SavedModel.
     """
-    for place in (uri, *numbered_in(uri)):
+    for place in (uri, *file_io.numbered_in(uri)):
         artifact = os.path.join(place, "model") if file_io.isdir(os.path.join(place, "model")) else place
         for folder in [*(os.path.join(artifact, name) for name in SERVING_DIRS), place]:
             if file_io.isdir(folder) and (model := find_saved_model(folder)):

@@ -7,7 +7,6 @@ import os
 from absl import logging
 
 from ..runtime.files import file_io
-from ..runtime.files.artifact_layout import numbered_in
 from ..runtime.files.file_kinds import special_kind
 
 OTHER_MODELS = "other_models"  # beside the serving model: further SavedModels of a script
@@ -54,4 +53,4 @@ def _newest_export(exports: str) -> str | None:
 
 def timestamped_models(folder: str) -> list[str]:
     """Returns the subfolders with numeric names that contain a SavedModel, the newest first."""
-    return [path for path in numbered_in(folder) if holds_model(path)]
+    return [path for path in file_io.numbered_in(folder) if holds_model(path)]

@@ -14,7 +14,6 @@ import time
 
 from .. import run_context
 from ..runtime.files import durable, file_io
-from ..runtime.files.artifact_layout import numbered_in
 from ..runtime.process.preemption import deferred_signals
 from ..runtime.process.termination import raise_if_ended
 from .staging import staging_directory
@@ -40,7 +39,7 @@ def already_pushed(model: str, folder: str) -> str | None:
     Compares contents: the version must contain every file of the model, byte for byte. It may contain further files,
     such as warm-up requests. Older versions are ignored, as a server loads the newest.
     """
-    return next((place for place in numbered_in(folder)[:1] if _contains_model(place, model)), None)
+    return next((place for place in file_io.numbered_in(folder)[:1] if _contains_model(place, model)), None)
 
 
 def push(model: str, folder: str) -> str:
@@ -90,7 +89,7 @@ def _rename_to_next_version(staged: str, folder: str) -> str:
 
 def newest_version(folder: str) -> int | None:
     """Returns the highest numeric name in a folder; None without any."""
-    versions = numbered_in(folder)
+    versions = file_io.numbered_in(folder)
     return int(os.path.basename(versions[0])) if versions else None
 
 

@@ -30,7 +30,7 @@ from ...evaluation import evaluated_examples
 from ...fn_args import FnArgs
 from ...monitoring import progress, run_record
 from ...runtime.files import file_io
-from ...runtime.files.artifact_layout import EVAL_DIR, numbered_in
+from ...runtime.files.artifact_layout import EVAL_DIR
 from ...runtime.process.preemption import Preempted, deferred_sigterm, is_preempted
 from ...saved_models.locations import find_saved_model
 from .end_of_training import EndOfTraining
@@ -301,7 +301,7 @@ def _publish(job: EstimatorJob, fn_args: FnArgs, where: str) -> None:
             eval_input_receiver_fn=job.eval_input_receiver_fn,
             checkpoint_path=_checkpoint_in(export),
         )
-    if fn_args.eval_model_dir and (exports := numbered_in(eval_models)):
+    if fn_args.eval_model_dir and (exports := file_io.numbered_in(eval_models)):
         file_io.copytree(exports[0], fn_args.eval_model_dir)
 
 

@@ -24,12 +24,6 @@ def is_numbered(folder: str) -> bool:
     return os.path.basename(folder.rstrip("/")).isdigit()
 
 
-def numbered_in(folder: str) -> list[str]:
-    """Returns the paths in a folder, which may not exist, whose names are numbers: the highest first."""
-    names = file_io.listdir(folder) if file_io.isdir(folder) else []
-    return [os.path.join(folder, name) for name in sorted(filter(str.isdigit, names), key=int, reverse=True)]
-
-
 def kept_folder(folder: str) -> str:
     """Returns the folder that keeps the files of a failed run: the model run, or `.failed` if TFX deletes that."""
     if not is_numbered(folder):
@@ -49,5 +43,5 @@ def latest(path: str) -> str:
     before, name, after = path.partition(f"/{LATEST}")
     if not name or (after and not after.startswith("/")) or file_io.exists(before + name):
         return path
-    numbered = numbered_in(before)
+    numbered = file_io.numbered_in(before)
     return f"{numbered[0]}{after}" if numbered else path
