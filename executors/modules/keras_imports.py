@@ -22,24 +22,21 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 
 from ..compat.keras_source import KERAS, is_missing
-from .keras_version import selects_keras_2
+from .keras_version import only_keras_2, selects_keras_2
 from .source import imports_in, parsed
 
 KERAS_2 = "tf_keras"
 
 
 @contextlib.contextmanager
-def legacy_keras_imports(files: Sequence[str], only_keras_2: Callable[[], bool] = bool) -> Iterator[None]:
+def legacy_keras_imports(files: Sequence[str]) -> Iterator[None]:
     """Makes the Keras imports of source files work in the block; `sys.modules` is restored afterwards.
 
-    Args:
-      files: The module's source files. If they use both `keras` and `tf.keras`, and `tf.keras` is Keras 2 in this
-        process, `keras` is Keras 2 as well.
-      only_keras_2: Returns whether the files only work with Keras 2; if True, `keras` is Keras 2 whenever `tf.keras`
-        is.
+    Where `tf.keras` is Keras 2 in this process, `keras` is Keras 2 as well if the files use both names, or only work
+    with Keras 2.
     """
     with contextlib.ExitStack() as stack:
-        if selects_keras_2(os.environ) and (_uses_both_keras(files) or only_keras_2()):
+        if selects_keras_2(os.environ) and (_uses_both_keras(files) or only_keras_2(files)):
             stack.enter_context(_keras_2_as_keras())
         stack.enter_context(_Replacements(is_missing, _OldPath).active(first=False))
         yield
