@@ -102,5 +102,5 @@ def _runs_python(dataset: tf.data.Dataset) -> bool:
     """Whether Python code produces the elements of a dataset or of one that it reads."""
     graphs = [function.function.graph.as_graph_def() for function in _functions_of(dataset).values()]
     return any(name in graph.SerializeToString() for graph in graphs for name in _PYTHON_OPS) or any(
-        _runs_python(_inner(one)) for one in dataset._inputs()
+        _runs_python(_inner(source)) for source in dataset._inputs()
     )

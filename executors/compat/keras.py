@@ -98,8 +98,8 @@ def seed_generators() -> list[random.Random]:
     No public function reads or restores their state; Keras 3 keeps its generators' state in variables.
     """
     backends = (sys.modules.get(name) for name in _KERAS_2_BACKENDS)
-    found = (getattr(getattr(backend, "_SEED_GENERATOR", None), "generator", None) for backend in backends)
-    return [generator for generator in dict.fromkeys(found) if isinstance(generator, random.Random)]
+    generators = (getattr(getattr(backend, "_SEED_GENERATOR", None), "generator", None) for backend in backends)
+    return [generator for generator in dict.fromkeys(generators) if isinstance(generator, random.Random)]
 
 
 def layer_seeds(model: keras.Model) -> list[tuple[RandomGenerator, int | None]]:
@@ -107,8 +107,8 @@ def layer_seeds(model: keras.Model) -> list[tuple[RandomGenerator, int | None]]:
 
     `restore_layer_seeds` restores the seeds; there is no public name for them.
     """
-    found: list[Any] = [getattr(layer, "_random_generator", None) for layer in layers_of(model)]
-    return [(generator, generator._seed) for generator in found if hasattr(generator, "_seed")]
+    generators: list[Any] = [getattr(layer, "_random_generator", None) for layer in layers_of(model)]
+    return [(generator, generator._seed) for generator in generators if hasattr(generator, "_seed")]
 
 
 def restore_layer_seeds(seeds: list[tuple[RandomGenerator, int | None]]) -> None:

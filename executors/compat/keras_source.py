@@ -20,8 +20,7 @@ KERAS = "keras"
 # Subpackages of `keras` with Keras 3's implementation, which imports optional modules that may be missing. Imports of
 # missing modules below `keras` by other code do not use these subpackages.
 _IMPLEMENTATION = ("src", "_tf_keras", "api")
-_KERAS_2_IMPORTS = ("tf_keras", "tensorflow_estimator")
-_KERAS_3_IMPORTS = ("keras",)
+_PACKAGES = {"tf_keras": "2", "tensorflow_estimator": "2", "keras": "3"}
 # As distributions name it in their requirements: "tf-keras", "tf_keras>=2", "tf-keras>=2.16; extra == 'tf'"; or they
 # require a TensorFlow before 2.16, where `tf.keras` is Keras 2: "tensorflow<2.16.0,>=2.10", "tensorflow~=2.15.0".
 _REQUIRES_KERAS_2 = re.compile(
@@ -29,14 +28,16 @@ _REQUIRES_KERAS_2 = re.compile(
     r"(<\s*2\.16\b|(<=?|==)\s*2\.(\d|1[0-5])\b|~=\s*2\.(\d|1[0-5])\.)",
     re.IGNORECASE,
 )
-# Attributes of `tf` without a counterpart in Keras 3, and names that only Keras 3 has.
-_KERAS_2_NAMES = re.compile(
-    r"^tf\.(feature_column|estimator|compat\.v1\.(estimator|feature_column|keras|layers)|layers)\b"
-    r"|^(tf\.)?keras\.(layers\.(experimental|DenseFeatures|LocallyConnected\dD|ThresholdedReLU)"
-    r"|optimizers\.(legacy|experimental)|experimental|wrappers|estimator|backend\.(placeholder|get_session)"
-    r"|preprocessing\.(text|image\.ImageDataGenerator))\b"
-)
-_KERAS_3_NAMES = re.compile(r"^(tf\.)?keras\.(ops|random|saving\.save_model|tree|distribution|Variable|KerasTensor)\b")
+# Names that only code for one version uses, with `tf` for TensorFlow.
+_NAMES = {
+    "2": re.compile(
+        r"^tf\.(feature_column|estimator|compat\.v1\.(estimator|feature_column|keras|layers)|layers)\b"
+        r"|^(tf\.)?keras\.(layers\.(experimental|DenseFeatures|LocallyConnected\dD|ThresholdedReLU)"
+        r"|optimizers\.(legacy|experimental)|experimental|wrappers|estimator|backend\.(placeholder|get_session)"
+        r"|preprocessing\.(text|image\.ImageDataGenerator))\b"
+    ),
+    "3": re.compile(r"^(tf\.)?keras\.(ops|random|saving\.save_model|tree|distribution|Variable|KerasTensor)\b"),
+}
 _FIT_ARGUMENTS = frozenset({"epochs", "steps_per_epoch", "validation_data", "validation_steps", "callbacks"})
 _SAVE_METHODS = ("save", "save_model", "save_weights")
 _PATHS = ("join", "joinpath", "Path", "str", "fspath")  # functions whose result ends with their last argument
@@ -108,7 +109,7 @@ def signs_in(tree: ast.Module) -> Iterator[KerasSign]:
 
 def _named(line: int, name: str, text: str) -> Iterator[KerasSign]:
     """Yields the evidence in a dotted name."""
-    for version, pattern in (("2", _KERAS_2_NAMES), ("3", _KERAS_3_NAMES)):
+    for version, pattern in _NAMES.items():
         if pattern.search(name):
             fails = not name.endswith("saving.save_model")  # tf-keras has it, too
             yield KerasSign(line, version, text.replace("tensorflow.", "tf."), fails)
@@ -138,10 +139,8 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[KerasSign]:
             yield KerasSign(node.lineno, "2", f"import {name}, a module that Keras 3 does not have", True)
             continue
         package = name.partition(".")[0]
-        if package in _KERAS_2_IMPORTS or _requires_keras_2(package):
-            yield KerasSign(node.lineno, "2", f"import {name}", False)
-        elif package in _KERAS_3_IMPORTS:
-            yield KerasSign(node.lineno, "3", f"import {name}", False)
+        if version := _PACKAGES.get(package) or ("2" if _requires_keras_2(package) else ""):
+            yield KerasSign(node.lineno, version, f"import {name}", False)
     for alias in node.names:
         name = f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
         yield from _named(node.lineno, _with_full_module(name), f"import {name}")

@@ -30,7 +30,7 @@ class KerasSwitch:
         self._path: list[str] = list(tf.__path__)
         self._names = [
             (names, name, value)
-            for module in {id(one): one for one in namespaces}.values()
+            for module in {id(namespace): namespace for namespace in namespaces}.values()
             for names in _names_of(module)
             for name, value in list(names.items())
             if _is_keras(value)
@@ -81,5 +81,5 @@ def _loader(names: dict[str, Any], name: str, value: object) -> ModuleType:
 
 def _take_imported() -> dict[str, ModuleType]:
     """Removes the imported modules `tensorflow.keras`, `tensorflow.keras.layers`, …; returns them."""
-    found = [name for name in sys.modules if name == "tensorflow.keras" or name.startswith("tensorflow.keras.")]
-    return {name: sys.modules.pop(name) for name in found}
+    names = [name for name in sys.modules if name == "tensorflow.keras" or name.startswith("tensorflow.keras.")]
+    return {name: sys.modules.pop(name) for name in names}

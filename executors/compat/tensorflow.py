@@ -48,8 +48,8 @@ def seed_generator() -> random.Random | None:
     """
     from tensorflow.python.eager import context
 
-    found = getattr(context.context(), "_rng", None)
-    return found if isinstance(found, random.Random) else None
+    generator = getattr(context.context(), "_rng", None)
+    return generator if isinstance(generator, random.Random) else None
 
 
 def memory_of(tensor: tf.Tensor) -> np.ndarray:
@@ -366,8 +366,8 @@ def embedding_column_class() -> type[feature_column_v2.EmbeddingColumn]:
     """Returns the class of columns created by `tf.feature_column.embedding_column`."""
     from tensorflow.python.feature_column import feature_column_v2
 
-    found: type[feature_column_v2.EmbeddingColumn] = feature_column_v2.EmbeddingColumn
-    return found
+    column_class: type[feature_column_v2.EmbeddingColumn] = feature_column_v2.EmbeddingColumn
+    return column_class
 
 
 def are_present_columns(columns: Iterable[FeatureColumn]) -> bool:

@@ -31,8 +31,8 @@ def estimator_class() -> type[tf.estimator.Estimator] | None:
 
 def import_estimator_class() -> type[tf.estimator.Estimator]:
     """Imports the base class of all Estimators."""
-    found: type[tf.estimator.Estimator] = importlib.import_module(f"{_PACKAGE}.estimator").Estimator
-    return found
+    kind: type[tf.estimator.Estimator] = importlib.import_module(f"{_PACKAGE}.estimator").Estimator
+    return kind
 
 
 def executor_class() -> type | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ..compat.tensorflow import decode_structure
-from ..saved_models.graph import Graph
+from ..saved_models.graph import PLACEHOLDER, Graph
 from ..saved_models.signatures import TRANSFORM_FN, meta_graph_of
 
 if TYPE_CHECKING:
@@ -44,10 +44,9 @@ def origins_of(transform_fn: str) -> dict[str, frozenset[str]]:
     }
     return {
         key: frozenset(
-            placeholders[source]
-            for tensor in _tensors(info)
-            for source in graph.sources(tensor)
-            if source in placeholders
+            placeholders[node.definition.name]
+            for node in graph.walk(_tensors(info))
+            if node.op == PLACEHOLDER and node.definition.name in placeholders
         )
         for key, info in definition.outputs.items()
     }

@@ -9,15 +9,12 @@ Published weights are identified by comparing fingerprints, so it does not matte
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import json
-import os
 from collections.abc import Sequence
 from typing import TypedDict
 
 from ..monitoring.metrics import Metrics
-from ..runtime.files import file_io
+from ..runtime.files.json_data import JsonData
 from .weight_fingerprints import kind_of
 
 
@@ -30,7 +27,7 @@ class Origin(TypedDict, total=False):
 
 
 @dataclasses.dataclass(frozen=True)
-class Evaluated:
+class Evaluated(JsonData):
     """Metrics of a model with certain weights.
 
     Attributes:
@@ -42,20 +39,6 @@ class Evaluated:
     weights: tuple[str, ...]
     metrics: Metrics
     origin: Origin
-
-    def to_line(self) -> str:
-        """Returns the evaluation as a line of JSON."""
-        return json.dumps(dataclasses.asdict(self)) + "\n"
-
-    @classmethod
-    def from_line(cls, line: str) -> Evaluated:
-        """Parses a line of JSON.
-
-        Raises:
-          ValueError: If the line is truncated.
-        """
-        state = json.loads(line)
-        return cls(tuple(state["weights"]), state["metrics"], state["origin"])
 
 
 def published_weights(
@@ -76,7 +59,7 @@ def published_weights(
     Returns:
       Fingerprints, or None if the SavedModel matches neither an evaluated model nor the one in memory.
     """
-    known = [one.weights for one in evaluated]
+    known = [each.weights for each in evaluated]
     candidates = [weights for weights in [*known, live] if weights and _is_possible(weights, saved)]
     return max(reversed(candidates), key=lambda weights: _share(weights, saved), default=None)
 
@@ -89,35 +72,3 @@ def _is_possible(weights: tuple[str, ...], saved: frozenset[str]) -> bool:
     missing = {kind_of(weight) for weight in weights if weight not in saved}
     others = {kind_of(weight) for weight in saved - set(weights)}
     return not missing & others
-
-
-class EvaluationLog:
-    """Evaluations stored in the checkpoint folder, so that a resumed run has those of earlier attempts.
-
-    A line refers to weights, not to a run, so lines of other attempts are harmless.
-
-    Args:
-      path: Path of the file; "" to store nothing. Nothing is stored on remote file systems: a resumed run evaluates
-        again there.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = "" if file_io.is_remote(path) else path
-
-    def read(self) -> list[Evaluated]:
-        """Returns the stored evaluations; skips lines that are truncated or garbled."""
-        found = []
-        with contextlib.suppress(OSError), open(self._path, encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                with contextlib.suppress(ValueError, KeyError, TypeError):
-                    found.append(Evaluated.from_line(line))
-        return found
-
-    def add(self, one: Evaluated) -> None:
-        """Appends an evaluation; ignores I/O errors, which must not end a training."""
-        if not self._path:
-            return
-        with contextlib.suppress(OSError):
-            os.makedirs(os.path.dirname(self._path), exist_ok=True)
-            with open(self._path, "a", encoding="utf-8") as file:
-                file.write(one.to_line())

@@ -22,8 +22,8 @@ from absl import logging
 
 from ..monitoring.metrics import Metrics, finite, from_return_value, numbers_in
 from ..runtime.observers import observed_by
-from .batch_results import KerasBatches
-from .evaluated_weights import Evaluated, EvaluationLog, Origin
+from .attempt_log import AttemptLog
+from .evaluated_weights import Evaluated, Origin
 from .interception import KerasCall, KerasObserver, callback_class, may_use_keras
 from .weight_fingerprints import of_weights
 
@@ -34,7 +34,7 @@ _DATA = ("x", "y", "sample_weight", "batch_size", "steps")  # arguments of `eval
 
 
 @contextlib.contextmanager
-def observed(files: Sequence[str], log: EvaluationLog) -> Iterator[KerasEvaluations]:
+def observed(files: Sequence[str], log: AttemptLog[Evaluated]) -> Iterator[KerasEvaluations]:
     """Observes the fits and evaluations of a block.
 
     Args:
@@ -45,7 +45,7 @@ def observed(files: Sequence[str], log: EvaluationLog) -> Iterator[KerasEvaluati
     if not may_use_keras(files):
         yield evaluations
         return
-    with observed_by(evaluations), observed_by(evaluations.batches):
+    with observed_by(evaluations):
         yield evaluations
 
 
@@ -73,13 +73,12 @@ class KerasEvaluations(KerasObserver):
 
     Attributes:
       evaluated: All evaluations in order, including those of earlier attempts.
-      batches: Results of `train_on_batch` and `test_on_batch`.
     """
 
-    def __init__(self, log: EvaluationLog) -> None:
+    def __init__(self, log: AttemptLog[Evaluated]) -> None:
         self._log = log
         self.evaluated = log.read()
-        self.batches = KerasBatches()
+        self._batches: dict[str, tuple[keras.Model, object]] = {}  # by split: the last one, not converted yet
         self._fits = 0
         self._last: _Fit | None = None
         self._running: _Fit | None = None
@@ -97,13 +96,21 @@ class KerasEvaluations(KerasObserver):
     @property
     def last_epoch(self) -> list[Evaluated]:
         """The last trained epoch as a list of one element; empty if there is none."""
-        return [one for one in self.evaluated if one.origin["source"] == "fit"][-1:]
+        return [evaluated for evaluated in self.evaluated if evaluated.origin["source"] == "fit"][-1:]
 
     @property
     def has_validation(self) -> bool:
         """Whether the last fit had validation data, or any evaluation was recorded."""
         again = self._last is not None and self._last.validation is not None
-        return again or any("eval" in one.metrics for one in self.evaluated)
+        return again or any("eval" in evaluated.metrics for evaluated in self.evaluated)
+
+    def batch_metrics(self) -> Metrics:
+        """Returns the metrics that the last `train_on_batch` and `test_on_batch` returned; splits without are missing.
+
+        They are for modules with custom training loops.
+        """
+        named = {split: finite(numbers_in(_named(model, values))) for split, (model, values) in self._batches.items()}
+        return {split: values for split, values in named.items() if values}
 
     def evaluate_again(self) -> dict[str, float]:
         """Evaluates the last fitted model on its fit's validation data; returns {} without such data."""
@@ -117,13 +124,13 @@ class KerasEvaluations(KerasObserver):
         """Records the metrics and weights of each epoch."""
         if call.is_nested:
             return proceed()
-        call.add_callback(self._callback(call.model), first=True)
         self._fits += call.begins_training(self._fits)
-        self._last = self._running = _Fit(call.model, self._fits, _validation(call.arguments))
+        fit = self._last = self._running = _Fit(call.model, self._fits, _validation(call.arguments))
+        call.add_callback(self._callback(fit), first=True)
         try:
             return proceed()
         finally:
-            self._record_epochs(self._running)
+            self._record_epochs(fit)
             self._running = None
 
     def evaluate(self, call: KerasCall, proceed: Callable[[], object]) -> object:
@@ -140,6 +147,10 @@ class KerasEvaluations(KerasObserver):
             self._add(Evaluated(of_weights(call.model.weights), {"eval": results}, {"source": "evaluate"}))
         return returned
 
+    def note_batch(self, split: str, model: keras.Model, returned: object) -> None:
+        """Stores the return value; it is converted on request, to keep batches cheap."""
+        self._batches[split] = (model, returned)
+
     def _record_epochs(self, fit: _Fit) -> None:
         """Records the epochs whose logs are complete."""
         for weights, epoch, logs in fit.ended:
@@ -147,28 +158,25 @@ class KerasEvaluations(KerasObserver):
             self._add(Evaluated(weights, _metrics_of(logs), origin))
         fit.ended.clear()
 
-    def _add(self, one: Evaluated) -> None:
-        self.evaluated.append(one)
-        self._log.add(one)
+    def _add(self, evaluated: Evaluated) -> None:
+        self.evaluated.append(evaluated)
+        self._log.add(evaluated)
 
-    def _callback(self, model: keras.Model) -> keras.callbacks.Callback:
+    def _callback(self, fit: _Fit) -> keras.callbacks.Callback:
         evaluations = self
 
-        class WeightsCallback(callback_class(model)):  # type: ignore[misc]
+        class WeightsCallback(callback_class(fit.model)):  # type: ignore[misc]
             """Fingerprints the weights, before other callbacks change them."""
 
             def on_test_end(self, logs: Mapping[str, object] | None = None) -> None:
-                if evaluations._running is not None:
-                    evaluations._running.weights = of_weights(self.model.weights)
+                fit.weights = of_weights(self.model.weights)
 
             def on_epoch_begin(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
-                if evaluations._running is not None:
-                    evaluations._record_epochs(evaluations._running)
+                evaluations._record_epochs(fit)
 
             def on_epoch_end(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
-                if (fit := evaluations._running) is not None:
-                    fit.ended.append((fit.weights or of_weights(self.model.weights), epoch, logs))
-                    fit.weights = ()
+                fit.ended.append((fit.weights or of_weights(self.model.weights), epoch, logs))
+                fit.weights = ()
 
         return WeightsCallback()
 
@@ -183,6 +191,15 @@ def _results_callback(model: keras.Model, results: dict[str, float]) -> keras.ca
     return Results()
 
 
+def _named(model: keras.Model, values: object) -> dict[str, object]:
+    """Returns the value of a Keras call (a dict, a list or a number) by metric name."""
+    if isinstance(values, dict):
+        return values
+    listed = values if isinstance(values, (list, tuple)) else [values]
+    names = list(model.get_metrics_result())  # in the order of the returned list
+    return dict(zip(names, listed, strict=False)) if len(names) == len(listed) else {}
+
+
 def _metrics_of(logs: Mapping[str, object] | None) -> Metrics:
     return from_return_value(numbers_in(logs))
 
@@ -194,5 +211,5 @@ def _validation(given: Mapping[str, object]) -> dict[str, object] | None:
         return None
     values = data if isinstance(data, (list, tuple)) else (data,)
     more = {"steps": given.get("validation_steps"), "batch_size": given.get("validation_batch_size")}
-    found = dict(zip(_DATA, values, strict=False)) | more
-    return {name: value for name, value in found.items() if value is not None}
+    arguments = dict(zip(_DATA, values, strict=False)) | more
+    return {name: value for name, value in arguments.items() if value is not None}

@@ -118,18 +118,18 @@ def batch_size(x: object, size: int | None = None) -> float:
       x: The argument of `fit`: a batched tf.data.Dataset, or arrays.
       size: The `batch_size` argument of `fit`.
     """
-    found = size or (_size_in(x) if hasattr(x, "element_spec") else _DEFAULT_BATCH_SIZE if hasattr(x, "shape") else 0)
+    global_size = size or (_size_in(x) if hasattr(x, "element_spec") else _DEFAULT_BATCH_SIZE * hasattr(x, "shape"))
     task = task_from_environment()
-    return found / task.num_workers if task is not None and "ps" not in task.jobs else found
+    return global_size / task.num_workers if task is not None and "ps" not in task.jobs else global_size
 
 
 def _size_in(dataset: tf.data.Dataset) -> int:
     datasets = [dataset]
-    for one in datasets:
-        if (size := batch_size_of(one)) is not None:
+    for upstream in datasets:
+        if (size := batch_size_of(upstream)) is not None:
             return size
         if len(datasets) < _MAX_DATASETS:
-            datasets += inputs_of(one)
+            datasets += inputs_of(upstream)
     return 0
 
 

@@ -86,7 +86,7 @@ class KerasCall(ObservedCall):
         """Removes the added callbacks from a `CallbackList`, because the module may reuse it in its next `fit`."""
         if self.has_callback_list:
             given: keras.callbacks.CallbackList = self.arguments["callbacks"]
-            given.callbacks[:] = [one for one in given.callbacks if not any(one is added for added in self._added)]
+            given.callbacks[:] = [item for item in given.callbacks if not any(item is added for added in self._added)]
 
 
 class KerasObserver(Observer):

@@ -40,6 +40,6 @@ def _build(optimizer: keras.optimizers.Optimizer, model: keras.Model) -> None:
 def _left_out(state: tf.train.Checkpoint, model: keras.Model) -> list[tf.Variable]:
     """Returns the variables of a Keras 3 model that TensorFlow does not track: those of random generators."""
     known = tf.train.TrackableView(state).descendants()
-    found = {id(one) for one in known} | {id(tensor_variable(one)) for one in known}
+    tracked = {id(trackable) for trackable in known} | {id(tensor_variable(trackable)) for trackable in known}
     values = [tensor_variable(variable) for variable in model.variables]
-    return [value for value in values if isinstance(value, tf.Variable) and id(value) not in found]
+    return [value for value in values if isinstance(value, tf.Variable) and id(value) not in tracked]

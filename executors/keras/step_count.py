@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
-import os
 from typing import TYPE_CHECKING, Any
 
 from ..monitoring.progress import reported_step
-from ..runtime.files import file_io
+from ..runtime.files.json_data import JsonData
+from .attempt_log import AttemptLog
 from .interception import KerasCall
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class EpochBegin:
+class EpochBegin(JsonData):
     """The beginning of an epoch.
 
     Attributes:
@@ -43,13 +42,13 @@ class EpochLog:
     """The beginnings of epochs, of this attempt and of earlier ones.
 
     Args:
-      path: Path of the file; "" to store nothing. Remote file systems, which cannot append, store nothing either.
+      path: Path of the file, as of an `AttemptLog`.
       is_writer: Whether this process writes the file; with several workers only the chief does.
     """
 
     def __init__(self, path: str = "", is_writer: bool = True) -> None:
-        self._path, self._is_writer = "" if file_io.is_remote(path) else path, is_writer
-        self._earlier = list(self._read())
+        self._log, self._is_writer = AttemptLog(EpochBegin, path), is_writer
+        self._earlier = self._log.read()
 
     def steps_at(self, fit: int, epoch: int, iterations: int) -> int | None:
         """Returns the steps that an earlier attempt had completed where a fit begins; None if it did not get there.
@@ -67,21 +66,9 @@ class EpochLog:
         return next((begin.steps for begin in reversed(later) if begin.epoch == epoch), None)
 
     def add(self, begin: EpochBegin) -> None:
-        """Appends an epoch; the first one of a training replaces the file. Ignores I/O errors."""
-        if not self._path or not self._is_writer:
-            return
-        with contextlib.suppress(OSError):
-            os.makedirs(os.path.dirname(self._path), exist_ok=True)
-            with open(self._path, "a" if begin.fit > 1 or begin.epoch else "w", encoding="utf-8") as file:
-                file.write(json.dumps(dataclasses.astuple(begin)) + "\n")
-
-    def _read(self) -> list[EpochBegin]:
-        begins = []
-        with contextlib.suppress(OSError), open(self._path, encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                with contextlib.suppress(ValueError, TypeError):  # truncated by a kill
-                    begins.append(EpochBegin(*json.loads(line)))
-        return begins
+        """Appends an epoch; the first one of a training replaces the file."""
+        if self._is_writer:
+            self._log.add(begin, replaces=begin.fit == 1 and begin.epoch == 0)
 
 
 class StepCount:
@@ -98,7 +85,7 @@ class StepCount:
 
     def __init__(self, call: KerasCall, fit: int, log: EpochLog) -> None:
         self._model, self._fit, self._log = call.model, fit, log
-        self._backup = next((one for one in call.callbacks if hasattr(one, "trained_steps")), None)
+        self._backup = next((callback for callback in call.callbacks if hasattr(callback, "trained_steps")), None)
         self._iterations = self._epoch_iterations = iterations_of(call.model)
         self._is_grouped = getattr(call.model, "steps_per_execution", 1) != 1 and self._backup is None
         # Before the first fit, the module itself may have restored the optimizer.

@@ -50,9 +50,9 @@ def fingerprint(value: np.ndarray | bytes) -> str:
     return kind if array.dtype.hasobject else f"{kind}:{zlib.crc32(array.reshape(-1).view(np.uint8)):08x}"
 
 
-def kind_of(found: str) -> str:
+def kind_of(weight_fingerprint: str) -> str:
     """Returns the dtype and shape of a fingerprint."""
-    return found.partition(":")[0]
+    return weight_fingerprint.partition(":")[0]
 
 
 def _array(weight: keras.Variable) -> np.ndarray:

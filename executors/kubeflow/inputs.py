@@ -22,7 +22,6 @@ from ..runtime.files import file_io
 from ..runtime.files.artifact_files import read_json_object
 from ..runtime.files.artifact_layout import EVAL_DIR
 from ..saved_models.base_model import base_model_path
-from ..saved_models.locations import find_saved_model
 from .parameters import StepParameters
 from .step import StepArtifact
 from .storage import require_readable_pattern, resolve_input
@@ -59,7 +58,7 @@ def fn_args_for_step(inputs: Inputs, parameters: StepParameters, model: str, log
         serving_model_dir=serving,
         eval_model_dir=os.path.join(file_io.parent(serving), EVAL_DIR),
         model_run_dir=logs,
-        base_model=_base_model(base) if base else None,
+        base_model=base_model_path(base) if base else None,
         hyperparameters=read_json_object(hyperparameters, "hyperparameters") if hyperparameters else None,
         custom_config=dict(parameters.custom_config) if parameters.custom_config else None,
         examples_format=_examples_format(inputs, parameters, train_files),
@@ -175,10 +174,3 @@ def _resolve_file(inputs: Inputs, key: str) -> str | None:
     if len(names) != 1:
         raise InputError(f"input {key} {place}: expected one file in it, found {', '.join(names) or 'none'}.")
     return os.path.join(place, names[0])
-
-
-def _base_model(place: str) -> str:
-    """Returns the SavedModel's folder: the newest numbered version (TensorFlow Serving), or another known location."""
-    versions = sorted((name for name in file_io.listdir(place) if name.isdigit()), key=int, reverse=True)
-    found = (find_saved_model(os.path.join(place, version)) for version in versions)
-    return next((model for model in found if model), None) or base_model_path(place)

@@ -29,7 +29,7 @@ def definitions_of(tree: ast.Module) -> dict[str, ast.stmt]:
 
 def functions_of(path: str) -> list[str]:
     """Returns the names of the functions that a source file itself defines at its top level, in order."""
-    return [one.name for one in _statements(parsed(path).body) if isinstance(one, ast.FunctionDef)]
+    return [statement.name for statement in _statements(parsed(path).body) if isinstance(statement, ast.FunctionDef)]
 
 
 def owns(path: str, name: str) -> bool:
@@ -81,7 +81,7 @@ def _bindings_of(tree: ast.Module) -> Iterator[tuple[ast.stmt, list[str]]]:
             yield node, [alias.asname or alias.name for alias in node.names]
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target] * (node.value is not None)
-            yield node, [one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)]
+            yield node, [leaf.id for target in targets for leaf in ast.walk(target) if isinstance(leaf, ast.Name)]
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -96,15 +96,15 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
         elif isinstance(node, (ast.If, ast.Try, ast.With)):
             for _, value in ast.iter_fields(node):
                 blocks = value if isinstance(value, list) else []
-                yield from _statements([one for one in blocks if isinstance(one, ast.stmt)])
-                for handler in (one for one in blocks if isinstance(one, ast.ExceptHandler)):
+                yield from _statements([block for block in blocks if isinstance(block, ast.stmt)])
+                for handler in (block for block in blocks if isinstance(block, ast.ExceptHandler)):
                     yield from _statements(handler.body)
 
 
 def _exports(path: str, name: str) -> bool:
     """Whether a star import includes a name: it is listed in `__all__`, or is public if there is no `__all__`."""
     for node in _statements(parsed(path).body):
-        if isinstance(node, ast.Assign) and any(getattr(one, "id", "") == "__all__" for one in node.targets):
+        if isinstance(node, ast.Assign) and any(getattr(target, "id", "") == "__all__" for target in node.targets):
             try:
                 return name in ast.literal_eval(node.value)
             except (ValueError, TypeError):  # `__all__` is computed

@@ -22,47 +22,35 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 
 from ..compat.keras_source import KERAS, is_missing
-from .source import parsed
+from .keras_version import only_keras_2, selects_keras_2
+from .source import imports_in, parsed
 
 KERAS_2 = "tf_keras"
-_LEGACY = "TF_USE_LEGACY_KERAS"
 
 
 @contextlib.contextmanager
-def legacy_keras_imports(files: Sequence[str], only_keras_2: Callable[[], bool] = bool) -> Iterator[None]:
+def legacy_keras_imports(files: Sequence[str]) -> Iterator[None]:
     """Makes the Keras imports of source files work in the block; `sys.modules` is restored afterwards.
 
-    Args:
-      files: The module's source files. If they use both `keras` and `tf.keras`, and `tf.keras` is Keras 2 in this
-        process, `keras` is Keras 2 as well.
-      only_keras_2: Returns whether the files only work with Keras 2; if True, `keras` is Keras 2 whenever `tf.keras`
-        is.
+    Where `tf.keras` is Keras 2 in this process, `keras` is Keras 2 as well if the files use both names, or only work
+    with Keras 2.
     """
     with contextlib.ExitStack() as stack:
-        if os.environ.get(_LEGACY, "").lower() in ("1", "true") and (_uses_both_keras(files) or only_keras_2()):
+        if selects_keras_2(os.environ) and (_uses_both_keras(files) or only_keras_2(files)):
             stack.enter_context(_keras_2_as_keras())
-        stack.enter_context(_old_paths())
+        stack.enter_context(_Replacements(is_missing, _OldPath).active(first=False))
         yield
 
 
 def _uses_both_keras(files: Sequence[str]) -> bool:
     """Whether source files use both `keras` and `tf.keras`."""
-    nodes = [node for file in files for node in ast.walk(parsed(file))]
-    imported = {name for node in nodes for name in _imported(node)}
-    has_keras = any(name.partition(".")[0] == KERAS for name in imported)
+    imported = {name for file in files for level, name in imports_in(file) if not level}
     has_tf_keras = any(name.startswith(("tensorflow.keras", KERAS_2)) for name in imported) or any(
-        isinstance(node, ast.Attribute) and ast.unparse(node) in ("tf.keras", "tensorflow.keras") for node in nodes
+        isinstance(node, ast.Attribute) and ast.unparse(node) in ("tf.keras", "tensorflow.keras")
+        for file in files
+        for node in ast.walk(parsed(file))
     )
-    return has_keras and has_tf_keras
-
-
-def _imported(node: ast.AST) -> list[str]:
-    """Returns the dotted names that a statement imports: ["tensorflow.keras"] for `from tensorflow import keras`."""
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-        return [f"{node.module}.{alias.name}" for alias in node.names]
-    return []
+    return has_tf_keras and any(name.partition(".")[0] == KERAS for name in imported)
 
 
 @contextlib.contextmanager
@@ -72,48 +60,57 @@ def _keras_2_as_keras() -> Iterator[None]:
         yield
         return
     hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == KERAS}
-    finder = _AsKeras2()
-    sys.meta_path.insert(0, finder)
     try:
-        yield
+        with _Replacements(_is_in_keras_2, lambda name: importlib.import_module(_in_keras_2(name))).active(first=True):
+            yield
     finally:
-        sys.meta_path.remove(finder)
-        for name in [name for name in list(sys.modules) if name.partition(".")[0] == KERAS]:
-            del sys.modules[name]
         sys.modules.update(hidden)
 
 
-class _AsKeras2(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Resolves an import of `keras.NAME` to the module `tf_keras.NAME` itself."""
+def _in_keras_2(name: str) -> str:
+    return KERAS_2 + name.removeprefix(KERAS)
+
+
+def _is_in_keras_2(name: str) -> bool:
+    with contextlib.suppress(ModuleNotFoundError):  # a parent package is missing
+        return name.partition(".")[0] == KERAS and importlib.util.find_spec(_in_keras_2(name)) is not None
+    return False
+
+
+class _Replacements(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports other modules in place of some.
+
+    Args:
+      has: Whether a module is replaced, by its dotted name.
+      module: Returns the other module, by the same name.
+    """
+
+    def __init__(self, has: Callable[[str], bool], module: Callable[[str], ModuleType]) -> None:
+        self._has, self._module = has, module
+        self._imported: list[str] = []
+
+    @contextlib.contextmanager
+    def active(self, *, first: bool) -> Iterator[None]:
+        """Replaces imports in the block; unless `first`, only those of modules that do not exist."""
+        sys.meta_path.insert(0 if first else len(sys.meta_path), self)
+        try:
+            yield
+        finally:
+            sys.meta_path.remove(self)
+            for name in self._imported:
+                sys.modules.pop(name, None)
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
         del path, target
-        package, dot, rest = fullname.partition(".")
-        if package == KERAS:
-            with contextlib.suppress(ModuleNotFoundError):  # a parent package is missing
-                if importlib.util.find_spec(f"{KERAS_2}{dot}{rest}") is not None:
-                    return importlib.machinery.ModuleSpec(fullname, self, origin=KERAS_2, is_package=True)
-        return None
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True) if self._has(fullname) else None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         del spec
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        _, dot, rest = module.__name__.partition(".")
-        sys.modules[module.__name__] = importlib.import_module(f"{KERAS_2}{dot}{rest}")
-
-
-@contextlib.contextmanager
-def _old_paths() -> Iterator[None]:
-    finder = _OldPaths()
-    sys.meta_path.append(finder)  # last, so only for modules that do not exist
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
-        for name in [name for name, module in list(sys.modules.items()) if isinstance(module, _OldPath)]:
-            del sys.modules[name]
+        self._imported.append(module.__name__)
+        sys.modules[module.__name__] = self._module(module.__name__)
 
 
 class _OldPath(ModuleType):
@@ -123,6 +120,7 @@ class _OldPath(ModuleType):
         import tensorflow as tf
 
         super().__init__(name)
+        self.__path__: list[str] = []  # a package, which may have other old paths below it
         namespaces: list[object] = [tf.keras]
         for part in name.split(".")[1:]:
             if not hasattr(namespaces[-1], part):
@@ -137,17 +135,3 @@ class _OldPath(ModuleType):
                 if hasattr(namespace, name):
                     return getattr(namespace, name)
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}; tf.keras has no public one either")
-
-
-class _OldPaths(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    def find_spec(self, fullname: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
-        del path, target
-        if not is_missing(fullname):
-            return None
-        return importlib.machinery.ModuleSpec(fullname, self, origin="tf.keras", is_package=True)
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        return _OldPath(spec.name)
-
-    def exec_module(self, module: ModuleType) -> None:
-        del module

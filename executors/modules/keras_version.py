@@ -30,7 +30,6 @@ from .source import parsed
 VARIABLE = "TF_USE_LEGACY_KERAS"
 _BACKEND, _TENSORFLOW = "KERAS_BACKEND", "tensorflow"
 KERAS_PACKAGES = ("keras", "tf_keras")
-_TRUE = ("1", "true")
 _QUOTED = 200  # characters of an error's message in a reason
 
 Signs = Callable[[str], Iterable[KerasSign]]
@@ -132,30 +131,25 @@ def choose(
       InputError: When Keras 3 is requested on a TensorFlow without it, or chosen for a `fit` on several workers.
     """
     variables = variables_set_in(files)
-    version = _version(option, files, beside, distributed, more_signs, variables)
-    return dataclasses.replace(version, variables=variables)
-
-
-def _version(
-    option: str,
-    files: Sequence[str],
-    beside: Sequence[str],
-    distributed: bool,
-    more_signs: Signs,
-    variables: Mapping[str, str],
-) -> KerasChoice:
     if not has_keras_3():
         if option == "3":
             release = ".".join(map(str, _tensorflow_release()))
             raise InputError(f"keras='3' needs TensorFlow 2.16 or later; this is {release}.")
-        return KerasChoice("2", "tf.keras is Keras 2 before TensorFlow 2.16")
+        return KerasChoice("2", "tf.keras is Keras 2 before TensorFlow 2.16", variables)
     fits = (f"{os.path.basename(file)}, {fit}" for file in files for fit in fits_in(parsed(file)))
     fit = next(fits, None) if distributed else None
-    if choice := _requested(option, variables) or _by_signs((files, beside), more_signs):
-        return _require_working_fit(choice, fit)
-    if fit:
-        return KerasChoice("2", f"{fit} runs on several workers, which Keras 3 does not support")
-    return _without_signs()
+    choice = _requested(option, variables) or _by_signs((files, beside), more_signs)
+    if choice is None and fit:
+        choice = KerasChoice("2", f"{fit} runs on several workers, which Keras 3 does not support")
+    choice = dataclasses.replace(choice or _without_signs(), variables=variables)
+    if choice.version == "3" and fit:
+        raise InputError(
+            f"{fit}: Keras 3 ({choice.reason}) cannot fit a model on several workers (keras-team/keras issue 20585). "
+            "Use Keras 2 (tf-keras; keras='2'), or write a custom training loop under "
+            "generic_trainer.strategy(fn_args), which works with Keras 3 models, or train with one worker and more "
+            "GPUs."
+        )
+    return choice
 
 
 def _requested(option: str, variables: Mapping[str, str]) -> KerasChoice | None:
@@ -163,7 +157,7 @@ def _requested(option: str, variables: Mapping[str, str]) -> KerasChoice | None:
     if option != "auto":
         return KerasChoice(option, f"keras={option!r} was requested")
     if VARIABLE in variables:
-        version = "2" if variables[VARIABLE].lower() in _TRUE else "3"
+        version = "2" if selects_keras_2(variables) else "3"
         return KerasChoice(version, f"the module sets {VARIABLE}={variables[VARIABLE]}")
     if (backend := variables.get(_BACKEND, _TENSORFLOW)) != _TENSORFLOW:  # only Keras 3 has others
         return KerasChoice("3", f"the module sets {_BACKEND}={backend}", is_required=True)
@@ -191,21 +185,9 @@ def _without_signs() -> KerasChoice:
     # Precedence over the variable: importing Transform sets it, often after tf.keras was loaded.
     if in_use := version_in_use():
         return KerasChoice(in_use, f"tf.keras of the calling process, since {undecided}")
-    if inherited_environment().get(VARIABLE, "").lower() in _TRUE:
+    if selects_keras_2(inherited_environment()):
         return KerasChoice("2", f"{VARIABLE} is set, and {undecided}")
     return KerasChoice("3", f"TensorFlow's default, since {undecided}")
-
-
-def _require_working_fit(choice: KerasChoice, fit: str | None) -> KerasChoice:
-    """Returns the choice, or raises InputError if it is Keras 3 for a `fit` on several workers."""
-    if choice.version == "3" and fit:
-        raise InputError(
-            f"{fit}: Keras 3 ({choice.reason}) cannot fit a model on several workers (keras-team/keras issue 20585). "
-            "Use Keras 2 (tf-keras; keras='2'), or write a custom training loop under "
-            "generic_trainer.strategy(fn_args), which works with Keras 3 models, or train with one worker and more "
-            "GPUs."
-        )
-    return choice
 
 
 def _messages(error: BaseException) -> str:
@@ -234,6 +216,11 @@ def only_keras_2(files: Sequence[str]) -> bool:
 def has_keras_3() -> bool:
     """Whether the installed TensorFlow supports Keras 3 as `tf.keras`: 2.16 and later."""
     return _tensorflow_release() >= (2, 16)
+
+
+def selects_keras_2(environment: Mapping[str, str]) -> bool:
+    """Whether environment variables select Keras 2 as `tf.keras`."""
+    return environment.get(VARIABLE, "").lower() in ("1", "true")
 
 
 def version_in_use() -> str | None:

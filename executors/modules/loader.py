@@ -27,7 +27,6 @@ from types import ModuleType
 from ..errors import ModuleError
 from .installed_first import installed_packages_first, installed_spec
 from .keras_imports import legacy_keras_imports
-from .keras_version import only_keras_2
 from .late_variables import late_variables
 from .source import ModuleSource, is_below, own_folders
 from .tfx_imports import tfx_imports_available
@@ -54,7 +53,7 @@ def loaded(
     """
     with (
         tfx_imports_available(),
-        legacy_keras_imports(source.files, lambda: only_keras_2(source.files)),
+        legacy_keras_imports(source.files),
         # A script in a package is run as by `python -m`, whose path has the folder above the package only.
         _importable(source, source.roots if executed or "." not in source.name else source.roots[1:]),
         installed_packages_first(source) if installed_first else contextlib.nullcontext(),

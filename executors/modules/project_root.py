@@ -72,7 +72,7 @@ def _above(file: str) -> Iterator[str]:
 
 
 def _has_marker_above(folder: str) -> bool:
-    return _is_marked(folder) or any(_is_marked(one) for one in _above(folder))
+    return _is_marked(folder) or any(_is_marked(parent) for parent in _above(folder))
 
 
 def _is_marked(folder: str) -> bool:

@@ -9,7 +9,6 @@ worker.py              the process that trains for a few steps, by `training.wor
 module_checks.py       signatures of the module's functions
 examples.py            gets the examples; example_checks.py checks them; sample.py samples real ones into files
 example_facts.py       statistics of the examples, compared with the schema
-synthetic_examples.py  generates examples from a schema
 raw_data.py            prepares raw data, by raw_examples.py (examples and schema) and raw_transform.py (Transform)
 trial.py               verdicts on a training, in which watch.py and loops.py record each step
 estimate.py            estimates time and memory of the whole run

@@ -7,11 +7,11 @@ import time
 from typing import TYPE_CHECKING
 
 from ..examples_format import TF_EXAMPLE
+from ..inputs import synthetic_examples
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..inputs.message_text import join_names
 from ..inputs.tf_examples import write_gzipped
 from ..runtime.files.schema import read_schema
-from . import synthetic_examples
 from .events import EventReader, EventWriter
 from .example_checks import ExampleChecks
 from .example_facts import facts_of, facts_text

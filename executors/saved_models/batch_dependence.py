@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import itertools
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..runtime.logs.exceptions import one_line_message
+from .graph import nodes_of
 from .model_check import ModelCheck
 from .repeated_answers import RepeatedAnswers, is_equal
 from .tensor_values import UnreadableTensorError, excerpt, plain_array
@@ -143,8 +143,7 @@ class _Batch:
     @functools.cached_property
     def is_half(self) -> bool:
         """Whether the model computes with floats of 16 bits."""
-        graph = self.function.graph.as_graph_def()
-        nodes = itertools.chain(graph.node, *(body.node_def for body in graph.library.function))
+        nodes = nodes_of(self.function.graph.as_graph_def())
         return any(attribute.type in _HALF for node in nodes for attribute in node.attr.values())
 
 

@@ -89,7 +89,7 @@ def check_saved_model(  # noqa: PLR0913 (public; inside, one ModelCheckRequest)
     model = find_saved_model(folder)
     if model is None and "parses" not in skip:
         if several := timestamped_models(folder):
-            names = ", ".join(map(os.path.basename, several))
+            names = ", ".join(map(os.path.basename, reversed(several)))
             raise ModelCheckError(
                 f"{shown} contains several SavedModels, {names}, and only one can be published. "
                 f"Save it to {_TARGET} itself."

@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from absl import logging
-from google.protobuf.message import DecodeError
-from tensorflow.core.protobuf import saved_model_pb2
 
-from ..compat.tensorflow import parse_saved_model
 from ..errors import ModelCheckError
+from ..runtime.files import file_io
 from ..runtime.logs.exceptions import one_line_message
 from .custom_ops import needed_packages
+from .locations import MODEL_FILES
 from .missing_files import missing_files
 from .model_check import ModelCheckRequest
 from .op_package_imports import import_problems
-from .signatures import described_signatures, signature_in
+from .signatures import described_signatures, meta_graph_of, signature_in
 from .tensor_values import first_nonfinite
 from .trial import NO_MEMORY, Answer, answer_of
 
@@ -58,25 +57,16 @@ class CheckedModel:
     @functools.cached_property
     def meta_graph(self) -> meta_graph_pb2.MetaGraphDef:
         """The graph with the tag "serve"; raises the error of the check "parses"."""
-        saved_model = self._parsed()
-        for meta_graph in saved_model.meta_graphs:
-            if "serve" in meta_graph.meta_info_def.tags:
-                return meta_graph
-        tags = [list(meta_graph.meta_info_def.tags) for meta_graph in saved_model.meta_graphs]
-        raise self.failed("parses", f"none of its graphs has the tag 'serve'; their tags are {tags}")
-
-    def _parsed(self) -> saved_model_pb2.SavedModel:
-        path = os.path.join(self.request.model, "saved_model.pb")
-        if not tf.io.gfile.exists(path):
-            return parse_saved_model(self.request.model)  # reads the .pbtxt form
-        with tf.io.gfile.GFile(path, "rb") as file:
-            content = file.read()
-        if not content:
-            raise self.failed("parses", f"saved_model.pb is empty (0 bytes). {_INTERRUPTED}")
+        name = next(name for name in MODEL_FILES if file_io.exists(os.path.join(self.request.model, name)))
+        size = file_io.size_of(os.path.join(self.request.model, name))
+        if not size:
+            raise self.failed("parses", f"{name} is empty (0 bytes). {_INTERRUPTED}")
         try:
-            return saved_model_pb2.SavedModel.FromString(content)
-        except DecodeError as error:
-            what = f"saved_model.pb ({len(content):,} bytes) is truncated or corrupted: {error}"
+            return meta_graph_of(self.request.model)
+        except ValueError as error:
+            raise self.failed("parses", str(error)) from error
+        except OSError as error:
+            what = f"{name} ({size:,} bytes) is truncated or corrupted: {error.__cause__ or error}"
             raise self.failed("parses", what) from error
 
     @functools.cached_property

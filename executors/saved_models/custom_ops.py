@@ -65,8 +65,8 @@ def _of_another_release(library: str, package: str) -> str:
 
     text = f"{package}: {os.path.basename(library)} was built for another TensorFlow than {tf.__version__}"
     for name in importlib.metadata.packages_distributions().get(package, ())[:1]:
-        wanted = [one for one in importlib.metadata.requires(name) or () if re.match(r"tensorflow(?![\w-])", one)]
-        text += "".join(f": {name} {importlib.metadata.version(name)} requires {one}" for one in wanted[:1])
+        needs = [need for need in importlib.metadata.requires(name) or () if re.match(r"tensorflow(?![\w-])", need)]
+        text += "".join(f": {name} {importlib.metadata.version(name)} requires {need}" for need in needs[:1])
     return f"{text}. Install a release of {package} for TensorFlow {tf.__version__}, if there is one."
 
 
@@ -93,7 +93,7 @@ def _owned(libraries: Sequence[ModuleType]) -> Iterator[tuple[str, ModuleType]]:
         # The attributes are not read, which could load a lazy module.
         values = list(vars(module).values()) if isinstance(module, ModuleType) else []
         for reference in others.keys() & set(map(id, values)):
-            yield _package(name), others.pop(reference)
+            yield name.partition(".")[0], others.pop(reference)
 
 
 def _described(libraries: Sequence[ModuleType]) -> OpPackage:
@@ -110,10 +110,6 @@ def _caller(variables: Mapping[str, object]) -> str:
     if name == "__main__":
         spec, file = variables.get("__spec__"), str(variables.get("__file__") or name)
         name = spec.name if isinstance(spec, ModuleSpec) else os.path.splitext(os.path.basename(file))[0]
-    return _package(name)
-
-
-def _package(name: str) -> str:
     return name.partition(".")[0]
 
 

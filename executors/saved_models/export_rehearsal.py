@@ -79,8 +79,8 @@ def _remove(folder: str) -> None:
 @contextlib.contextmanager
 def _restored_random_state(model: keras.Model | None) -> Iterator[None]:
     """Restores the random number generators that tracing a model may use to their state before the block."""
-    found: list[Any] = [random, seed_generator(), *seed_generators()]
-    generators = [generator for generator in found if generator is not None]
+    candidates: list[Any] = [random, seed_generator(), *seed_generators()]
+    generators = [generator for generator in candidates if generator is not None]
     states = [generator.getstate() for generator in generators]
     of_numpy = np.random.get_state()
     seeds = layer_seeds(model)

@@ -1,15 +1,14 @@
 """Traces tensors of a SavedModel's graph back to their producers, through the bodies of called functions.
 
 graph = Graph(meta_graph.graph_def)
-[node.op for node in graph.producers("StatefulPartitionedCall:0")]  # ["Sigmoid"]
-graph.sources("StatefulPartitionedCall:0")  # {"serving_default_examples"}: placeholders that it depends on
+[node.op for node in graph.walk(["StatefulPartitionedCall:0"])]  # ["StatefulPartitionedCall", "Sigmoid", "BiasAdd", …]
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from tensorflow.core.framework import function_pb2, graph_pb2, node_def_pb2, op_def_pb2, tensor_pb2
@@ -18,13 +17,6 @@ _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _DATASETS = ("TensorDataset", "TensorSliceDataset")
 _SAME_ELEMENTS = ("BatchDatasetV2", "OptionsDataset", "PrefetchDataset", "RepeatDataset", "TakeDataset")
 _BRANCHING = ("If", "StatelessIf", "Case", "StatelessCase")  # the first input selects the branch
-# Ops that pass on or rearrange the values of one input.
-_REARRANGING = (
-    *("Identity", "Cast", "StopGradient", "PreventGradient", "CheckNumerics", "PlaceholderWithDefault"),
-    *("Reshape", "Squeeze", "ExpandDims", "EnsureShape", "Transpose"),
-    *("Slice", "StridedSlice", "Split", "SplitV", "Unpack", "GatherV2"),
-)
-_JOINING = ("ConcatV2", "Concat", "Pack", "IdentityN")
 PLACEHOLDER = "Placeholder"
 
 
@@ -45,6 +37,9 @@ class Scope:
     parent: Scope | None = None
     arguments: Mapping[str, str] = dataclasses.field(default_factory=dict)
     children: dict[tuple[str, str], Scope] = dataclasses.field(default_factory=dict)
+
+
+Tensor: TypeAlias = tuple[str, Scope]  # a tensor's name in a scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,75 +81,61 @@ class Graph:
         self.top = Scope({node.name: node for node in graph_def.node})
 
     def node(self, tensor: str, scope: Scope | None = None) -> Node | None:
-        """Returns the node that produces a tensor, resolving function calls and arguments; None if not found."""
-        hops = list(self.hops(tensor, scope))
-        return hops[-1] if hops and self._called(hops[-1].definition) is None else None
-
-    def hops(self, tensor: str, scope: Scope | None = None) -> Iterator[Node]:
-        """Yields the function calls that return a tensor, outermost first, then the node that produces it."""
+        """Returns the node with a tensor as output, a call if a function returns it; None if there is none."""
         scope = scope or self.top
-        while True:
-            head, *rest = tensor.split(":")
-            if head in scope.arguments and scope.parent is not None:
-                tensor, scope = scope.arguments[head], scope.parent
-                continue
-            definition = scope.nodes.get(head)
-            if definition is None:
-                return
-            index = int(rest[-1]) if rest and rest[-1].isdigit() else 0
-            yield Node(scope, definition, index)
-            function = self._called(definition)
-            if function is None:
-                return
-            outputs = [one.name for one in function.signature.output_arg]
-            named = rest[0] if len(rest) > 1 and rest[0] in outputs else ""
-            if not named and index >= len(outputs):
-                return
-            tensor, scope = function.ret[named or outputs[index]], self._child(scope, definition, function)
+        while (head := tensor.partition(":")[0]) in scope.arguments and scope.parent is not None:
+            tensor, scope = scope.arguments[head], scope.parent
+        definition = scope.nodes.get(head)
+        if definition is None:
+            return None
+        parts = tensor.split(":")
+        index = int(parts[-1]) if parts[-1].isdigit() else 0
+        function = self._library.get(definition.op)
+        if function is not None and len(parts) > 2:  # a call by an op with the function's name names its output
+            index = [output.name for output in function.signature.output_arg].index(parts[1])
+        return Node(scope, definition, index)
 
-    def nodes(
-        self, tensors: Sequence[str], scope: Scope | None = None, until: Callable[[Node], bool] = lambda node: False
+    def operands(self, node: Node) -> list[Tensor]:
+        """Returns the tensors that a node's output is computed from: of a call, the one that its function returns."""
+        function = self._called(node.definition)
+        if function is None:
+            inputs = [node.inputs[node.output]] if node.op == "IdentityN" else node.inputs
+            return [(name, node.scope) for name in inputs]
+        child = self._child(node.scope, node.definition, function)
+        outputs = function.signature.output_arg[node.output : node.output + 1]
+        return [(function.ret[output.name], child) for output in outputs]
+
+    def is_transparent(self, node: Node) -> bool:
+        """Whether a node's output is its only operand: it is a call or an IdentityN."""
+        return node.op == "IdentityN" or self._called(node.definition) is not None
+
+    def walk(
+        self, tensors: Iterable[str], scope: Scope | None = None, follow: Callable[[Node], list[Tensor]] | None = None
     ) -> Iterator[Node]:
-        """Yields every node that tensors of a scope, by default the top-level graph, depend on, each once.
+        """Yields the nodes that tensors of a scope, by default the top-level graph, depend on.
 
-        Does not go beyond nodes for which `until` is true.
+        A node is yielded once for each name of its outputs. `follow` returns the tensors to go on with from a node; by
+        default, its operands.
         """
-        waiting: list[tuple[str, Scope]] = [(name, scope or self.top) for name in tensors]
-        seen: set[tuple[int, str]] = set()
+        waiting: list[Tensor] = [(name, scope or self.top) for name in tensors]
+        seen: set[Tensor] = set()
         while waiting:
-            name, scope = waiting.pop()
-            node = self.node(name, scope)
-            if node is None or (key := (id(node.scope), node.definition.name)) in seen:
-                continue
-            seen.add(key)
-            yield node
-            if not until(node):
-                waiting += [(operand, node.scope) for operand in node.inputs]
-
-    def sources(self, tensor: str) -> set[str]:
-        """Returns the names of the placeholders that a tensor depends on."""
-        return {str(one.definition.name) for one in self.nodes([tensor]) if one.op == PLACEHOLDER}
-
-    def producers(self, tensor: str) -> Iterator[Node]:
-        """Yields the nodes that compute a tensor's values, skipping ops that only rearrange values."""
-        waiting: list[tuple[str, Scope]] = [(tensor, self.top)]
-        seen: set[tuple[int, str, int]] = set()
-        while waiting:
-            name, scope = waiting.pop()
-            node = self.node(name, scope)
-            if node is None or (key := (id(node.scope), node.definition.name, node.output)) in seen:
-                continue
-            seen.add(key)
-            if (passed := self._passed_on(node)) is None:
+            tensor = waiting.pop()
+            if tensor not in seen and (node := self.node(*tensor)) is not None:
                 yield node
-            else:
-                waiting += [(one, node.scope) for one in passed]
+                waiting += (follow or self.operands)(node)
+            seen.add(tensor)
+
+    def producer(self, tensor: str, scope: Scope, passing: Collection[str] = ()) -> Node | None:
+        """Returns the node behind a tensor that is neither a call nor of one of the ops `passing`."""
+        node = self.node(tensor, scope)
+        while node is not None and (node.op in passing or self.is_transparent(node)):
+            node = next((self.node(*operand) for operand in self.operands(node)), None)
+        return node
 
     def constant(self, tensor: str, scope: Scope) -> tensor_pb2.TensorProto | None:
         """Returns the TensorProto of a constant tensor, or None for a computed one."""
-        node = self.node(tensor, scope)
-        while node is not None and node.op == "Identity":
-            node = self.node(node.inputs[0], node.scope)
+        node = self.producer(tensor, scope, ("Identity",))
         return node.definition.attr["value"].tensor if node is not None and node.op == "Const" else None
 
     def nodes_in_bodies(self, node: Node) -> Iterator[Node]:
@@ -179,18 +160,6 @@ class Graph:
             listed = attributes[output.type_list_attr].list.type if output.type_list_attr else ()
             types |= {*listed} or {output.type or attributes[output.type_attr].type}
         return not types.isdisjoint({types_pb2.DT_STRING, types_pb2.DT_VARIANT, types_pb2.DT_RESOURCE})
-
-    def _passed_on(self, node: Node) -> list[str] | None:
-        inputs = node.inputs
-        if node.op in _JOINING:
-            if node.op == "IdentityN":
-                return [inputs[node.output]]
-            return inputs[:-1] if node.op == "ConcatV2" else inputs[1:] if node.op == "Concat" else inputs
-        if node.op == "Sub" and self.constant(inputs[0], node.scope) is not None:
-            return inputs[1:]  # 1 - p, in a tensor of [1 - p, p]
-        if node.op in _REARRANGING:
-            return inputs[1:2] if node.op == "Split" else inputs[:1]
-        return None
 
     def _called(self, definition: node_def_pb2.NodeDef) -> function_pb2.FunctionDef | None:
         if definition.op in _CALLS:
@@ -219,8 +188,13 @@ class Graph:
 
     def _elements(self, dataset: str, scope: Scope, count: int) -> list[str]:
         """Returns the tensor that each part of a dataset's elements is from; the dataset itself if that is unknown."""
-        node = self.node(dataset, scope)
-        while node is not None and node.op in _SAME_ELEMENTS:
-            node = self.node(node.inputs[0], node.scope)
+        node = self.producer(dataset, scope, _SAME_ELEMENTS)
         is_known = node is not None and node.scope is scope and node.op in _DATASETS and len(node.inputs) == count
         return node.inputs if node is not None and is_known else [dataset] * count
+
+
+def nodes_of(graph_def: graph_pb2.GraphDef) -> Iterator[node_def_pb2.NodeDef]:
+    """Yields the nodes of a graph and of the functions in its library."""
+    yield from graph_def.node
+    for function in graph_def.library.function:
+        yield from function.node_def

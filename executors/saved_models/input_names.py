@@ -46,9 +46,9 @@ def feature_for(name: str, features: Collection[str]) -> str | None:
     """Returns the feature that an input's name was derived from; None if no feature or several match."""
     if name in features:
         return name
-    found = [feature for feature, own in argument_names(features).items() if own == name]
-    found = found or [feature for feature in features if _adapted(feature) == name]
-    return found[0] if len(found) == 1 else None
+    matches = [feature for feature, own in argument_names(features).items() if own == name]
+    matches = matches or [feature for feature in features if _adapted(feature) == name]
+    return matches[0] if len(matches) == 1 else None
 
 
 def is_usable(name: str) -> bool:

@@ -21,22 +21,22 @@ def find_saved_model(folder: str) -> str | None:
     """
     if holds_model(folder):
         return folder
-    if found := _newest_export(os.path.join(folder, "export")):
-        return found
-    below = timestamped_models(folder) if file_io.isdir(folder) else []
+    if export := _newest_export(os.path.join(folder, "export")):
+        return export
+    below = timestamped_models(folder)
     return below[0] if len(below) == 1 else None
 
 
 def lift_timestamped_model(folder: str) -> None:
     """Moves the only SavedModel in `folder/TIMESTAMP` to the folder itself, where TFX and Serving look for it."""
-    found = find_saved_model(folder)
-    if found is None or file_io.parent(found) != folder.rstrip("/"):
+    model = find_saved_model(folder)
+    if model is None or file_io.parent(model) != folder.rstrip("/"):
         return
-    path = os.path.relpath(found, file_io.parent(folder))
+    path = os.path.relpath(model, file_io.parent(folder))
     logging.info("The module saved its model to %s. It is published without the timestamp.", path)
-    for name in sorted(file_io.listdir(found), key=lambda name: (name in MODEL_FILES, name)):
-        file_io.move(os.path.join(found, name), os.path.join(folder, name))
-    file_io.rmtree(found)
+    for name in sorted(file_io.listdir(model), key=lambda name: (name in MODEL_FILES, name)):
+        file_io.move(os.path.join(model, name), os.path.join(folder, name))
+    file_io.rmtree(model)
 
 
 def holds_model(folder: str) -> bool:
@@ -46,14 +46,11 @@ def holds_model(folder: str) -> bool:
 
 
 def _newest_export(exports: str) -> str | None:
-    if not file_io.isdir(exports):
-        return None
-    exporters = [os.path.join(exports, name) for name in file_io.listdir(exports)]
-    found = [path for exporter in exporters if file_io.isdir(exporter) for path in timestamped_models(exporter)]
-    return max(found, key=lambda path: (int(os.path.basename(path)), path), default=None)
+    exporters = file_io.listdir(exports) if file_io.isdir(exports) else []
+    models = [path for exporter in exporters for path in timestamped_models(os.path.join(exports, exporter))]
+    return max(models, key=lambda path: (int(os.path.basename(path)), path), default=None)
 
 
 def timestamped_models(folder: str) -> list[str]:
-    """Returns the subfolders with numeric names that contain a SavedModel."""
-    paths = [os.path.join(folder, name) for name in file_io.listdir(folder) if name.isdigit()]
-    return [path for path in paths if holds_model(path)]
+    """Returns the subfolders with numeric names that contain a SavedModel, the newest first."""
+    return [path for path in file_io.numbered_in(folder) if holds_model(path)]

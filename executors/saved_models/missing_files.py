@@ -36,7 +36,7 @@ def _missing_variables(model: str, meta_graph: meta_graph_pb2.MetaGraphDef) -> I
         return  # a model without variables
     if "variables.index" not in names:
         yield "variables/variables.index is missing"
-    shards = [found for name in names if (found := _SHARD.match(name))]
+    shards = [match for name in names if (match := _SHARD.match(name))]
     wanted = int(shards[0][1]) if shards else 1
     if len(shards) < wanted:
         yield f"{wanted - len(shards)} of {wanted} files variables/variables.data-… are missing"

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from ..errors import InputError
 from ..runtime.files import file_io
-from ..runtime.files.artifact_files import read_json_object
+from ..runtime.files.json_data import read_json
 from .locations import find_saved_model
 
 _NOTE = "assets.extra/op_packages.json"  # SavedModels keep other people's files in assets.extra
@@ -43,12 +43,6 @@ def noted_packages(model: str) -> dict[str, list[str]]:
     what = "The list of the packages that the model needs"
     remedy = "Copy it again from the trained model, or delete it: then the installed packages are searched."
     try:
-        packages = read_json_object(path, what)
+        return read_json(path, dict[str, list[str]], what)
     except InputError as error:
         raise InputError(f"{error} {remedy}") from error
-    for name, files in packages.items():
-        if not isinstance(files, list) or not all(isinstance(file, str) for file in files):
-            raise InputError(
-                f"{what} {path} must map names of packages to lists of libraries, not {name!r} to {files!r}. {remedy}"
-            )
-    return packages

@@ -1,4 +1,6 @@
-"""Finds the outputs of a signature that are forms of one tensor, as logits, probabilities and a reshaped copy are.
+"""Finds what the outputs of a signature are computed from.
+
+Outputs may be forms of one tensor, as logits, probabilities and a reshaped copy are:
 
     tensors, root = forms_in(graph, "StatefulPartitionedCall:0")
     root  # "serve:dense/BiasAdd:0": the tensor that all forms are computed from
@@ -11,13 +13,18 @@ from __future__ import annotations
 
 import re
 
-from .graph import Graph, Node, Scope
+from .graph import Graph, Node, Scope, Tensor
 
 _SAME_VALUES = (
     *("Identity", "Cast", "StopGradient", "PreventGradient", "CheckNumerics", "EnsureShape"),
     *("Reshape", "Squeeze", "ExpandDims"),
 )
 FORMS = (*_SAME_VALUES, "Sigmoid", "Softmax", "LogSoftmax")  # the last ones from logits to probabilities
+# Ops that pass on or rearrange values of their first input; of `Split`, the first one is the dimension.
+_REARRANGING = (
+    *(*_SAME_VALUES, "PlaceholderWithDefault", "Transpose"),
+    *("Slice", "StridedSlice", "Split", "SplitV", "Unpack", "GatherV2"),
+)
 _LIMITS = ("Maximum", "Minimum", "ClipByValue")  # if all inputs but one are constants
 _JOINS = ("ConcatV2", "Pack")
 _CONSTANTS = ("Const", "ZerosLike", "OnesLike", "Fill")
@@ -26,60 +33,67 @@ _SAVED_NAME = re.compile(r"__inference_(.*)_\d+")  # of a Python function in a S
 
 def forms_in(graph: Graph, tensor: str, scope: Scope | None = None) -> tuple[tuple[str, ...], str]:
     """Returns the names of the tensors that a tensor is a form of, itself first, and that of their root."""
-    hops = list(graph.hops(tensor, scope))
-    if not hops:
+    node = graph.node(tensor, scope)
+    if node is None:
         return (), ""
-    names = tuple(_name(hop) for hop in hops)
-    parts = [forms_in(graph, operand, scope) for operand, scope in _operands(graph, hops[-1])]
+    parts = [forms_in(graph, *operand) for operand in _same(graph, node)]
     roots = {root for _, root in parts}
     if len(roots) != 1:
-        return names, names[-1]
-    return (*names, *(name for part, _ in parts for name in part)), roots.pop()
+        return (_name(node),), _name(node)
+    return (_name(node), *(name for part, _ in parts for name in part)), roots.pop()
+
+
+def op_of(graph: Graph, tensor: str) -> str:
+    """Returns the op that computes the values of a tensor, not one that only rearranges them; "" if several do."""
+    nodes = graph.walk([tensor], follow=lambda node: _rearranged(graph, node))
+    ops = {node.op for node in nodes if not _rearranged(graph, node)}
+    return ops.pop() if len(ops) == 1 else ""
 
 
 def sources_of(graph: Graph, tensor: str) -> frozenset[str]:
     """Returns the names of the tensors that a tensor of the top-level graph is computed from, itself included."""
-    names: set[str] = set()
-    seen: set[tuple[int, str]] = set()
-    waiting = [(tensor, graph.top)]
-    while waiting:
-        hops = list(graph.hops(*waiting.pop()))
-        names.update(map(_name, hops))
-        for node in hops[-1:]:
-            if (key := (id(node.scope), str(node.definition.name))) not in seen:
-                seen.add(key)
-                waiting += [(operand, node.scope) for operand in node.inputs]
-    return frozenset(names)
+    return frozenset(map(_name, graph.walk([tensor])))
 
 
-def _operands(graph: Graph, node: Node) -> list[tuple[str, Scope]]:
-    """Returns the inputs of which a node is a form, with their scope; [] for a node that computes something else."""
-    inputs: list[str] = []
-    if node.op in FORMS:
-        inputs = node.inputs[:1]
-    elif node.op == "IdentityN":
-        inputs = [node.inputs[node.output]]
-    elif node.op in _LIMITS:
-        variable = [name for name in node.inputs if graph.constant(name, node.scope) is None]
-        inputs = variable if len(variable) == 1 else []
-    elif node.op in _JOINS:
-        return _joined(graph, node)
-    return [(name, node.scope) for name in inputs]
+def _rearranged(graph: Graph, node: Node) -> list[Tensor]:
+    """Returns the tensors of which a node rearranges values; [] for a node that computes something else."""
+    operands = graph.operands(node)
+    if node.op in _JOINS:
+        return _parts(graph, node)
+    if node.op in _REARRANGING or graph.is_transparent(node):
+        return operands[1:2] if node.op == "Split" else operands[:1]
+    return operands[1:] if _is_complement(graph, node) else []
 
 
-def _joined(graph: Graph, node: Node) -> list[tuple[str, Scope]]:
+def _same(graph: Graph, node: Node) -> list[Tensor]:
+    """Returns the tensors of which a node is a form; [] for a node that computes something else."""
+    operands = graph.operands(node)
+    if node.op in FORMS or graph.is_transparent(node):
+        return operands[:1]
+    if node.op in _LIMITS:
+        variable = [operand for operand in operands if graph.constant(*operand) is None]
+        return variable if len(variable) == 1 else []
+    return _joined(graph, node) if node.op in _JOINS else []
+
+
+def _joined(graph: Graph, node: Node) -> list[Tensor]:
     """Returns what a tensor is joined from: p, if it is [1 - p, p]."""
-    parts = node.inputs[:-1] if node.op == "ConcatV2" else node.inputs
-    made = {part: graph.node(part, node.scope) for part in parts}
-    joined = [(part, source) for part, source in made.items() if source is None or source.op not in _CONSTANTS]
+    made = {part: graph.producer(*part) for part in _parts(graph, node)}
     return [
-        (source.inputs[1], source.scope) if source and _is_complement(graph, source) else (part, node.scope)
-        for part, source in joined
+        graph.operands(source)[1] if source and _is_complement(graph, source) else part
+        for part, source in made.items()
+        if source is None or source.op not in _CONSTANTS
     ]
 
 
+def _parts(graph: Graph, node: Node) -> list[Tensor]:
+    operands = graph.operands(node)
+    return operands[:-1] if node.op == "ConcatV2" else operands  # the last one is the dimension
+
+
 def _is_complement(graph: Graph, node: Node) -> bool:
-    return node.op == "Sub" and graph.constant(node.inputs[0], node.scope) is not None
+    """Whether a node is 1 - p."""
+    return node.op == "Sub" and graph.constant(*graph.operands(node)[0]) is not None
 
 
 def _name(node: Node) -> str:

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from .graph import PLACEHOLDER, Graph, Node
-
-if TYPE_CHECKING:
-    from tensorflow.core.framework import node_def_pb2, tensor_pb2
+from .graph import PLACEHOLDER, Graph, Node, Tensor
 
 _EXAMPLE_PARSERS = ("ParseExampleV2", "ParseExample", "ParseSingleExample")
 # Ops that parse serialized records too, but of other kinds or with keys that are not constant inputs.
@@ -26,7 +21,6 @@ _DECODERS = (
     "LookupTableFindV2",
     "LookupTableFind",
 )
-Constant = Callable[[str], "tensor_pb2.TensorProto | None"]  # returns the TensorProto of a constant input, else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,13 +30,11 @@ class ParsedFeature:
     Attributes:
       name: The feature's name.
       dtype: "int64", "float32" or "string".
-      is_dense: Whether it is parsed into a dense tensor, rather than a sparse or ragged one.
       required: Whether an example without it is an error: it is dense and has no default.
     """
 
     name: str
     dtype: str
-    is_dense: bool = True
     required: bool = True
 
 
@@ -73,7 +65,7 @@ def parsings_of(graph: Graph, nodes: Iterable[Node]) -> dict[str, Parsing]:
     """Returns {placeholder: what is parsed of it}, by the nodes themselves or in functions such as a loop's body."""
     parsings: dict[str, Parsing] = {}
     for parser in _parsers_among(graph, nodes):
-        path = list(graph.nodes(parser.inputs[:1], parser.scope, until=lambda node: _ends_path(graph, node)))
+        path = list(graph.walk(parser.inputs[:1], parser.scope, lambda node: _strings_behind(graph, node)))
         after = next((node.op for node in path if node.op in _DECODERS), "")
         own = _parsing(graph, parser, after)
         for node in path:
@@ -88,15 +80,14 @@ def _parsers_among(graph: Graph, nodes: Iterable[Node]) -> Iterator[Node]:
         yield from (node for node in (outer, *graph.nodes_in_bodies(outer)) if node.op in _PARSERS)
 
 
-def _ends_path(graph: Graph, node: Node) -> bool:
-    """Whether a parser's records are made of nothing beyond a node: of a parsed feature, of numbers such as a shape."""
-    return node.op in _PARSERS or not graph.may_have_strings(node)
+def _strings_behind(graph: Graph, node: Node) -> list[Tensor]:
+    """Returns what the records in a node are made of: nothing for a parsed feature, or for numbers such as a shape."""
+    return [] if node.op in _PARSERS or not graph.may_have_strings(node) else graph.operands(node)
 
 
 def _parsing(graph: Graph, parser: Node, after: str) -> Parsing:
     if parser.op in _EXAMPLE_PARSERS:
-        constant: Constant = functools.partial(graph.constant, scope=parser.scope)
-        return Parsing(tuple(_parsed_by(parser.definition, constant)), after=after)
+        return Parsing(tuple(_parsed_by(graph, parser)), after=after)
     message = parser.definition.attr["message_type"].s.decode()
     return Parsing(of_messages=bool(message) and message not in _RECORD_MESSAGES, after=after)
 
@@ -106,15 +97,15 @@ def _joined(first: Parsing, second: Parsing) -> Parsing:
     return Parsing(tuple(features.values()), first.of_messages and second.of_messages, first.after and second.after)
 
 
-def _parsed_by(node: node_def_pb2.NodeDef, constant: Constant) -> Iterator[ParsedFeature]:
+def _parsed_by(graph: Graph, parser: Node) -> Iterator[ParsedFeature]:
     import tensorflow as tf
 
     def strings(inputs: Sequence[str]) -> list[str]:
-        tensors = [constant(name) for name in inputs]
+        tensors = [graph.constant(name, parser.scope) for name in inputs]
         arrays = [tf.make_ndarray(tensor) for tensor in tensors if tensor is not None]
         return [key.decode() for array in arrays for key in array.ravel()]
 
-    inputs = [name for name in node.input if not name.startswith("^")]
+    node, inputs = parser.definition, parser.inputs
     ragged: list[str] = []
     if node.op == "ParseSingleExample":
         sparse = [key.decode() for key in node.attr["sparse_keys"].list.s]
@@ -129,8 +120,8 @@ def _parsed_by(node: node_def_pb2.NodeDef, constant: Constant) -> Iterator[Parse
         defaults = inputs[5:]
     for names, types in ((sparse, "sparse_types"), (ragged, "ragged_value_types")):
         for name, kind in zip(names, node.attr[types].list.type):  # noqa: B905  (fewer if computed)
-            yield ParsedFeature(name, tf.dtypes.as_dtype(kind).name, is_dense=False, required=False)
+            yield ParsedFeature(name, tf.dtypes.as_dtype(kind).name, required=False)
     for number, (name, kind) in enumerate(zip(dense, node.attr["Tdense"].list.type)):  # noqa: B905
-        default = constant(defaults[number]) if number < len(defaults) else None
+        default = graph.constant(defaults[number], parser.scope) if number < len(defaults) else None
         has_default = default is None or tf.make_ndarray(default).size > 0  # an empty constant means no default
         yield ParsedFeature(name, tf.dtypes.as_dtype(kind).name, required=not has_default)

@@ -120,15 +120,15 @@ def _move_into_place(staged: str, target: str, replaced: str, undo: contextlib.E
     return _Moved(target)  # the target, as a move to another disk copies
 
 
-def _exchanged(one: str, other: str) -> bool:
+def _exchanged(path: str, other: str) -> bool:
     """Exchanges two paths atomically with `renameat2`; returns False, without effect, if that is not supported."""
     if sys.platform != "linux" or file_io.is_remote(other):
         return False
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
     if rename is None:
         return False
-    number = os.stat(one).st_ino
-    done = rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0
+    number = os.stat(path).st_ino
+    done = rename(_AT_FDCWD, os.fsencode(path), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0
     return done or os.stat(other).st_ino == number  # a network file system may succeed and return an error
 
 

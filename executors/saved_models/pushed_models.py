@@ -39,11 +39,7 @@ def already_pushed(model: str, folder: str) -> str | None:
     Compares contents: the version must contain every file of the model, byte for byte. It may contain further files,
     such as warm-up requests. Older versions are ignored, as a server loads the newest.
     """
-    version = newest_version(folder)
-    if version is None:
-        return None
-    place = os.path.join(folder, str(version))
-    return place if _contains_model(place, model) else None
+    return next((place for place in file_io.numbered_in(folder)[:1] if _contains_model(place, model)), None)
 
 
 def push(model: str, folder: str) -> str:
@@ -93,26 +89,18 @@ def _rename_to_next_version(staged: str, folder: str) -> str:
 
 def newest_version(folder: str) -> int | None:
     """Returns the highest numeric name in a folder; None without any."""
-    names = file_io.listdir(folder) if file_io.isdir(folder) else []
-    return max((int(name) for name in names if name.isdigit()), default=None)
+    versions = file_io.numbered_in(folder)
+    return int(os.path.basename(versions[0])) if versions else None
 
 
 def _contains_model(place: str, model: str) -> bool:
     pairs = [(os.path.join(place, name), os.path.join(model, name)) for name in file_io.files_below(model)]
-    if not pairs or not all(file_io.exists(there) and _sizes_are_equal(there, own) for there, own in pairs):
+    if not all(file_io.exists(there) and file_io.size_of(there) == file_io.size_of(own) for there, own in pairs):
         return False
-    return all(_contents_are_equal(there, own) for there, own in pairs)
-
-
-def _sizes_are_equal(first: str, second: str) -> bool:
-    return file_io.size_of(first) == file_io.size_of(second)
+    return bool(pairs) and all(_contents_are_equal(there, own) for there, own in pairs)
 
 
 def _contents_are_equal(first: str, second: str) -> bool:
-    with file_io.opened(first) as one, file_io.opened(second) as other:
-        while True:
-            chunk = one.read(_CHUNK)
-            if chunk != other.read(_CHUNK):
-                return False
-            if not chunk:
-                return True
+    with file_io.opened(first) as file, file_io.opened(second) as other:
+        chunks = iter(lambda: (file.read(_CHUNK), other.read(_CHUNK)), (b"", b""))
+        return all(chunk == other_chunk for chunk, other_chunk in chunks)

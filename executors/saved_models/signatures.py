@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from ..compat.tensorflow import parse_saved_model
-from .graph import Graph, Node
-from .output_forms import forms_in, sources_of
+from .graph import Graph, Node, nodes_of
+from .output_forms import forms_in, op_of, sources_of
 from .parsing_ops import ParsedFeature, Parsing, parsings_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import tensorflow as tf
-    from tensorflow.core.framework import graph_pb2, node_def_pb2
+    from tensorflow.core.framework import graph_pb2
     from tensorflow.core.protobuf import meta_graph_pb2
 
     from ..monitoring.run_json import SignatureTensors
@@ -44,21 +44,28 @@ class LoadedModel(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class ServedInput:
-    """An input of a signature.
+class ServedTensor:
+    """An input or output of a signature.
 
     Attributes:
       name: Its key.
       dtype: TensorFlow's name of its type.
       shape: Shape without the batch dimension, None for unknown sizes; None if the rank is unknown.
-      is_batched: Whether it has a batch dimension.
-      parsing: What the graph parses of it; None if it does not parse it.
     """
 
     name: str
     dtype: str
     shape: Shape | None
-    is_batched: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class ServedInput(ServedTensor):
+    """An input of a signature.
+
+    Attributes:
+      parsing: What the graph parses of it; None if it does not parse it.
+    """
+
     parsing: Parsing | None = None
 
     @property
@@ -73,22 +80,16 @@ class ServedInput:
 
 
 @dataclasses.dataclass(frozen=True)
-class ServedOutput:
+class ServedOutput(ServedTensor):
     """An output of a signature.
 
     Attributes:
-      name: Its key.
-      dtype: TensorFlow's name of its type.
-      shape: Shape without the batch dimension, None for unknown sizes; None if the rank is unknown.
       op: The op that computes its values; "" if there are several.
       tensors: Names of the tensors that it is a form of; see `output_forms`.
       root: The tensor that all of its forms are computed from.
       sources: Names of all tensors that it is computed from, with those in `tensors`.
     """
 
-    name: str
-    dtype: str
-    shape: Shape | None
     op: str = ""
     tensors: tuple[str, ...] = ()
     root: str = ""
@@ -128,7 +129,7 @@ class ServedSignature:
     @property
     def takes_examples(self) -> bool:
         """Whether it takes serialized tf.Examples: its graph parses one of its inputs."""
-        return any(one.is_parsed for one in self.inputs)
+        return any(served.is_parsed for served in self.inputs)
 
 
 def meta_graph_of(model: str) -> meta_graph_pb2.MetaGraphDef:
@@ -137,11 +138,12 @@ def meta_graph_of(model: str) -> meta_graph_pb2.MetaGraphDef:
     Raises:
       OSError, ValueError: If there is no readable SavedModel, or no such graph.
     """
-    graphs = parse_saved_model(model).meta_graphs
-    for graph in graphs:
+    tags = []
+    for graph in parse_saved_model(model).meta_graphs:
         if "serve" in graph.meta_info_def.tags:
             return graph
-    raise ValueError(f"{model}: none of its graphs has the tag 'serve'")
+        tags.append(list(graph.meta_info_def.tags))
+    raise ValueError(f"none of its graphs has the tag 'serve'; their tags are {tags}")
 
 
 def signatures_of(model: str, transform_graph: str | None = None) -> tuple[ServedSignature, ...]:
@@ -180,9 +182,9 @@ def described_signatures(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, S
 
 
 def _text_of(info: meta_graph_pb2.TensorInfo) -> str:
-    sizes = "?" if info.tensor_shape.unknown_rank else [d.size if d.size >= 0 else "?" for d in info.tensor_shape.dim]
-    shape = sizes if sizes == "?" else f"({', '.join(map(str, sizes))})"
-    return f"{dtype_of(info)} {shape}"
+    shape = _shape_of(info)
+    sizes = None if shape is None else ", ".join("?" if size is None else str(size) for size in shape)
+    return f"{dtype_of(info)} {'?' if sizes is None else f'({sizes})'}"
 
 
 def _definitions(meta_graph: meta_graph_pb2.MetaGraphDef) -> list[tuple[str, meta_graph_pb2.SignatureDef]]:
@@ -206,17 +208,15 @@ def _signature(
     for key, info in sorted(definition.outputs.items()):
         tensor = info.name or info.coo_sparse.values_tensor_name
         tensors.append(tensor)
-        ops = {node.op for node in graph.producers(tensor)} if info.name else set()
-        forms = forms_in(graph, tensor) if info.name else ((), "")
-        op, sources = next(iter(ops)) if len(ops) == 1 else "", sources_of(graph, tensor)
-        outputs.append(ServedOutput(key, *_described(info), op, *forms, sources))
-    nodes = list(graph.nodes(tensors))
+        forms, sources = forms_in(graph, tensor), sources_of(graph, tensor)
+        outputs.append(ServedOutput(key, *_described(info), op_of(graph, tensor), *forms, sources))
+    # One for all outputs of a node: the functions in its attributes are searched for parsing ops.
+    nodes = list({(node.scope, node.definition.name): node for node in graph.walk(tensors)}.values())
     parsings = parsings_of(graph, nodes)
     inputs = []
     for key, info in sorted(definition.inputs.items()):
-        rank = None if info.tensor_shape.unknown_rank else len(info.tensor_shape.dim)
         parsing = parsings.get(info.name.partition(":")[0]) if dtype_of(info) == "string" else None
-        inputs.append(ServedInput(key, *_described(info), rank != 0, parsing))
+        inputs.append(ServedInput(key, *_described(info), parsing))
     transforms = None if transform is None else _contains(nodes, transform)
     parsed = {feature.name: feature for parsing in parsings.values() for feature in parsing.features}
     features = tuple(parsed.values()) if parsings else None
@@ -224,9 +224,14 @@ def _signature(
 
 
 def _described(info: meta_graph_pb2.TensorInfo) -> tuple[str, Shape | None]:
+    shape = _shape_of(info)
+    return dtype_of(info), None if shape is None else shape[1:]
+
+
+def _shape_of(info: meta_graph_pb2.TensorInfo) -> Shape | None:
     if info.tensor_shape.unknown_rank:
-        return dtype_of(info), None
-    return dtype_of(info), tuple(None if dim.size < 0 else dim.size for dim in info.tensor_shape.dim)[1:]
+        return None
+    return tuple(None if dim.size < 0 else dim.size for dim in info.tensor_shape.dim)
 
 
 def dtype_of(info: meta_graph_pb2.TensorInfo) -> str:
@@ -251,10 +256,4 @@ def _contains(nodes: Iterable[Node], transform: set[tuple[str, str]]) -> bool:
 
 def _ops_of(graph_def: graph_pb2.GraphDef) -> set[tuple[str, str]]:
     """Returns (name, op) of all nodes with non-trivial ops."""
-    return {(node.name, node.op) for node in _all_nodes(graph_def) if node.op not in _TRIVIAL}
-
-
-def _all_nodes(graph_def: graph_pb2.GraphDef) -> Iterator[node_def_pb2.NodeDef]:
-    yield from graph_def.node
-    for function in graph_def.library.function:
-        yield from function.node_def
+    return {(node.name, node.op) for node in nodes_of(graph_def) if node.op not in _TRIVIAL}

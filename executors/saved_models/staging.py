@@ -214,7 +214,7 @@ def _delete(staging: str) -> None:
 
 def _delete_abandoned(parent: str, shared_name: str, keep: Callable[[Staging], object]) -> None:
     """Deletes staging directories of runs that have ended; in a pipeline, of all executions of the component."""
-    for path in _found(parent):
+    for path in _staging_directories_in(parent):
         if os.path.basename(path) == shared_name and file_io.parent(path) == parent.rstrip("/"):
             continue
         try:
@@ -228,12 +228,12 @@ def _delete_abandoned(parent: str, shared_name: str, keep: Callable[[Staging], o
             logging.warning("Could not delete %s, left by a run that was killed: %s", path, error)
 
 
-def _found(parent: str) -> list[str]:
+def _staging_directories_in(parent: str) -> list[str]:
     names = file_io.listdir(parent) if file_io.isdir(parent) else []
-    found = [os.path.join(parent, name) for name in names if name.startswith(f"{STAGING}-")]
+    paths = [os.path.join(parent, name) for name in names if name.startswith(f"{STAGING}-")]
     if os.path.basename(parent.rstrip("/")).isdigit() and not file_io.is_remote(parent):
-        found += file_io.glob(f"{glob.escape(file_io.parent(parent))}/*/{STAGING}-*")
-    return sorted({path for path in found if _NAME.fullmatch(os.path.basename(path))})
+        paths += file_io.glob(f"{glob.escape(file_io.parent(parent))}/*/{STAGING}-*")
+    return sorted({path for path in paths if _NAME.fullmatch(os.path.basename(path))})
 
 
 @contextlib.contextmanager

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
-from tensorflow_metadata.proto.v0 import schema_pb2
 
 from ..errors import InputError
 from ..examples_format import has_examples
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..inputs.input_format import format_of_payload
-from ..inputs.tf_examples import features_in, serialized
+from ..inputs.synthetic_examples import generate
+from ..inputs.tf_examples import features_in
 from ..runtime.files.schema import read_schema
 from .fitting_examples import kind_for
 from .sample_input import SAMPLED_EXAMPLES, features_of
@@ -115,32 +115,15 @@ def _source(number: int, path: str) -> str:
 
 
 def _from_schema(schema_path: str | None, transform_graph_path: str | None) -> Example | None:
-    """Generates an example from a schema, with each domain's minimum (else 1) or first string; None without a schema.
-
-    The Transform graph's schema of the raw examples takes precedence. Features without a shape get one value.
-    """
+    """Generates an example from a schema, that of raw examples before Transform first; None without one."""
     paths = [os.path.join(transform_graph_path, "metadata", "schema.pbtxt")] if transform_graph_path else []
     paths += [schema_path] if schema_path else []
     for path in paths:
         if tf.io.gfile.exists(path):
-            schema = read_schema(path)
-            domains = {domain.name: domain for domain in schema.string_domain}
-            record = serialized({feature.name: _synthetic_values(feature, domains) for feature in schema.feature})
+            [record] = generate(read_schema(path), 1, missing=0)
             source = f"a synthetic example from {path} (no real one is available: the values are arbitrary)"
             return Example(source, record, _features(record), is_certain=False, is_real=False)
     return None
-
-
-def _synthetic_values(feature: schema_pb2.Feature, domains: dict[str, schema_pb2.StringDomain]) -> list[Value]:
-    count = 1
-    for dimension in feature.shape.dim:
-        count *= dimension.size
-    if feature.type == schema_pb2.BYTES:
-        domain = domains.get(feature.domain) or feature.string_domain
-        return [(list(domain.value) or ["a"])[0].encode()] * count
-    if feature.type == schema_pb2.FLOAT:
-        return [float(feature.float_domain.min or 1.0)] * count
-    return [int(feature.int_domain.min or 1)] * count
 
 
 def _features(record: bytes) -> dict[str, list[Value]]:

@@ -301,8 +301,8 @@ def _publish(job: EstimatorJob, fn_args: FnArgs, where: str) -> None:
             eval_input_receiver_fn=job.eval_input_receiver_fn,
             checkpoint_path=_checkpoint_in(export),
         )
-    if fn_args.eval_model_dir and (found := _newest_export(eval_models)):
-        file_io.copytree(found, fn_args.eval_model_dir)
+    if fn_args.eval_model_dir and (exports := file_io.numbered_in(eval_models)):
+        file_io.copytree(exports[0], fn_args.eval_model_dir)
 
 
 def _collect_evaluated(job: EstimatorJob, export: str) -> None:
@@ -314,8 +314,3 @@ def _collect_evaluated(job: EstimatorJob, export: str) -> None:
 def _checkpoint_in(export: str) -> str:
     """Returns the path of an export's weights, which with a BestExporter are not those of the latest checkpoint."""
     return os.path.join(export, "variables", "variables")
-
-
-def _newest_export(folder: str) -> str | None:
-    timestamps = [name for name in file_io.listdir(folder) if name.isdigit()] if file_io.isdir(folder) else []
-    return os.path.join(folder, max(timestamps, key=int)) if timestamps else None

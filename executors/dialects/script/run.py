@@ -16,8 +16,8 @@ from ...fn_args import FnArgs
 from ...runtime.files import file_io
 from ...runtime.observers import observed_by
 from ...saved_models.locations import OTHER_MODELS
-from ...saved_models.written_models import written_models
 from .exports import ExportWatch
+from .written_models import written_models
 
 
 def run_script(module: ModuleType, fn_args: FnArgs, arguments: object, is_model_needed: bool) -> None:

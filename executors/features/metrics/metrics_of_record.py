@@ -27,7 +27,8 @@ from absl import logging
 from ...checkpoints.contents import EVALUATED
 from ...fn_args import FnArgs
 from ...keras import evaluations
-from ...keras.evaluated_weights import Evaluated, EvaluationLog, published_weights
+from ...keras.attempt_log import AttemptLog
+from ...keras.evaluated_weights import Evaluated, published_weights
 from ...keras.evaluations import KerasEvaluations
 from ...keras.weight_fingerprints import of_saved_model
 from ...monitoring import progress
@@ -56,7 +57,7 @@ def observed(files: Sequence[str], fn_args: FnArgs) -> Iterator[Observations]:
       fn_args: The arguments of `run_fn`.
     """
     keeps_weights = fn_args.checkpoint_dir and fn_args.is_chief
-    kept = EvaluationLog(os.path.join(fn_args.checkpoint_dir, EVALUATED) if keeps_weights else "")
+    kept = AttemptLog(Evaluated, os.path.join(fn_args.checkpoint_dir, EVALUATED) if keeps_weights else "")
     with (
         evaluations.observed(files, kept) as keras,
         estimator_evaluations.observed(files) as estimators,
@@ -126,7 +127,7 @@ class Observations:
 
     def _batch_metrics(self) -> Metrics:
         try:
-            return self.keras.batches.metrics()
+            return self.keras.batch_metrics()
         except Exception as error:  # from custom model code; missing metrics must not fail a trained run
             logging.warning("The metrics returned by train_on_batch could not be recorded: %r", error)
             return {}

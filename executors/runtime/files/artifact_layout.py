@@ -41,7 +41,7 @@ def latest(path: str) -> str:
     Returns the path unchanged without that component, if `latest` itself exists, or without numbered folders.
     """
     before, name, after = path.partition(f"/{LATEST}")
-    if not name or (after and not after.startswith("/")) or file_io.exists(before + name) or not file_io.isdir(before):
+    if not name or (after and not after.startswith("/")) or file_io.exists(before + name):
         return path
-    numbers = [int(number) for number in file_io.listdir(before) if number.isdigit()]
-    return f"{before}/{max(numbers)}{after}" if numbers else path
+    numbered = file_io.numbered_in(before)
+    return f"{numbered[0]}{after}" if numbered else path

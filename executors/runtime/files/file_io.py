@@ -134,6 +134,12 @@ def listdir(path: str) -> list[str]:
     return sorted(name.rstrip("/") for name in file_system(path).listdir(path))
 
 
+def numbered_in(folder: str) -> list[str]:
+    """Returns the paths in a folder, which may not exist, whose names are numbers: the highest first."""
+    numbers = filter(str.isdigit, listdir(folder) if isdir(folder) else ())
+    return [os.path.join(folder, number) for number in sorted(numbers, key=int, reverse=True)]
+
+
 def glob(pattern: str) -> list[str]:
     """Returns the sorted paths that match a glob pattern."""
     found = sorted(file_system(pattern).glob(pattern))

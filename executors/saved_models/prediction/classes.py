@@ -58,7 +58,7 @@ class PredictedClasses:
             positive: np.ndarray = scores[:, 0] > (self._thresholds or {})[name]
             return self._named(positive.astype(np.int64), name)
         classes: np.ndarray = scores.argmax(axis=1)
-        names = [one for one in outputs.values() if one.dtype == object and one.shape == scores.shape]
+        names = [values for values in outputs.values() if values.dtype == object and values.shape == scores.shape]
         if names:
             given: np.ndarray = names[0][np.arange(len(classes)), classes]
             return given

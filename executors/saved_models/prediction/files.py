@@ -148,7 +148,7 @@ class Parquet:
         if table.schema != self._writer.schema:
             raise _unequal(
                 self._path,
-                *([f"{one.name} ({one.type})" for one in schema] for schema in (self._writer.schema, table.schema)),
+                *([f"{item.name} ({item.type})" for item in schema] for schema in (self._writer.schema, table.schema)),
             )
         self._waiting.append(table)
         self._rows, self._bytes = self._rows + len(table), self._bytes + table.nbytes

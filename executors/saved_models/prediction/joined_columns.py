@@ -27,7 +27,7 @@ from ...inputs.input_format import Batch
 from ...inputs.message_text import closest_names
 
 _NARROW_TO_WIDE = (INT, DOUBLE, BYTES)
-_Found = tuple[int, bool]  # index into _NARROW_TO_WIDE, and whether an example has several values
+_Type = tuple[int, bool]  # index into _NARROW_TO_WIDE, and whether an example has several values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,16 +70,16 @@ def joined_columns(batches: Iterable[Batch], ids: Sequence[str], *, with_inputs:
     Raises:
       InputError: If a file has no column of a name in `ids`.
     """
-    found: dict[str, _Found] = dict.fromkeys(ids, (0, False))
+    types: dict[str, _Type] = dict.fromkeys(ids, (0, False))
     for batch in batches:
         columns = from_tf_examples(batch) if batch.is_serialized else batch.columns
         if batch.first == 1:
             _require(ids, columns, batch)
         for name in columns if with_inputs else set(ids) & columns.keys():
             width, is_list = _type_of(columns[name], batch, name in ids)
-            before = found.get(name, (0, False))
-            found[name] = max(before[0], width), before[1] or is_list
-    kinds = {name: (_NARROW_TO_WIDE[width], is_list) for name, (width, is_list) in found.items()}
+            before = types.get(name, (0, False))
+            types[name] = max(before[0], width), before[1] or is_list
+    kinds = {name: (_NARROW_TO_WIDE[width], is_list) for name, (width, is_list) in types.items()}
     return JoinedColumns({name: pa.list_(kind) if is_list else kind for name, (kind, is_list) in kinds.items()})
 
 
@@ -93,7 +93,7 @@ def _require(ids: Sequence[str], there: Collection[str], batch: Batch) -> None:
             )
 
 
-def _type_of(values: pa.Array | Sequence[Any], batch: Batch, is_id: bool) -> _Found:
+def _type_of(values: pa.Array | Sequence[Any], batch: Batch, is_id: bool) -> _Type:
     if batch.is_serialized:
         return _type_of_lists(values)
     if batch.is_text:
@@ -102,7 +102,7 @@ def _type_of(values: pa.Array | Sequence[Any], batch: Batch, is_id: bool) -> _Fo
     return max(map(_json_width, values)), any(map(_is_list, values))
 
 
-def _type_of_lists(column: pa.Array) -> _Found:
+def _type_of_lists(column: pa.Array) -> _Type:
     if pa.types.is_null(column.type):
         return 0, False
     kind = column.type.value_type

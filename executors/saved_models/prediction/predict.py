@@ -122,8 +122,8 @@ def answers_of(signature: ServingSignature, batch: Batch, feeding: Feeding) -> d
         for start in range(0, batch.size, size)
         if (part := batch.records[start : start + size])
     ]
-    found = [_answers(signature, feed, part) for part in parts]
-    return {name: np.concatenate([answer[name] for answer in found]) for name in found[0]}
+    answers = [_answers(signature, feed, part) for part in parts]
+    return {name: np.concatenate([answer[name] for answer in answers]) for name in answers[0]}
 
 
 def _row_reader(model: str, signature: ServingSignature) -> RowReader | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ...errors import InputError
 from ...inputs.example_files import find_example_files
@@ -98,14 +98,13 @@ class PredictionRequest:
 def find_model(folder: str) -> str:
     """Returns the folder of the SavedModel in a folder given by the user.
 
-    Searches with `locations.base_model_path` in the folder itself, then in its subfolders with numeric names, the
-    highest first, as written by the Pusher and the Trainer component, then in those of its subfolder `serving`: in a
-    pipeline root, this finds the newest pushed model.
+    Searches as `base_model_path` in the folder, then in its subfolder `serving`: in a pipeline root, this finds the
+    newest pushed model.
 
     Raises:
       InputError: If there is none; lists the folder's content.
     """
-    for place in _places(folder):
+    for place in (folder, os.path.join(folder, PUSHED)):
         with contextlib.suppress(InputError):
             return base_model_path(place)
     if not file_io.isdir(folder):
@@ -114,14 +113,6 @@ def find_model(folder: str) -> str:
         f"--model {folder}: no SavedModel in it, nor in its {', '.join(SERVING_DIRS)}, export/NAME/TIMESTAMP, model, "
         f"{PUSHED}, or a folder with a numeric name. It contains {_listed(folder)}."
     )
-
-
-def _places(folder: str) -> Iterator[str]:
-    yield folder
-    for place in (folder, os.path.join(folder, PUSHED)):
-        if file_io.isdir(place):
-            versions = [name for name in file_io.listdir(place) if name.isdigit()]
-            yield from (os.path.join(place, name) for name in sorted(versions, key=int, reverse=True))
 
 
 def _listed(folder: str) -> str:

@@ -61,13 +61,14 @@ class ServingSignature:
     @property
     def parsed(self) -> dict[str, pa.DataType] | None:
         """{feature: INT, FLOAT or BYTES} that its graph parses, as far as known; None if it has no parsing op."""
-        features = self.served.parsed
-        return None if features is None else {one.name: _TYPES[one.dtype] for one in features if one.dtype in _TYPES}
+        if self.served.parsed is None:
+            return None
+        return {feature.name: _TYPES[feature.dtype] for feature in self.served.parsed if feature.dtype in _TYPES}
 
     @property
     def required(self) -> frozenset[str]:
         """The features that it parses and that an example must have."""
-        return frozenset(one.name for one in self.served.parsed or () if one.required)
+        return frozenset(feature.name for feature in self.served.parsed or () if feature.required)
 
     @property
     def batch_size(self) -> int | None:

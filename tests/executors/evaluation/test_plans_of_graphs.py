@@ -135,11 +135,11 @@ def test_features_and_ops_are_found_in_functions_and_branches(tmp_path: pathlib.
     module = Nested()
     tf.saved_model.save(module, str(tmp_path / "model"), signatures=module.serve)
     [signature] = signatures_of(str(tmp_path / "model"))
-    assert {one.name: (one.dtype, one.is_dense, one.required) for one in signature.parsed or ()} == {
-        "dense": ("float32", True, True),
-        "default": ("int64", True, False),
-        "sparse": ("string", False, False),
-        "ragged": ("int64", False, False),
+    assert {one.name: (one.dtype, one.required) for one in signature.parsed or ()} == {
+        "dense": ("float32", True),
+        "default": ("int64", False),
+        "sparse": ("string", False),
+        "ragged": ("int64", False),
     }
     outputs = {one.name: one for one in signature.outputs}
     assert (outputs["score"].op, outputs["score"].is_score) == ("Sigmoid", True)

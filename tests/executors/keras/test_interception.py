@@ -20,7 +20,8 @@ from generic_trainer.executors.evaluation import evidence
 from generic_trainer.executors.features.early_stopping.goal_callback import GoalObserver
 from generic_trainer.executors.goals import Goal
 from generic_trainer.executors.keras import evaluations, fit_progress
-from generic_trainer.executors.keras.evaluated_weights import EvaluationLog
+from generic_trainer.executors.keras.attempt_log import AttemptLog
+from generic_trainer.executors.keras.evaluated_weights import Evaluated
 from generic_trainer.executors.keras.interception import KerasCall, KerasObserver
 from generic_trainer.executors.keras.step_count import EpochLog
 from generic_trainer.executors.monitoring import progress
@@ -152,7 +153,7 @@ def observers() -> dict[str, Callable[[], Any]]:
     goal = Goal("val_loss", 3, "min")
     return {
         "goal_callback.GoalObserver": lambda: observed_by(GoalObserver(RunGoals(goal, goal), True, "", True)),
-        "evaluations.KerasEvaluations": lambda: evaluations.observed([], EvaluationLog("")),
+        "evaluations.KerasEvaluations": lambda: evaluations.observed([], AttemptLog(Evaluated)),
         "fit_progress._Progress": lambda: fit_progress.fit_progress_reported([], EpochLog()),
         "loops.Loops": lambda: observed_by(Loops(Watch([], lambda seen: None))),
         "evidence.Observer": lambda: evidence.observed([]),
@@ -185,9 +186,7 @@ def test_no_observer_is_missing_above() -> None:
     for module in pkgutil.walk_packages(generic_trainer.__path__, "generic_trainer."):
         if ".executors." in module.name and re.search(r"keras|\.features\.", module.name):
             importlib.import_module(module.name)
-    without_callbacks = {
-        "batch_results.KerasBatches", "completed_fits.FitKeeper", "backups._Repair", "search._QuietTrials",
-    }  # fmt: skip
+    without_callbacks = {"completed_fits.FitKeeper", "backups._Repair", "search._QuietTrials"}
     found = {
         f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
         for kind in KerasObserver.__subclasses__()

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from generic_trainer import FnArgs, InputError, TrainingOptions
-from generic_trainer.executors.preflight import raw_csv, sample, stamp, synthetic_examples
+from generic_trainer.executors.inputs import synthetic_examples
+from generic_trainer.executors.preflight import raw_csv, sample, stamp
 from generic_trainer.executors.preflight.attempt import timeout_verdict
 from generic_trainer.executors.preflight.check import check
 from generic_trainer.executors.preflight.events import EventReader

@@ -193,10 +193,10 @@ def test_the_packages_of_a_model_from_elsewhere_are_found_by_the_libraries_of_in
 
 
 DAMAGED = {
-    '{"ours": [': "is not JSON",
-    "": "is not JSON",
-    '["ours"]': "must hold a JSON object, not a list",
-    '{"ours": "/a.so"}': "must map names of packages to lists of libraries, not 'ours' to '/a.so'",
+    '{"ours": [': " is not JSON",
+    "": " is not JSON",
+    '["ours"]': ": its value: expected an object, not a list",
+    '{"ours": "/a.so"}': ': ours: expected a list, not "/a.so"',
 }
 
 
@@ -206,7 +206,7 @@ def test_a_damaged_list_of_packages_is_reported_with_its_path(content: str, tmp_
     path.parent.mkdir()
     path.write_text(content)
     import_packages_for(["MatMul"], {}, str(tmp_path))  # a model without custom ops needs no list
-    with pytest.raises(InputError, match=rf"{path} {DAMAGED[content]}.* Copy it again .*, or delete it"):
+    with pytest.raises(InputError, match=rf"{path}{DAMAGED[content]}.* Copy it again .*, or delete it"):
         import_packages_for(["UnknownOp"], {}, str(tmp_path))
 
 

@@ -72,6 +72,14 @@ def test_an_export_in_serving_model_dir(tmp_path: pathlib.Path) -> None:
     assert base_model_path(str(tmp_path)) == saved == found_by_tfx(tmp_path, old=True)
 
 
+def test_the_newest_numbered_folder_with_a_model(tmp_path: pathlib.Path) -> None:
+    save_model(tmp_path / "9" / "Format-Serving")
+    newest = save_model(tmp_path / "10" / "Format-Serving")
+    (tmp_path / "11" / "Format-Serving").mkdir(parents=True)
+
+    assert base_model_path(str(tmp_path)) == newest
+
+
 def test_a_model_right_at_the_uri(tmp_path: pathlib.Path) -> None:
     saved = save_model(tmp_path / "imported")
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from ..compat.tensorflow import exports_reported, graph_builders_reported
-from ..estimator.interception import EstimatorCall, EstimatorObserver
-from ..runtime.files import file_io
-from ..runtime.observers import observed_by
-from .locations import holds_model
+from ...compat.tensorflow import exports_reported, graph_builders_reported
+from ...estimator.interception import EstimatorCall, EstimatorObserver
+from ...runtime.files import file_io
+from ...runtime.observers import observed_by
+from ...saved_models.locations import holds_model
 
 
 @contextlib.contextmanager
@@ -36,7 +36,7 @@ class WrittenModels(EstimatorObserver):
     def add(self, folder: str) -> None:
         """Records a folder; one that is written again moves to the end."""
         path = file_io.absolute_path(folder)
-        self._folders = [*(one for one in self._folders if one != path), path]
+        self._folders = [*(written for written in self._folders if written != path), path]
 
     def export(self, call: EstimatorCall, proceed: Callable[[], object]) -> object:
         """Records the folder of an Estimator's export, which returns it."""

@@ -9,23 +9,23 @@ import random
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from ..inputs.tf_examples import serialized
+from .tf_examples import serialized
 
 _WORDS = ("a", "b", "c")
 _MAX_EXTRA_VALUES = 3  # extra values of a feature with a variable number of values
 _SEED = 1
 
 
-def generate(schema: schema_pb2.Schema, count: int) -> list[bytes]:
+def generate(schema: schema_pb2.Schema, count: int, missing: float = 0.1) -> list[bytes]:
     """Generates serialized tf.Examples.
 
     Numbers are within their domain. Integers without a domain are 0 or 1, which are valid ids for every embedding
-    table; floats without one are between 0 and 1. Strings are from the domain, or "a", "b" or "c". Features that the
-    schema does not require are missing in 10 % of the examples.
+    table; floats without one are between 0 and 1. Strings are from the domain, or "a", "b" or "c".
 
     Args:
       schema: Features with their types, shapes and domains.
       count: Number of examples.
+      missing: Share of the examples in which a feature is missing that the schema does not require.
     """
     generator = random.Random(_SEED)  # noqa: S311 (examples, no secrets)
     domains = {domain.name: domain for domain in schema.string_domain}
@@ -33,7 +33,7 @@ def generate(schema: schema_pb2.Schema, count: int) -> list[bytes]:
     for _ in range(count):
         features = {}
         for feature in schema.feature:
-            if feature.presence.min_fraction < 1 and generator.random() < 0.1 and not feature.HasField("shape"):
+            if feature.presence.min_fraction < 1 and generator.random() < missing and not feature.HasField("shape"):
                 continue
             size = _size(feature, generator)
             features[feature.name] = [_value(feature, domains, generator) for _ in range(size)]
