@@ -111,11 +111,10 @@ class Examples:
     def _real_verdict(self) -> Verdict:
         """Samples the examples, which the module gets instead of all."""
         fn_args = self._fn_args
-        columns_wanted = bool((fn_args.custom_config or {}).get("data_reader_params"))
         samples = {}
         for split in ("train", "eval"):
             if (patterns := getattr(fn_args, f"{split}_files")) and holds_records(patterns):
-                samples[split] = take(patterns, self._folder_of(split), columns_wanted)
+                samples[split] = take(patterns, self._folder_of(split))
                 setattr(fn_args, f"{split}_files", samples[split].patterns)
                 self._originals.update(samples[split].originals)
         if not samples:
