@@ -16,6 +16,7 @@ from .events import EventReader, EventWriter
 from .example_checks import ExampleChecks
 from .example_facts import facts_of, facts_text
 from .sample import RAW_EXAMPLES, holds_records, take
+from .trial import failure
 from .verdicts import PASSED, SKIPPED, WARNING, Verdict
 
 if TYPE_CHECKING:
@@ -50,19 +51,19 @@ class Examples:
         self._originals: dict[str, str] = {}  # of the files that the module gets, which are copies
 
     def examine(self) -> None:
-        """Samples the examples, and adds the verdict on them.
-
-        Raises:
-          InputError: If a file cannot be read.
-        """
+        """Samples the examples, and adds the verdict on them."""
         self.are_examined = True
         if self._request.raw and not self._await_raw_data():
             return
         self._events.enter("examples")
-        if not self._fn_args.train_files and not self._fn_args.eval_files:
-            self._events.verdict(self._synthetic_verdict())
-        elif not {"train files", "eval files"} & set(self._request.failed):
-            self._events.verdict(self._real_verdict())
+        is_given = self._fn_args.train_files or self._fn_args.eval_files
+        if is_given and {"train files", "eval files"} & set(self._request.failed):
+            return
+        try:
+            verdict = self._real_verdict() if is_given else self._synthetic_verdict()
+        except Exception as error:
+            verdict = failure("examples", error, None, self._fn_args)
+        self._events.verdict(verdict)
 
     def with_original_paths(self, text: str) -> str:
         """Replaces the paths of the sample's copies by those that the user gave."""

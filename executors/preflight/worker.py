@@ -19,7 +19,6 @@ from ..dialects.loading import loaded
 from ..engines.training_request import TrainingRequest
 from ..errors import LateVariableError
 from ..evaluation.overrides import overrides_of
-from ..modules import tensorflow_1
 from ..runtime.logs.first_error import first_logged_error
 from ..training.worker import train_module
 from ..training.worker_callbacks import GROUP, Context, WorkerCallback
@@ -61,40 +60,24 @@ class Found(TypedDict, total=False):
 
 
 def execute(state: dict[str, object]) -> Found:
-    """Entry point of the worker process: runs the checks of a `PartRequest`."""
+    """Entry point of the worker process: tries the training of a `PartRequest`, and checks the examples in any case."""
     request = PartRequest.from_json(state)
     events = EventWriter(request.folder)
-    examples = Examples(request, events)
-    if request.check.modules:
-        return _try(request, examples, events)
-    try:
-        examples.examine()
-    except (Exception, SystemExit) as error:
-        events.verdict(trial.failure("examples", error, None, request.check.fn_args))
-    return {}
-
-
-def _try(request: PartRequest, examples: Examples, events: EventWriter) -> Found:
-    """Tries a training; checks the examples in any case."""
-    check = request.check
-    assert check.modules is not None
-    assert request.keras is not None
-    training = TrainingRequest(check.modules.trainer, check.function, check.fn_args, check.options, request.keras)
-    short = ShortTraining(training, request, examples, events)
-    try:
-        parts = dict(train_module(training, {**_kept_callbacks(training), "check": short}).parts)
-        return cast("Found", {**parts.pop("check"), "trained": parts})
-    except _NotTriedError:
-        return {}
-    except (Exception, SystemExit) as error:
-        if isinstance(error, LateVariableError) and events.stage == "load":
-            raise
-        short.add_failure(error)
-    if not examples.are_examined:
+    examples, check = Examples(request, events), request.check
+    if check.modules and request.keras:
+        training = TrainingRequest(check.modules.trainer, check.function, check.fn_args, check.options, request.keras)
+        short = ShortTraining(training, request, examples, events)
         try:
-            examples.examine()
+            parts = dict(train_module(training, {**_kept_callbacks(training), "check": short}).parts)
+            return cast("Found", {**parts.pop("check"), "trained": parts})
+        except _NotTriedError:
+            return {}
         except (Exception, SystemExit) as error:
+            if isinstance(error, LateVariableError) and events.stage == "load":
+                raise
             short.add_failure(error)
+    if not examples.are_examined:
+        examples.examine()
     return {}
 
 
@@ -181,7 +164,7 @@ class ShortTraining(WorkerCallback):
         for verdict in trial.verdicts(watch, fn_args, self._seconds):
             self._add(verdict)
         estimated = estimate.verdict(watch, self._steps, self._is_shortened, self._examples.records, self._seconds)
-        place = trial.place_of_save(watch)
+        place = next((place for _, place in reversed(watch.saves) if place), None)
         evidence = watch.fits.evidence() if watch.fits else None
         overrides = overrides_of({"label": self._check.label, **self._check.evaluation})
         return {
@@ -198,27 +181,20 @@ class ShortTraining(WorkerCallback):
 
     def add_failure(self, error: BaseException) -> None:
         """Adds the verdict on the stage, or on the phase of the training, in which an exception was raised."""
-        source, fn_args, stage = self.request.source, self._check.fn_args, self._events.stage
-        if stage != "trial":
-            self._add(trial.failure(stage, error, source, fn_args))
-            return
-        seconds = time.perf_counter() - self._begin
-        for verdict in trial.verdicts(self._watch, fn_args, seconds, error, source):
-            self._add(verdict)
+        fn_args, item = self._check.fn_args, self._events.stage
+        if item == "trial":
+            item = trial.failed_phase(self._watch, error)
+            for verdict in trial.verdicts(self._watch, fn_args, time.perf_counter() - self._begin, error):
+                self._add(verdict)
+        self._add(trial.failure(item, error, self.request.source, fn_args, self.request.keras))
 
     def _add(self, verdict: Verdict) -> None:
         if verdict.status == FAILED:
-            hints = [*self._hints, *self._examples.checks.hints, *self._hints_for(verdict), verdict.remedy]
+            hints = [*self._hints, *self._examples.checks.hints, verdict.remedy]
             remedy = " ".join(f"{hint.rstrip('.')}." for hint in hints if hint)
             text = self._examples.with_original_paths(verdict.text)
             verdict = dataclasses.replace(verdict, text=text, remedy=remedy)
         self._events.verdict(verdict)
-
-    def _hints_for(self, verdict: Verdict) -> list[str]:
-        """Returns advice if a failure, or a chained exception in its traceback, suggests other versions."""
-        raised = [line for line in verdict.traceback.splitlines() if line and not line[0].isspace()]
-        text = "\n".join([verdict.text, *raised])
-        return [self.request.keras.hint_for_text(text), tensorflow_1.hint_for_text(text)]
 
     def _use_search_defaults(self) -> None:
         """Sets the hyper-parameters to the defaults of the search."""
