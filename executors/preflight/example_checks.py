@@ -15,10 +15,12 @@ from ..evaluation.labels import problem_of_labels
 from ..examples_format import TF_EXAMPLE
 from ..inputs.example_kinds import RAW, TRANSFORMED
 from ..inputs.message_text import join_names
+from ..modules.defined_names import definitions_of
 from ..modules.snapshot import text_of
+from ..modules.source import parsed
 from ..runtime.files.schema import read_schema
 from . import example_facts
-from .places import place_at, string_constants
+from .places import place_at
 from .verdicts import FAILED, PASSED, WARNING, Place, Verdict
 
 if TYPE_CHECKING:
@@ -143,9 +145,10 @@ class ExampleChecks:
         if self._fn_args.transform_graph_path:
             return "", None  # the module's constant may be the raw label's name
         for file in self._files:
-            for name, value, line in string_constants(file):
-                if name in _LABELS:
-                    return value, place_at(file, line)
+            for name, node in definitions_of(parsed(file)).items():
+                value = getattr(getattr(node, "value", None), "value", None)  # of an assignment of a literal
+                if name in _LABELS and isinstance(value, str):
+                    return value, place_at(file, node.lineno)
         return "", None
 
     def _label_problem(self, label: str) -> str:

@@ -8,15 +8,15 @@ or in the stack trace that TensorFlow includes in messages of errors within a `t
 
 from __future__ import annotations
 
-import ast
 import linecache
 import os
 import re
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from types import FrameType
 
 from ..errors import TrainerError
+from ..modules.defined_names import definitions_of
 from ..modules.source import parsed
 from ..runtime.logs.exceptions import chain, text_of
 from .verdicts import Place
@@ -60,12 +60,8 @@ def place_at(file: str, line: int) -> Place:
 
 def definition(file: str, name: str) -> Place | None:
     """Returns the place of a top-level function, class or variable in a file, or None."""
-    for node in parsed(file).body:
-        targets = getattr(node, "targets", [getattr(node, "target", None)])
-        names = {getattr(node, "name", None), *(getattr(target, "id", None) for target in targets)}
-        if name in names:
-            return place_at(file, node.lineno)
-    return None
+    node = definitions_of(parsed(file)).get(name)
+    return place_at(file, node.lineno) if node else None
 
 
 def calling_place(frame: FrameType | None, files: Sequence[str]) -> Place | None:
@@ -76,18 +72,6 @@ def calling_place(frame: FrameType | None, files: Sequence[str]) -> Place | None
             return place_at(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back
     return None
-
-
-def string_constants(file: str) -> Iterator[tuple[str, str, int]]:
-    """Yields (name, value, line) of top-level assignments of string literals: LABEL = "variety"."""
-    for node in parsed(file).body:
-        if (
-            isinstance(node, ast.Assign)
-            and isinstance(node.value, ast.Constant)
-            and isinstance(node.value.value, str)
-            and isinstance(node.targets[0], ast.Name)
-        ):
-            yield node.targets[0].id, node.value.value, node.lineno
 
 
 def display_path(path: str) -> str:
