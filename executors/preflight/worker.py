@@ -26,10 +26,10 @@ from ..tuning.search import TUNER_FN, defaults_of_search, hyperparameters_text, 
 from . import estimate, input_watch, trial
 from .events import EventWriter
 from .examples import Examples
-from .module_checks import checked_module, require_step_functions
+from .module_checks import require_step_functions, signatures_verdict
 from .remedies import error_line, shorten_message
 from .request import PartRequest
-from .verdicts import FAILED, PASSED, WARNING, Verdict
+from .verdicts import FAILED, PASSED, Verdict
 from .watch import Watch
 
 if TYPE_CHECKING:
@@ -132,10 +132,7 @@ class ShortTraining(WorkerCallback):
         Raises:
           _NotTriedError: If something has failed, so that no training is tried.
         """
-        checked = checked_module(self.dialect, self._module, self._check)
-        text = " ".join(checked.warnings) or checked.signatures
-        self._events.verdict(Verdict("signatures", WARNING if checked.warnings else PASSED, text))
-        self._steps = checked.steps
+        self._events.verdict(signatures_verdict(self.dialect, self._module, self._check))
         self._examples.examine()
         if self._check.tunes and not self._events.has_failed:
             self._use_search_defaults()
@@ -163,7 +160,8 @@ class ShortTraining(WorkerCallback):
         fn_args, watch = self._check.fn_args, self._watch
         for verdict in trial.verdicts(watch, fn_args, self._seconds):
             self._add(verdict)
-        estimated = estimate.verdict(watch, self._steps, self._is_shortened, self._examples.records, self._seconds)
+        steps = self.dialect.steps_requested(self._module, self._check.function, fn_args)
+        estimated = estimate.verdict(watch, steps, self._is_shortened, self._examples.records, self._seconds)
         place = next((place for _, place in reversed(watch.saves) if place), None)
         evidence = watch.fits.evidence() if watch.fits else None
         overrides = overrides_of({"label": self._check.label, **self._check.evaluation})
