@@ -15,7 +15,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..dialects.needs import choose_keras
@@ -33,8 +33,7 @@ from ..runtime.quantities import size_text
 from ..saved_models.locations import find_saved_model
 from ..training.outputs import check_model
 from .adaptation import AUTO, Settings
-from .attempt import Trial, Trials
-from .attempts import Attempts
+from .attempts import Attempts, Show, Trial, Trials
 from .events import crash_verdict
 from .files import file_verdicts
 from .places import display_path, place_of
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
     from ..monitoring.run_json import CheckReport
 
 CHECKING = "GENERIC_TRAINER_CHECK"  # environment variable, "1" during a check: modules can skip lasting side effects
-Show = Callable[[Verdict], None]
 
 
 def check(request: CheckRequest, show: Show = lambda verdict: None) -> Report:

@@ -15,9 +15,8 @@ import pytest
 
 from generic_trainer import FnArgs, InputError, TrainingOptions
 from generic_trainer.executors.preflight import raw_csv, sample, stamp, synthetic_examples
-from generic_trainer.executors.preflight.attempt import timeout_verdict
 from generic_trainer.executors.preflight.check import check
-from generic_trainer.executors.preflight.events import EventReader
+from generic_trainer.executors.preflight.events import EventReader, timeout_verdict
 from generic_trainer.executors.preflight.example_facts import contradictions, facts_of
 from generic_trainer.executors.preflight.request import CheckRequest
 from generic_trainer.executors.preflight.verdicts import NOT_REACHED, PASSED, WARNING, Report, Verdict
