@@ -172,7 +172,7 @@ class ShortTraining(WorkerCallback):
             "saved_at": vars(place) if place else None,
             "evaluation": {
                 "evidence": evidence.to_json() if evidence else {},
-                "features": self._examples.checks.features,
+                "features": self._examples.features,
                 "overrides": dataclasses.asdict(overrides),
             },
         }
@@ -188,7 +188,7 @@ class ShortTraining(WorkerCallback):
 
     def _add(self, verdict: Verdict) -> None:
         if verdict.status == FAILED:
-            hints = [*self._hints, *self._examples.checks.hints, verdict.remedy]
+            hints = [*self._hints, *self._examples.hints, verdict.remedy]
             remedy = " ".join(f"{hint.rstrip('.')}." for hint in hints if hint)
             text = self._examples.with_original_paths(verdict.text)
             verdict = dataclasses.replace(verdict, text=text, remedy=remedy)
