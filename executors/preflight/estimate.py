@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import resource
 
 from ..runtime.quantities import duration_text
@@ -50,7 +51,7 @@ def _steps(watch: Watch, requested: int | None, is_shortened: bool, records: int
     if planned or requested:
         return planned or requested
     if watch.epochs and records and watch.batch_size:
-        return max(1, -(-records // watch.batch_size)) * watch.epochs
+        return max(1, math.ceil(records / watch.batch_size)) * watch.epochs
     return None
 
 

@@ -21,10 +21,11 @@ from ..modules.source import ModuleSource, parsed
 from ..runtime.logs.exceptions import describe, describe_handled
 from ..runtime.quantities import duration_text
 from ..training.hints import advice_on
+from .loops import STEPS
 from .places import definition, place_of
 from .remedies import error_line, remedy_for
 from .verdicts import FAILED, PASSED, SKIPPED, WARNING, Verdict
-from .watch import EVALUATION, EXPORT, MODEL, STEPS, TRAINING, Watch
+from .watch import EVALUATION, EXPORT, MODEL, TRAINING, Watch
 
 if TYPE_CHECKING:
     from ..modules.keras_version import KerasChoice

@@ -18,6 +18,7 @@ from .. import plugins
 from ..dialects.loading import loaded
 from ..engines.training_request import TrainingRequest
 from ..errors import LateVariableError
+from ..evaluation.evidence import observed
 from ..evaluation.overrides import overrides_of
 from ..runtime.logs.first_error import first_logged_error
 from ..training.worker import train_module
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ..evaluation.planning import PlanningFacts
     from ..fn_args import FnArgs
 
+_LABEL_BATCHES = 4  # read for the labels' values
 _FOR_MODEL_CHECK = ("op_packages", "sample_input")
 
 
@@ -149,6 +151,7 @@ class ShortTraining(WorkerCallback):
         with (
             input_watch.watching(lambda reads: self._events.write("reads", reads)),
             self._watch.watching(),
+            observed(self.request.source.files, _LABEL_BATCHES) as self._fits,
             first_logged_error(error_line) as logged,
         ):
             yield
@@ -163,7 +166,7 @@ class ShortTraining(WorkerCallback):
         steps = self.dialect.steps_requested(self._module, self._check.function, fn_args)
         estimated = estimate.verdict(watch, steps, self._is_shortened, self._examples.records, self._seconds)
         place = next((place for _, place in reversed(watch.saves) if place), None)
-        evidence = watch.fits.evidence() if watch.fits else None
+        evidence = self._fits.evidence()
         overrides = overrides_of({"label": self._check.label, **self._check.evaluation})
         return {
             "estimate": estimated.to_json(),
