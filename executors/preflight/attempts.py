@@ -56,10 +56,11 @@ class Trial:
     environment: Mapping[str, str]
 
 
+@dataclasses.dataclass
 class Trials:
     """Runs attempts with different settings; raw data are prepared once for each value of `schema_shapes`.
 
-    Args:
+    Attributes:
       request: The run to check.
       keras: The Keras version of the training module; None if the module cannot be run.
       environment: Environment variables of all processes.
@@ -67,19 +68,13 @@ class Trials:
       output: Captures the output of the processes.
     """
 
-    def __init__(
-        self,
-        request: CheckRequest,
-        keras: KerasChoice | None,
-        environment: Mapping[str, str],
-        folder: str,
-        output: LastText,
-    ) -> None:
-        self._request = request
-        self._keras = keras
-        self._environment = environment
-        self._folder = folder
-        self._output = output
+    request: CheckRequest
+    keras: KerasChoice | None
+    environment: Mapping[str, str]
+    folder: str
+    output: LastText
+
+    def __post_init__(self) -> None:
         self._raw: dict[str, threading.Thread] = {}
 
     def run(self, settings: Settings, report: Report, add: Show) -> Trial:
@@ -90,15 +85,15 @@ class Trials:
           report: The verdicts so far.
           add: Adds a verdict to the report; called with those of the process as they arrive.
         """
-        shapes, keras = settings.schema_shapes, self._keras
-        folder = os.path.join(self._folder, f"{settings.train_examples}-{shapes}{settings.keras}")
-        fn_args = _with_outputs_in(os.path.join(folder, "Trainer"), self._request.fn_args)
+        shapes, keras = settings.schema_shapes, self.keras
+        folder = os.path.join(self.folder, f"{settings.train_examples}-{shapes}{settings.keras}")
+        fn_args = _with_outputs_in(os.path.join(folder, "Trainer"), self.request.fn_args)
         check = dataclasses.replace(
-            self._request, fn_args=fn_args, train_examples=settings.train_examples, schema_shapes=shapes
+            self.request, fn_args=fn_args, train_examples=settings.train_examples, schema_shapes=shapes
         )
         raw = self._raw_data(shapes) if check.data else ""
         request = PartRequest(check, folder, raw=raw, failed=tuple(verdict.item for verdict in report.failures))
-        environment = dict(self._environment)
+        environment = dict(self.environment)
         events = EventReader([raw, folder] if raw else [folder], add, check.limit)
 
         def start(choice: KerasChoice | None) -> Found:
@@ -114,7 +109,7 @@ class Trials:
         except Exception as error:  # the process itself failed: exceptions of the module arrive as verdicts
             evidence = {}
             events.read()
-            add(crash_verdict(events.stage, error, self._output))
+            add(crash_verdict(events.stage, error, self.output))
         events.read()
         if events.has_timed_out:
             verdict = timeout_verdict(events, report, check.limit)
@@ -130,13 +125,13 @@ class Trials:
 
     def _raw_data(self, shapes: str) -> str:
         """Returns the folder of the raw data, whose preparation runs in parallel with the import of the module."""
-        folder = os.path.join(self._folder, f"raw-{shapes}")
+        folder = os.path.join(self.folder, f"raw-{shapes}")
         if folder not in self._raw:
-            environment, modules = dict(self._environment), self._request.modules
+            environment, modules = dict(self.environment), self.request.modules
             if modules and modules.transform:
-                keras = choose_keras(self._request.options.keras, modules.transform.files, beside=modules.files)
+                keras = choose_keras(self.request.options.keras, modules.transform.files, beside=modules.files)
                 environment |= keras.environment()
-            request = PartRequest(dataclasses.replace(self._request, schema_shapes=shapes), folder)
+            request = PartRequest(dataclasses.replace(self.request, schema_shapes=shapes), folder)
             self._raw[folder] = threading.Thread(
                 target=self._prepare_raw_data, args=(request, environment), daemon=True
             )
@@ -151,7 +146,7 @@ class Trials:
         except ProcessTimeoutError:
             events.verdict(Verdict("data", WARNING, f"preparation was stopped after {limit:g} s (--limit)"))
         except Exception as error:  # the process itself failed: it reports errors of data and module as verdicts
-            events.verdict(crash_verdict("data", error, self._output))
+            events.verdict(crash_verdict("data", error, self.output))
         events.write("prepared", prepared)
 
     def _execute(
@@ -162,7 +157,7 @@ class Trials:
             request.to_json(),
             environment=environment,
             forked=True,
-            output=self._output,
+            output=self.output,
             **others,
         )
 

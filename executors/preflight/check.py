@@ -10,6 +10,7 @@ directory that is removed.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -114,7 +115,11 @@ class _Check:
         fork_server.prepare(environment, libraries_of(modules.trainer.files) if modules else ())  # in the background
         for verdict in file_verdicts(self._request):
             self._add(verdict)
-        trial = self._try(Trials(self._request, keras, environment, self._folder, self._output))
+        request = self._request
+        trials = Trials(request, keras, environment, self._folder, self._output)
+        first = Settings.of(request.train_examples, request.schema_shapes)
+        with contextlib.closing(trials):
+            trial = Attempts(trials.run, self._report, self._show).run(first, self._adjustable())
         if trial.found and self._report.passed:
             self._check_model(trial)
             self._add(Verdict.from_json(trial.found["estimate"]))
@@ -155,22 +160,18 @@ class _Check:
         self._request = dataclasses.replace(request, modules=modules, function=request.function or source.function)
         return keras
 
-    def _try(self, trials: Trials) -> Trial:
-        """Tries the module with the first settings, and with others if that helps."""
-        request = self._request
-        modules, options = request.modules, request.options
+    def _adjustable(self) -> set[str]:
+        """Returns the names of the settings that the user left open, and that other values may suit."""
+        request, modules = self._request, self._request.modules
         adjustable = set()
         if request.data and modules and modules.transform and request.train_examples == AUTO:
             adjustable.add("train_examples")
         if request.data and modules and not request.fn_args.schema_path and request.schema_shapes == AUTO:
             adjustable.add("schema_shapes")
+        options = request.options
         if modules and options.keras == AUTO and worker_range(options.workers)[1] == 1 and has_keras_3():
             adjustable.add("keras")
-        first = Settings.of(request.train_examples, request.schema_shapes)
-        try:
-            return Attempts(trials.run, self._report, self._show).run(first, adjustable)
-        finally:
-            trials.close()
+        return adjustable
 
     def _check_model(self, trial: Trial) -> None:
         result, fn_args = trial.found, FnArgs.from_json(trial.found["fn_args"])
