@@ -200,15 +200,12 @@ class _Check:
         self._add(_model_verdict(report, re.sub(r"the first (\w+ )?eval example \(.*\)", "an eval example", source)))
         is_evaluated = result["evaluation"]["overrides"]["labels"]
         if is_evaluated and (plan := report.parts.get("evaluation")):
-            self._add_plan(EvaluationPlan.from_json(plan))
+            self._report.findings["evaluation_plan"] = plan
+            made = EvaluationPlan.from_json(plan)
+            self._add(Verdict(EVALUATION_PLAN, PASSED if made.compares else WARNING, made.line(), details=plan))
         elif is_evaluated and find_saved_model(fn_args.serving_model_dir) is None:
             problem = "fn_args.serving_model_dir contains no SavedModel, which the evaluation needs"
             self._add(Verdict(EVALUATION_PLAN, FAILED, problem, remedy="Leave out --label.", exit_code=3))
-
-    def _add_plan(self, plan: EvaluationPlan) -> None:
-        """Adds the verdict on the plan: at most a warning, never a failure."""
-        self._report.findings["evaluation_plan"] = plan.to_json()
-        self._add(Verdict(EVALUATION_PLAN, PASSED if plan.compares else WARNING, plan.line(), details=plan.to_json()))
 
 
 def _model_verdict(report: CheckReport, source: str) -> Verdict:

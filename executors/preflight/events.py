@@ -6,8 +6,8 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ..errors import ProcessDiedError, TrainerError
 from ..runtime.logs.exceptions import RemoteTraceback, describe
@@ -102,16 +102,13 @@ class EventReader:
                 whole = text[: text.rfind(b"\n") + 1]
                 self._read[path] += len(whole)
                 for line in whole.splitlines():
-                    self._handle(json.loads(line))
-
-    def _handle(self, event: Mapping[str, Any]) -> None:
-        [(kind, value)] = event.items()
-        if kind == "verdict":
-            self._add(Verdict.from_json(value))
-        else:
-            setattr(self, kind, value)
-        if kind == "stage":
-            self._since = time.monotonic()
+                    [(kind, value)] = json.loads(line).items()
+                    if kind == "verdict":
+                        self._add(Verdict.from_json(value))
+                    else:
+                        setattr(self, kind, value)
+                    if kind == "stage":
+                        self._since = time.monotonic()
 
 
 def crash_verdict(stage: str, error: Exception, output: LastText) -> Verdict:

@@ -182,9 +182,7 @@ def contradictions(facts: dict[str, FeatureFacts], schema: schema_pb2.Schema) ->
             continue
         if kind in _KINDS and fact.kind != kind:
             errors.append(f"feature {feature.name!r} is {fact.kind} in the examples and {kind} in the schema")
-        size = 1
-        for dimension in feature.shape.dim:
-            size *= dimension.size
+        size = math.prod(dimension.size for dimension in feature.shape.dim)
         if feature.HasField("shape") and fact.examples and (fact.least, fact.most) != (size, size):
             got = fact.least if fact.least == fact.most else f"{fact.least} to {fact.most}"
             errors.append(f"feature {feature.name!r} has {got} values in the examples and {size} in the schema")

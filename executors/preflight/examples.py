@@ -171,13 +171,15 @@ class Examples:
             return _verdict(problems, [*errors, *warnings], text, {})
         try:
             facts = example_facts.facts_of(itertools.chain(*(sample.records for sample in samples.values())))
-            split_errors, split_warnings = self._compare_splits(samples)
+            errors, warnings = self._compare_splits(samples)
         except DecodeError as error:
             raise InputError(
                 f"the records are not tf.Examples ({error}). Set their format with --payload-format."
             ) from error
-        errors, warnings = self._compare_with_schema(facts)
-        errors, warnings = [*errors, *split_errors], [*warnings, *split_warnings]
+        path = self._schema_path()
+        if path and os.path.exists(path) and "schema" not in self._request.failed:
+            contradictions, oddities = example_facts.contradictions(facts, read_schema(path))
+            errors, warnings = [*contradictions, *errors], [*oddities, *warnings]
         if not self._mentions(*_SCHEMA_WORDS, *functions_that_read_examples()):  # it may parse by its own feature spec
             self.hints += errors
             errors, warnings = [], [*errors, *warnings]
@@ -218,12 +220,6 @@ class Examples:
         is_whole = all(sample.whole for sample in samples.values())
         errors, different = example_facts.differences(facts["train"], facts["eval"], is_whole)
         return errors, [*different, *warnings]
-
-    def _compare_with_schema(self, facts: dict[str, FeatureFacts]) -> tuple[list[str], list[str]]:
-        path = self._schema_path()
-        if not path or not os.path.exists(path) or "schema" in self._request.failed:
-            return [], []
-        return example_facts.contradictions(facts, read_schema(path))
 
     def _schema_path(self) -> str | None:
         """Returns the schema of the examples that the module reads."""
