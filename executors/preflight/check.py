@@ -175,7 +175,6 @@ class _Check:
 
     def _check_model(self, trial: Trial) -> None:
         result, fn_args = trial.found, FnArgs.from_json(trial.found["fn_args"])
-        place = Place(**result["saved_at"]) if result["saved_at"] else None
         try:
             report = check_model(
                 fn_args,
@@ -191,6 +190,7 @@ class _Check:
         except ModelCheckError as error:
             text = shorten_message(_relative_to(str(error), trial.folder, self._folder))
             remedy = remedy_for_message(str(error))
+            place = Place(**result["saved_at"]) if result["saved_at"] else None
             self._add(Verdict("SavedModel", FAILED, text, place, remedy, 3, error=describe(error)))
             return
         except Exception as error:

@@ -40,13 +40,11 @@ def place_of(error: BaseException, files: Sequence[str]) -> Place | None:
         if isinstance(raised, SyntaxError) and raised.filename and os.path.realpath(raised.filename) in own:
             return place_at(raised.filename, raised.lineno or 0)
         text = text_of(raised)
-        frames = [(file, int(line)) for file, line in _FRAME.findall(text)]
-        frames += [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(raised.__traceback__)][::-1]
-        in_text = [frame for frame in frames[: len(_FRAME.findall(text))] if os.path.realpath(frame[0]) in own]
-        if in_text:
-            return place_at(*in_text[-1])
-        if found := next((frame for frame in frames if os.path.realpath(frame[0]) in own), None):
-            return place_at(*found)
+        in_text = [(file, int(line)) for file, line in _FRAME.findall(text)]
+        in_code = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(raised.__traceback__)]
+        for frames in (in_text, in_code):
+            if frame := next((frame for frame in frames[::-1] if os.path.realpath(frame[0]) in own), None):
+                return place_at(*frame)
         if isinstance(raised, TrainerError) and (place := _place_in_message(text, own)):
             return place
     return None

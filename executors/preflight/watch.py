@@ -22,6 +22,7 @@ from typing import SupportsFloat, TypedDict
 from ..compat.tensorflow import exports_reported
 from ..monitoring import progress
 from ..runtime.observers import observed_by
+from ..runtime.rate_limiter import RateLimiter
 from .loops import STEPS, Loops
 from .places import calling_place
 from .verdicts import Place
@@ -86,7 +87,7 @@ class Watch:
         self.in_loop = False  # within a loop of Keras or an Estimator, whose callback or hook reports the steps
         self.files = files
         self._report = report
-        self._sent_at = 0.0
+        self._limiter = RateLimiter(_REPORT_SECONDS)
         self._last: float | None = None
         self._reported: int | None = None  # the last step that a custom loop has reported
 
@@ -107,7 +108,7 @@ class Watch:
             self.phase = phase
             if phase == TRAINING and self._last is not None:
                 self._last = time.perf_counter()  # excludes an evaluation or export between two steps
-            self._send_progress(now=True)
+            self._send_progress()
 
     @contextlib.contextmanager
     def loop(self) -> Iterator[None]:
@@ -138,7 +139,8 @@ class Watch:
             self.step_seconds += [seconds / steps] * steps
         self.steps += steps
         self._last = now
-        self._send_progress()
+        if self._limiter.is_due():
+            self._send_progress()
         if loss is not None:
             self.losses.append(loss)
             if not math.isfinite(loss):
@@ -154,10 +156,8 @@ class Watch:
         # The mean rather than the median: with several steps in one call, the first may account for all of the time.
         return max(statistics.fmean(later), 0.0) if later else None
 
-    def _send_progress(self, now: bool = False) -> None:
-        if now or time.monotonic() - self._sent_at > _REPORT_SECONDS:
-            self._sent_at = time.monotonic()
-            self._report({"phase": self.phase, "steps": self.steps, "losses": self.losses[-1:], "model": self.model})
+    def _send_progress(self) -> None:
+        self._report({"phase": self.phase, "steps": self.steps, "losses": self.losses[-1:], "model": self.model})
 
     def _record_reported_step(self, step: int, metrics: Mapping[str, SupportsFloat]) -> None:
         """Records a report of `report_progress` from a custom loop, whose first one may precede its first step."""
