@@ -76,8 +76,10 @@ class Outcome:
         lacks_features = settings.train_examples == RAW and self._missing_features(RAW, TRANSFORMED)
         return self.failure is None and not lacks_features
 
-    def reason_for_raw(self) -> str:
-        """Returns why the module needs raw examples, or "" without evidence that it does."""
+    def reason_for_raw(self, settings: Settings) -> str:
+        """Returns why the module needs raw examples, or "" if it has got them, or without evidence that it does."""
+        if settings.train_examples == RAW:
+            return ""
         if absent := self._missing_features(TRANSFORMED, RAW):
             return f"the input pipeline parses {closest_names(absent)}, which only the raw examples have"
         if self.reads.get("transforms") and not self._missing_features(RAW, TRANSFORMED):
@@ -116,7 +118,7 @@ def alternatives(settings: Settings, outcome: Outcome, adjustable: Collection[st
         return
     with_raw = dataclasses.replace(settings, train_examples=RAW)
     can_use_raw = "train_examples" in adjustable and settings.train_examples == TRANSFORMED
-    if can_use_raw and (why := outcome.reason_for_raw()):
+    if can_use_raw and (why := outcome.reason_for_raw(settings)):
         yield with_raw, why
         can_use_raw = False
     if failed and failed.item in _PHASES:

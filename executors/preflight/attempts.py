@@ -22,7 +22,6 @@ from ..dialects.restart import with_restarts
 from ..engines import child_process
 from ..errors import ProcessTimeoutError
 from ..fn_args import FnArgs
-from ..inputs.example_kinds import RAW
 from ..modules.keras_version import KerasChoice
 from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..runtime.process.forwarding import LastText
@@ -253,7 +252,7 @@ class Attempts:
             )
             verdicts.append(Verdict("adaptation", WARNING, text, details=changed))
             self._report.findings.update(changed)
-        elif attempt.settings.train_examples != RAW and (why := attempt.trial.outcome.reason_for_raw()):
+        elif why := attempt.trial.outcome.reason_for_raw(attempt.settings):
             was_tried = "train_examples" in adjustable
             text = f"{why}, but the Trainer reads the transformed examples."
             text += " With raw examples, the run would fail, too." if was_tried else ""

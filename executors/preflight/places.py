@@ -12,7 +12,7 @@ import linecache
 import os
 import re
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from ..errors import TrainerError
@@ -60,6 +60,14 @@ def definition(file: str, name: str) -> Place | None:
     """Returns the place of a top-level function, class or variable in a file, or None."""
     node = definitions_of(parsed(file)).get(name)
     return place_at(file, node.lineno) if node else None
+
+
+def string_constants(file: str) -> Iterator[tuple[str, str, int]]:
+    """Yields (name, value, line) of top-level assignments of string literals: LABEL = "variety"."""
+    for name, node in definitions_of(parsed(file)).items():
+        value = getattr(getattr(node, "value", None), "value", None)
+        if isinstance(value, str):
+            yield name, value, node.lineno
 
 
 def calling_place(frame: FrameType | None, files: Sequence[str]) -> Place | None:

@@ -24,7 +24,7 @@ from ..runtime.logs.first_error import first_logged_error
 from ..training.worker import train_module
 from ..training.worker_callbacks import GROUP, Context, WorkerCallback
 from ..tuning.search import TUNER_FN, defaults_of_search, hyperparameters_text, import_keras_tuner
-from . import estimate, input_watch, trial
+from . import input_watch, trial
 from .events import EventWriter
 from .examples import Examples
 from .module_checks import require_step_functions, signatures_verdict
@@ -164,7 +164,7 @@ class ShortTraining(WorkerCallback):
         for verdict in trial.verdicts(watch, fn_args, self._seconds):
             self._add(verdict)
         steps = self.dialect.steps_requested(self._module, self._check.function, fn_args)
-        estimated = estimate.verdict(watch, steps, self._is_shortened, self._examples.records, self._seconds)
+        estimated = trial.estimate(watch, steps, self._is_shortened, self._examples.records, self._seconds)
         place = next((place for _, place in reversed(watch.saves) if place), None)
         evidence = self._fits.evidence()
         overrides = overrides_of({"label": self._check.label, **self._check.evaluation})

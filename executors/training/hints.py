@@ -29,12 +29,10 @@ def add_hints(error: Exception, request: TrainingRequest) -> None:
         return
     exceptions.add_note(error, f"Raised by the training module {request.source.path}")
     own = advice_on(error, request.keras)
-    missing = not own and not request.fn_args.train_files
-    lacks_data = missing and _has_frame_naming("train_files", error)
+    lacks_data = not (own or request.fn_args.train_files) and _has_frame_naming("train_files", error)
     no_data = "The run has no training data: --train-files was not given." if lacks_data else ""
-    for hint in (*own, no_data, storage_errors.hint(error, request.fn_args.serving_model_dir)):
-        if hint:
-            exceptions.add_note(error, hint)
+    for hint in filter(None, (*own, no_data, storage_errors.hint(error, request.fn_args.serving_model_dir))):
+        exceptions.add_note(error, hint)
     if text := exceptions.tensorflow_message(error):
         exceptions.add_summary(error, f"TensorFlow's message contains bytes that are not text: {text[:_MAX_QUOTED]}")
 
