@@ -91,13 +91,11 @@ class Outcome:
         parsed = self.reads.get("parsed") or {}
         if not {kind, other_kind} <= self.features.keys():  # without a Transform there is one kind
             return []
-        missing = {
-            one: [name for name, dtype in sorted(parsed.items()) if self.features[one].get(name) != dtype]
-            for one in (kind, other_kind)
-        }
-        return [name for name in missing[kind] if name not in missing[other_kind]] * (
-            len(missing[other_kind]) < len(missing[kind])
+        missing, elsewhere = (
+            [name for name, dtype in sorted(parsed.items()) if self.features[examples].get(name) != dtype]
+            for examples in (kind, other_kind)
         )
+        return [name for name in missing if name not in elsewhere] if len(elsewhere) < len(missing) else []
 
 
 def alternatives(settings: Settings, outcome: Outcome, adjustable: Collection[str]) -> Iterator[tuple[Settings, str]]:

@@ -92,7 +92,8 @@ def execute(state: Mapping[str, object]) -> dict[str, Any]:
 def _reason_not_reached(report: Report) -> str:
     if (failed := report.first_failure) is not None:
         return f"{failed.item} failed"
-    return next((f"stopped at {one.item}" for one in reversed(report.verdicts) if one.status == WARNING), "")
+    verdicts = reversed(report.verdicts)
+    return next((f"stopped at {verdict.item}" for verdict in verdicts if verdict.status == WARNING), "")
 
 
 class _Check:
@@ -228,5 +229,5 @@ def _relative_to(text: str, *folders: str) -> str:
 
 
 def _shortened_values(values: Sequence[object]) -> str:
-    text = str([float(f"{one:.4g}") if isinstance(one, float) else one for one in values])
+    text = str([float(f"{value:.4g}") if isinstance(value, float) else value for value in values])
     return text if len(text) < 120 else f"{text[:120]}…"
