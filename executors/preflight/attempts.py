@@ -104,9 +104,9 @@ class Trials:
         if keras and settings.keras:
             keras = dataclasses.replace(keras, version=settings.keras, reason="determined by a trial")
         try:
-            evidence = with_restarts(keras, check.options, start) if keras else start(None)
+            result = with_restarts(keras, check.options, start) if keras else start(None)
         except Exception as error:  # the process itself failed: exceptions of the module arrive as verdicts
-            evidence = {}
+            result = {}
             events.read()
             add(crash_verdict(events.stage, error, self.output))
         events.read()
@@ -115,7 +115,7 @@ class Trials:
             if report.get(verdict.item) is None:
                 add(verdict)
         outcome = Outcome(report.first_failure, events.reads, (events.prepared or {}).get("kinds", {}))
-        return Trial(outcome, evidence, folder, environment)
+        return Trial(outcome, result, folder, environment)
 
     def close(self) -> None:
         """Waits for the preparation of raw data."""
