@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
+from .. import plugins
 from ..fn_args import FnArgs
 from ..modules.keras_version import KerasChoice
 from ..modules.source import ModuleSource
@@ -36,15 +39,10 @@ _ATTEMPT_ARGUMENTS = (
     *("schema_file", "transform_output"),  # aliases of other arguments
 )
 _CODE, _DATA = "code of ", "data of "
-# Lengths of the training, intervals, and what a command passes to a dialect about the previous attempt. On the command
-# line a run may resume with different values of these, in fn_args as well as in custom_config.
-_LENGTHS = (
-    *("train_steps", "eval_steps", "epochs", "num_epochs", "max_step", "max_steps", "evaluation_steps"),
-    *("checkpoint_steps", "save_steps", "save_secs", "log_steps", "log_loss_steps", "keep_checkpoint_max"),
-    *("checkpoint_dir", "checkpoint_dir_for_init", "records_per_task", "num_minibatches_per_task"),
-    *("has_trained", "train_data_anew", "use_conf_model_dir"),
-)
-
+# Lengths of the training, and intervals. On the command line a run may resume with other values of these, in fn_args as
+# well as in custom_config, and of those that dialects register.
+_LENGTHS = ("train_steps", "eval_steps", "epochs", "num_epochs", "max_step", "max_steps", "save_steps", "log_steps")
+_GROUP = "generic_trainer.resumable_arguments"
 _EARLIER_ATTEMPT = ("custom_config.has_trained",)
 
 
@@ -71,10 +69,12 @@ class Identity:
 
     def differences(self, earlier: Identity) -> list[str]:
         """Returns descriptions of the parts that differ from an earlier training, except for lengths and intervals."""
+        registered = cast("Mapping[str, Sequence[str]]", plugins.load(_GROUP)).values()
+        lengths = {*_LENGTHS, *itertools.chain(*registered)}
         found = []
         for name in sorted({*self.parts, *earlier.parts}):
             before, now = earlier.parts.get(name), self.parts.get(name)
-            if before != now and name.rpartition(".")[2] not in _LENGTHS:
+            if before != now and name.rpartition(".")[2] not in lengths:
                 is_short = not name.startswith((_CODE, _DATA)) and len(f"{before}{now}") < 200
                 found.append(f"{name} ({before!r}, now {now!r})" if is_short else name)
         return found

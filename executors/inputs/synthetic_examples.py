@@ -5,6 +5,7 @@ records = generate(read_schema("schema.pbtxt"), count=64)
 
 from __future__ import annotations
 
+import math
 import random
 
 from tensorflow_metadata.proto.v0 import schema_pb2
@@ -35,20 +36,15 @@ def generate(schema: schema_pb2.Schema, count: int, missing: float = 0.1) -> lis
         for feature in schema.feature:
             if feature.presence.min_fraction < 1 and generator.random() < missing and not feature.HasField("shape"):
                 continue
-            size = _size(feature, generator)
+            if feature.HasField("shape"):
+                size = math.prod(dimension.size for dimension in feature.shape.dim)
+            else:
+                least = max(1, feature.value_count.min)
+                most = min(feature.value_count.max or 1, least + _MAX_EXTRA_VALUES)
+                size = generator.randint(least, max(least, most))
             features[feature.name] = [_value(feature, domains, generator) for _ in range(size)]
         records.append(serialized(features))
     return records
-
-
-def _size(feature: schema_pb2.Feature, generator: random.Random) -> int:
-    if feature.HasField("shape"):
-        size = 1
-        for dimension in feature.shape.dim:
-            size *= dimension.size
-        return size
-    least = max(1, feature.value_count.min)
-    return generator.randint(least, max(least, min(feature.value_count.max or 1, least + _MAX_EXTRA_VALUES)))
 
 
 def _value(

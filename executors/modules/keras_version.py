@@ -93,12 +93,8 @@ class KerasChoice:
         return f"the error is {where} Keras {self.version}: {message}", is_typical
 
     def hint(self, error: BaseException) -> str:
-        """Returns `hint_for_text` for the messages of an exception and of those handled when it was raised."""
-        return self.hint_for_text(_messages(error))
-
-    def hint_for_text(self, text: str) -> str:
-        """Returns advice if an error's text is typical of the wrong Keras version, else ""."""
-        if not is_typical_error(self.version, text):
+        """Returns advice if an exception, or one handled when it was raised, is typical of the wrong Keras, else ""."""
+        if not is_typical_error(self.version, _messages(error)):
             return ""
         other = "2" if self.version == "3" else "3"
         return (

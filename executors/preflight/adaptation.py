@@ -76,8 +76,10 @@ class Outcome:
         lacks_features = settings.train_examples == RAW and self._missing_features(RAW, TRANSFORMED)
         return self.failure is None and not lacks_features
 
-    def reason_for_raw(self) -> str:
-        """Returns why the module needs raw examples, or "" without evidence that it does."""
+    def reason_for_raw(self, settings: Settings) -> str:
+        """Returns why the module needs raw examples, or "" if it has got them, or without evidence that it does."""
+        if settings.train_examples == RAW:
+            return ""
         if absent := self._missing_features(TRANSFORMED, RAW):
             return f"the input pipeline parses {closest_names(absent)}, which only the raw examples have"
         if self.reads.get("transforms") and not self._missing_features(RAW, TRANSFORMED):
@@ -89,13 +91,11 @@ class Outcome:
         parsed = self.reads.get("parsed") or {}
         if not {kind, other_kind} <= self.features.keys():  # without a Transform there is one kind
             return []
-        missing = {
-            one: [name for name, dtype in sorted(parsed.items()) if self.features[one].get(name) != dtype]
-            for one in (kind, other_kind)
-        }
-        return [name for name in missing[kind] if name not in missing[other_kind]] * (
-            len(missing[other_kind]) < len(missing[kind])
+        missing, elsewhere = (
+            [name for name, dtype in sorted(parsed.items()) if self.features[examples].get(name) != dtype]
+            for examples in (kind, other_kind)
         )
+        return [name for name in missing if name not in elsewhere] if len(elsewhere) < len(missing) else []
 
 
 def alternatives(settings: Settings, outcome: Outcome, adjustable: Collection[str]) -> Iterator[tuple[Settings, str]]:
@@ -107,40 +107,24 @@ def alternatives(settings: Settings, outcome: Outcome, adjustable: Collection[st
       adjustable: Names of the fields of `Settings` that may be changed.
     """
     failed = outcome.failure
-    other = _other_keras(settings, failed, adjustable) if failed else {}
-    if other and other["is_certain"]:
-        yield dataclasses.replace(settings, keras=other["version"]), other["reason"]
+    other: OtherSettings = {}
+    if failed and failed.error and "keras" in adjustable and not settings.keras:
+        other = other_settings(failed.error.get("attributes", {}))
+    keras = [(dataclasses.replace(settings, keras=other["version"]), other["reason"])] if "version" in other else []
+    if keras and other["is_certain"]:
+        yield from keras
         return
     with_raw = dataclasses.replace(settings, train_examples=RAW)
     can_use_raw = "train_examples" in adjustable and settings.train_examples == TRANSFORMED
-    if can_use_raw and (why := outcome.reason_for_raw()):
+    if can_use_raw and (why := outcome.reason_for_raw(settings)):
         yield with_raw, why
         can_use_raw = False
-    if failed is None:
-        return
-    if failed.item in _PHASES:
-        yield from _input_alternatives(settings, failed, adjustable, can_use_raw)
-    if other:
-        yield dataclasses.replace(settings, keras=other["version"]), other["reason"]
-
-
-def _input_alternatives(
-    settings: Settings, failed: Verdict, adjustable: Collection[str], can_use_raw: bool
-) -> Iterator[tuple[Settings, str]]:
-    message = f"{failed.text}\n{failed.traceback.rstrip().rpartition(chr(10))[2]}"
-    if "schema_shapes" in adjustable and settings.schema_shapes == YES and _SPARSE.search(message):
-        yield (
-            dataclasses.replace(settings, schema_shapes=NO),
-            "the module expects sparse tensors, and a schema with shapes produces dense ones",
-        )
-    may_be_data_error = failed.item != "transform" and not failed.text.startswith(_CODE_ERRORS)
-    if can_use_raw and may_be_data_error and failed.error is not None and failed.exit_code == 1:
-        yield dataclasses.replace(settings, train_examples=RAW), "the module fails on the transformed examples"
-
-
-def _other_keras(settings: Settings, failed: Verdict, adjustable: Collection[str]) -> OtherSettings:
-    """Returns the Keras version with which a training would be restarted after the failure; {} if with none."""
-    if settings.keras or "keras" not in adjustable or failed.error is None:
-        return {}
-    other = other_settings(failed.error.get("attributes", {}))
-    return other if "version" in other else {}
+    if failed and failed.item in _PHASES:
+        message = f"{failed.text}\n{failed.traceback.rstrip().rpartition(chr(10))[2]}"
+        if "schema_shapes" in adjustable and settings.schema_shapes == YES and _SPARSE.search(message):
+            why = "the module expects sparse tensors, and a schema with shapes produces dense ones"
+            yield dataclasses.replace(settings, schema_shapes=NO), why
+        may_be_data_error = failed.item != "transform" and not failed.text.startswith(_CODE_ERRORS)
+        if can_use_raw and may_be_data_error and failed.error is not None and failed.exit_code == 1:
+            yield with_raw, "the module fails on the transformed examples"
+    yield from keras

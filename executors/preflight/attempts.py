@@ -2,24 +2,175 @@
 
 The report takes the verdicts of an attempt that passes. If none passes, it takes those of the attempt that went
 furthest, and of several the first one, which shows the failure with TFX's default wiring. While alternatives are
-possible, failures are shown only after the last attempt; all other verdicts are shown immediately.
+possible, failures are shown only after the last attempt; all other verdicts are shown immediately. Each attempt runs
+the worker process that loads and tries the module, in a folder of its own.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
+import os
 import re
-from collections.abc import Callable, Collection
+import threading
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
-from ..inputs.example_kinds import RAW
-from .adaptation import MAX_ATTEMPTS, Settings, alternatives
-from .attempt import Trial
+from ..dialects.needs import choose_keras
+from ..dialects.restart import with_restarts
+from ..engines import child_process
+from ..errors import ProcessTimeoutError
+from ..fn_args import FnArgs
+from ..modules.keras_version import KerasChoice
+from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
+from ..runtime.process.forwarding import LastText
+from .adaptation import MAX_ATTEMPTS, Outcome, Settings, alternatives
+from .events import EventReader, EventWriter, crash_verdict, timeout_verdict
+from .request import CheckRequest, PartRequest
 from .verdicts import FAILED, WARNING, Report, Verdict
+
+if TYPE_CHECKING:
+    from .worker import Found
 
 Show = Callable[[Verdict], None]
 _FRAME = re.compile(r'^  File "([^"]+)", line (\d+)', re.MULTILINE)
 _ONCE = ("load", "dialect", "signatures")  # same result in every attempt
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """The result of an attempt.
+
+    Attributes:
+      outcome: Failure and facts that decide about further attempts.
+      found: Return value of the worker process; {} if it failed.
+      folder: Folder with all output of the attempt.
+      environment: Environment variables of the worker process.
+    """
+
+    outcome: Outcome
+    found: Found
+    folder: str
+    environment: Mapping[str, str]
+
+
+@dataclasses.dataclass
+class Trials:
+    """Runs attempts with different settings; raw data are prepared once for each value of `schema_shapes`.
+
+    Attributes:
+      request: The run to check.
+      keras: The Keras version of the training module; None if the module cannot be run.
+      environment: Environment variables of all processes.
+      folder: Folder for all output.
+      output: Captures the output of the processes.
+    """
+
+    request: CheckRequest
+    keras: KerasChoice | None
+    environment: Mapping[str, str]
+    folder: str
+    output: LastText
+
+    def __post_init__(self) -> None:
+        self._raw: dict[str, threading.Thread] = {}
+
+    def run(self, settings: Settings, report: Report, add: Show) -> Trial:
+        """Runs the worker process.
+
+        Args:
+          settings: Kind of examples, schema and Keras version to try.
+          report: The verdicts so far.
+          add: Adds a verdict to the report; called with those of the process as they arrive.
+        """
+        shapes, keras = settings.schema_shapes, self.keras
+        folder = os.path.join(self.folder, f"{settings.train_examples}-{shapes}{settings.keras}")
+        fn_args = _with_outputs_in(os.path.join(folder, "Trainer"), self.request.fn_args)
+        check = dataclasses.replace(
+            self.request, fn_args=fn_args, train_examples=settings.train_examples, schema_shapes=shapes
+        )
+        raw = self._raw_data(shapes) if check.data else ""
+        request = PartRequest(check, folder, raw=raw, failed=tuple(verdict.item for verdict in report.failures))
+        environment = dict(self.environment)
+        events = EventReader([raw, folder] if raw else [folder], add, check.limit)
+
+        def start(choice: KerasChoice | None) -> Found:
+            environment.update(choice.environment() if choice else {})
+            own = dataclasses.replace(request, keras=choice)
+            returned = self._execute("worker", own, environment, until=events.check_timeout, what="checking")
+            return cast("Found", returned)
+
+        if keras and settings.keras:
+            keras = dataclasses.replace(keras, version=settings.keras, reason="determined by a trial")
+        try:
+            result = with_restarts(keras, check.options, start) if keras else start(None)
+        except Exception as error:  # the process itself failed: exceptions of the module arrive as verdicts
+            result = {}
+            events.read()
+            add(crash_verdict(events.stage, error, self.output))
+        events.read()
+        if events.has_timed_out:
+            verdict = timeout_verdict(events, report, check.limit)
+            if report.get(verdict.item) is None:
+                add(verdict)
+        outcome = Outcome(report.first_failure, events.reads, (events.prepared or {}).get("kinds", {}))
+        return Trial(outcome, result, folder, environment)
+
+    def close(self) -> None:
+        """Waits for the preparation of raw data."""
+        for thread in self._raw.values():
+            thread.join()
+
+    def _raw_data(self, shapes: str) -> str:
+        """Returns the folder of the raw data, whose preparation runs in parallel with the import of the module."""
+        folder = os.path.join(self.folder, f"raw-{shapes}")
+        if folder not in self._raw:
+            environment, modules = dict(self.environment), self.request.modules
+            if modules and modules.transform:
+                keras = choose_keras(self.request.options.keras, modules.transform.files, beside=modules.files)
+                environment |= keras.environment()
+            request = PartRequest(dataclasses.replace(self.request, schema_shapes=shapes), folder)
+            self._raw[folder] = threading.Thread(
+                target=self._prepare_raw_data, args=(request, environment), daemon=True
+            )
+            self._raw[folder].start()
+        return folder
+
+    def _prepare_raw_data(self, request: PartRequest, environment: Mapping[str, str]) -> None:
+        """Runs the process that prepares raw data; its last event is the result, {} after a failure."""
+        events, limit, prepared = EventWriter(request.folder), request.check.limit, {}
+        try:
+            prepared = self._execute("raw_data", request, environment, timeout=limit, what="raw data")
+        except ProcessTimeoutError:
+            events.verdict(Verdict("data", WARNING, f"preparation was stopped after {limit:g} s (--limit)"))
+        except Exception as error:  # the process itself failed: it reports errors of data and module as verdicts
+            events.verdict(crash_verdict("data", error, self.output))
+        events.write("prepared", prepared)
+
+    def _execute(
+        self, worker: str, request: PartRequest, environment: Mapping[str, str], **others: Any
+    ) -> dict[str, Any]:
+        return child_process.run(
+            f"{__package__}.{worker}",
+            request.to_json(),
+            environment=environment,
+            forked=True,
+            output=self.output,
+            **others,
+        )
+
+
+def _with_outputs_in(folder: str, fn_args: FnArgs) -> FnArgs:
+    """Returns a copy of the arguments with outputs in a folder, in the layout of a pipeline root."""
+    fn_args = copy.copy(fn_args)
+    fn_args.serving_model_dir = os.path.join(folder, "model", "1", SERVING_DIRS[0])
+    fn_args.eval_model_dir = os.path.join(folder, "model", "1", EVAL_DIR)
+    fn_args.model_run_dir = os.path.join(folder, "model_run", "1")
+    fn_args.checkpoint_dir = os.path.join(fn_args.model_run_dir, "checkpoints")
+    for output in (os.path.dirname(fn_args.serving_model_dir), fn_args.model_run_dir):
+        os.makedirs(output)
+    return fn_args
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +252,7 @@ class Attempts:
             )
             verdicts.append(Verdict("adaptation", WARNING, text, details=changed))
             self._report.findings.update(changed)
-        elif attempt.settings.train_examples != RAW and (why := attempt.trial.outcome.reason_for_raw()):
+        elif why := attempt.trial.outcome.reason_for_raw(attempt.settings):
             was_tried = "train_examples" in adjustable
             text = f"{why}, but the Trainer reads the transformed examples."
             text += " With raw examples, the run would fail, too." if was_tried else ""

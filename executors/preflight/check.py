@@ -10,12 +10,13 @@ directory that is removed.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..dialects.needs import choose_keras
@@ -33,8 +34,7 @@ from ..runtime.quantities import size_text
 from ..saved_models.locations import find_saved_model
 from ..training.outputs import check_model
 from .adaptation import AUTO, Settings
-from .attempt import Trial, Trials
-from .attempts import Attempts
+from .attempts import Attempts, Show, Trial, Trials
 from .events import crash_verdict
 from .files import file_verdicts
 from .places import display_path, place_of
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from ..monitoring.run_json import CheckReport
 
 CHECKING = "GENERIC_TRAINER_CHECK"  # environment variable, "1" during a check: modules can skip lasting side effects
-Show = Callable[[Verdict], None]
 
 
 def check(request: CheckRequest, show: Show = lambda verdict: None) -> Report:
@@ -93,7 +92,8 @@ def execute(state: Mapping[str, object]) -> dict[str, Any]:
 def _reason_not_reached(report: Report) -> str:
     if (failed := report.first_failure) is not None:
         return f"{failed.item} failed"
-    return next((f"stopped at {one.item}" for one in reversed(report.verdicts) if one.status == WARNING), "")
+    verdicts = reversed(report.verdicts)
+    return next((f"stopped at {verdict.item}" for verdict in verdicts if verdict.status == WARNING), "")
 
 
 class _Check:
@@ -116,7 +116,11 @@ class _Check:
         fork_server.prepare(environment, libraries_of(modules.trainer.files) if modules else ())  # in the background
         for verdict in file_verdicts(self._request):
             self._add(verdict)
-        trial = self._try(Trials(self._request, keras, environment, self._folder, self._output))
+        request = self._request
+        trials = Trials(request, keras, environment, self._folder, self._output)
+        first = Settings.of(request.train_examples, request.schema_shapes)
+        with contextlib.closing(trials):
+            trial = Attempts(trials.run, self._report, self._show).run(first, self._adjustable())
         if trial.found and self._report.passed:
             self._check_model(trial)
             self._add(Verdict.from_json(trial.found["estimate"]))
@@ -157,26 +161,21 @@ class _Check:
         self._request = dataclasses.replace(request, modules=modules, function=request.function or source.function)
         return keras
 
-    def _try(self, trials: Trials) -> Trial:
-        """Tries the module with the first settings, and with others if that helps."""
-        request = self._request
-        modules, options = request.modules, request.options
+    def _adjustable(self) -> set[str]:
+        """Returns the names of the settings that the user left open, and that other values may suit."""
+        request, modules = self._request, self._request.modules
         adjustable = set()
         if request.data and modules and modules.transform and request.train_examples == AUTO:
             adjustable.add("train_examples")
         if request.data and modules and not request.fn_args.schema_path and request.schema_shapes == AUTO:
             adjustable.add("schema_shapes")
+        options = request.options
         if modules and options.keras == AUTO and worker_range(options.workers)[1] == 1 and has_keras_3():
             adjustable.add("keras")
-        first = Settings.of(request.train_examples, request.schema_shapes)
-        try:
-            return Attempts(trials.run, self._report, self._show).run(first, adjustable)
-        finally:
-            trials.close()
+        return adjustable
 
     def _check_model(self, trial: Trial) -> None:
         result, fn_args = trial.found, FnArgs.from_json(trial.found["fn_args"])
-        place = Place(**result["saved_at"]) if result["saved_at"] else None
         try:
             report = check_model(
                 fn_args,
@@ -192,6 +191,7 @@ class _Check:
         except ModelCheckError as error:
             text = shorten_message(_relative_to(str(error), trial.folder, self._folder))
             remedy = remedy_for_message(str(error))
+            place = Place(**result["saved_at"]) if result["saved_at"] else None
             self._add(Verdict("SavedModel", FAILED, text, place, remedy, 3, error=describe(error)))
             return
         except Exception as error:
@@ -201,15 +201,12 @@ class _Check:
         self._add(_model_verdict(report, re.sub(r"the first (\w+ )?eval example \(.*\)", "an eval example", source)))
         is_evaluated = result["evaluation"]["overrides"]["labels"]
         if is_evaluated and (plan := report.parts.get("evaluation")):
-            self._add_plan(EvaluationPlan.from_json(plan))
+            self._report.findings["evaluation_plan"] = plan
+            made = EvaluationPlan.from_json(plan)
+            self._add(Verdict(EVALUATION_PLAN, PASSED if made.compares else WARNING, made.line(), details=plan))
         elif is_evaluated and find_saved_model(fn_args.serving_model_dir) is None:
             problem = "fn_args.serving_model_dir contains no SavedModel, which the evaluation needs"
             self._add(Verdict(EVALUATION_PLAN, FAILED, problem, remedy="Leave out --label.", exit_code=3))
-
-    def _add_plan(self, plan: EvaluationPlan) -> None:
-        """Adds the verdict on the plan: at most a warning, never a failure."""
-        self._report.findings["evaluation_plan"] = plan.to_json()
-        self._add(Verdict(EVALUATION_PLAN, PASSED if plan.compares else WARNING, plan.line(), details=plan.to_json()))
 
 
 def _model_verdict(report: CheckReport, source: str) -> Verdict:
@@ -232,5 +229,5 @@ def _relative_to(text: str, *folders: str) -> str:
 
 
 def _shortened_values(values: Sequence[object]) -> str:
-    text = str([float(f"{one:.4g}") if isinstance(one, float) else one for one in values])
+    text = str([float(f"{value:.4g}") if isinstance(value, float) else value for value in values])
     return text if len(text) < 120 else f"{text[:120]}…"

@@ -6,12 +6,12 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ..errors import ProcessDiedError, TrainerError
 from ..runtime.logs.exceptions import RemoteTraceback, describe
-from .verdicts import FAILED, Verdict
+from .verdicts import ALWAYS, FAILED, WARNING, Report, Verdict
 
 if TYPE_CHECKING:
     from ..runtime.process.forwarding import LastText
@@ -102,16 +102,13 @@ class EventReader:
                 whole = text[: text.rfind(b"\n") + 1]
                 self._read[path] += len(whole)
                 for line in whole.splitlines():
-                    self._handle(json.loads(line))
-
-    def _handle(self, event: Mapping[str, Any]) -> None:
-        [(kind, value)] = event.items()
-        if kind == "verdict":
-            self._add(Verdict.from_json(value))
-        else:
-            setattr(self, kind, value)
-        if kind == "stage":
-            self._since = time.monotonic()
+                    [(kind, value)] = json.loads(line).items()
+                    if kind == "verdict":
+                        self._add(Verdict.from_json(value))
+                    else:
+                        setattr(self, kind, value)
+                    if kind == "stage":
+                        self._since = time.monotonic()
 
 
 def crash_verdict(stage: str, error: Exception, output: LastText) -> Verdict:
@@ -129,3 +126,27 @@ def crash_verdict(stage: str, error: Exception, output: LastText) -> Verdict:
     trace = remote.text if isinstance(remote, RemoteTraceback) else last
     code = 1 if isinstance(error, ProcessDiedError) else getattr(error, "exit_code", 1)
     return Verdict(item, FAILED, text, exit_code=code, traceback=trace, error=describe(error))
+
+
+def timeout_verdict(events: EventReader, report: Report, limit: float) -> Verdict:
+    """Returns the verdict on a stage that exceeded the limit, with the progress so far."""
+    progress = events.progress
+    item = progress.get("phase", "model") if events.stage == "trial" else events.stage
+    if item == "data" and report.get("data") is not None:
+        item = "transform"
+    if report.get(item) is not None:  # it had ended, and the next item had not begun
+        item = next((name for name in ALWAYS if report.get(name) is None), item)
+    stopped = f"stopped after {limit:g} s (--limit)"
+    if events.stage != "trial":
+        return Verdict(item, WARNING, f"{stopped}, before it was complete")
+    steps = progress.get("steps", 0)
+    done = f"{steps} training step{'s' * (steps != 1)} completed" if steps else "no training step was observed"
+    if losses := progress.get("losses"):
+        done += f", loss {losses[-1]:.4g}"
+    return Verdict(
+        item,
+        WARNING,
+        f"{stopped}: {done}. The check cannot shorten this training; the phases after it were not tried.",
+        remedy="Increase --limit; a loop of your own can end at fn_args.train_steps, which a check reduces.",
+        details=progress,
+    )

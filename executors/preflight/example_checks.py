@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 
 from ..dialects.registry import functions_that_read_examples
 from ..errors import InputError
+from ..evaluation.features import TRANSFORMED_SCHEMA
 from ..evaluation.labels import problem_of_labels
 from ..examples_format import TF_EXAMPLE
 from ..inputs.example_kinds import RAW, TRANSFORMED
@@ -50,12 +51,11 @@ class ExampleChecks:
         self._fn_args = request.check.fn_args
         self._files = request.check.modules.trainer.files if request.check.modules else ()
 
-    @property
     def schema_path(self) -> str | None:
-        """The schema path of the examples that the module reads."""
+        """Returns the schema of the examples that the module reads."""
         if not self._reads_transformed:
             return self._fn_args.schema_path
-        return os.path.join(self._fn_args.transform_graph_path or "", "transformed_metadata", "schema.pbtxt")
+        return os.path.join(self._fn_args.transform_graph_path or "", TRANSFORMED_SCHEMA)
 
     def verdict(self, samples: Mapping[str, Sample]) -> Verdict:
         """Returns the verdict on samples, by split.
@@ -78,13 +78,15 @@ class ExampleChecks:
             return _verdict(problems, [*errors, *warnings], text, {})
         try:
             facts = example_facts.facts_of(itertools.chain(*(sample.records for sample in samples.values())))
-            split_errors, split_warnings = self._compare_splits(samples)
+            errors, warnings = self._compare_splits(samples)
         except DecodeError as error:
             raise InputError(
                 f"the records are not tf.Examples ({error}). Set their format with --payload-format."
             ) from error
-        errors, warnings = self._compare_with_schema(facts)
-        errors, warnings = [*errors, *split_errors], [*warnings, *split_warnings]
+        path = self.schema_path()
+        if path and os.path.exists(path) and "schema" not in self._request.failed:
+            contradictions, oddities = example_facts.contradictions(facts, read_schema(path))
+            errors, warnings = [*contradictions, *errors], [*oddities, *warnings]
         if not self._mentions(*_SCHEMA_WORDS, *functions_that_read_examples()):  # it may parse by its own feature spec
             self.hints += errors
             errors, warnings = [], [*errors, *warnings]
@@ -125,12 +127,6 @@ class ExampleChecks:
         is_whole = all(sample.whole for sample in samples.values())
         errors, different = example_facts.differences(facts["train"], facts["eval"], is_whole)
         return errors, [*different, *warnings]
-
-    def _compare_with_schema(self, facts: dict[str, FeatureFacts]) -> tuple[list[str], list[str]]:
-        path = self.schema_path
-        if not path or not os.path.exists(path) or "schema" in self._request.failed:
-            return [], []
-        return example_facts.contradictions(facts, read_schema(path))
 
     @property
     def _reads_transformed(self) -> bool:

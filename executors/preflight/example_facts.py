@@ -109,15 +109,15 @@ def differences(
     """
     errors, warnings = [], []
     for name in sorted({*train, *evaluation}):
-        one, other, called = train.get(name), evaluation.get(name), short_repr(name)
-        if one is None or other is None:
-            has, lacks = ("train", "eval") if one else ("eval", "train")
+        before, after, called = train.get(name), evaluation.get(name), short_repr(name)
+        if before is None or after is None:
+            has, lacks = ("train", "eval") if before else ("eval", "train")
             warnings.append(f"feature {called} is in {has} but not in {lacks}")
-        elif one.kind != other.kind:
-            errors.append(f"feature {called} is {one.kind} in train and {other.kind} in eval")
-        elif one.least == one.most and other.least == other.most and one.most != other.most:
-            warnings.append(f"feature {called} has {_count(one.most)} in train and {_count(other.most)} in eval")
-        elif is_whole and (new_values := _new_values(one, other)):
+        elif before.kind != after.kind:
+            errors.append(f"feature {called} is {before.kind} in train and {after.kind} in eval")
+        elif before.least == before.most and after.least == after.most and before.most != after.most:
+            warnings.append(f"feature {called} has {_count(before.most)} in train and {_count(after.most)} in eval")
+        elif is_whole and (new_values := _new_values(before, after)):
             value = short_repr(new_values[0])
             warnings.append(f"feature {called} has the value {value} in eval, which does not occur in train")
     return first_problems(errors), first_problems(warnings)
@@ -182,9 +182,7 @@ def contradictions(facts: dict[str, FeatureFacts], schema: schema_pb2.Schema) ->
             continue
         if kind in _KINDS and fact.kind != kind:
             errors.append(f"feature {feature.name!r} is {fact.kind} in the examples and {kind} in the schema")
-        size = 1
-        for dimension in feature.shape.dim:
-            size *= dimension.size
+        size = math.prod(dimension.size for dimension in feature.shape.dim)
         if feature.HasField("shape") and fact.examples and (fact.least, fact.most) != (size, size):
             got = fact.least if fact.least == fact.most else f"{fact.least} to {fact.most}"
             errors.append(f"feature {feature.name!r} has {got} values in the examples and {size} in the schema")
@@ -209,8 +207,8 @@ def facts_text(facts: dict[str, FeatureFacts], label: str = "") -> str:
 def _values_of(fact: FeatureFacts) -> str:
     if fact.values and len(fact.values) <= _MAX_SHOWN:
         return ", ".join(
-            one[:_MAX_CHARACTERS].decode("utf-8", "replace") if isinstance(one, bytes) else str(one)
-            for one in sorted(fact.values, key=_sort_key)
+            value[:_MAX_CHARACTERS].decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+            for value in sorted(fact.values, key=_sort_key)
         )
     return f"{len(fact.values)} values" if fact.lowest is None else f"{fact.lowest:.4g} to {fact.highest:.4g}"
 

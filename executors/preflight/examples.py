@@ -16,6 +16,7 @@ from .events import EventReader, EventWriter
 from .example_checks import ExampleChecks
 from .example_facts import facts_of, facts_text
 from .sample import RAW_EXAMPLES, holds_records, take
+from .trial import failure
 from .verdicts import PASSED, SKIPPED, WARNING, Verdict
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _SYNTHETIC_EXAMPLES = 256
 _WAIT_SECONDS = 0.05
 
 
-class Examples:
+class Examples(ExampleChecks):
     """The examples of one attempt.
 
     Args:
@@ -36,33 +37,30 @@ class Examples:
       are_examined: Whether `examine` was called.
       records: Estimated number of training examples of a run; 0 if unknown.
       raw_eval_files: Patterns of the raw evaluation examples; [] without raw data.
-      checks: The checks of the examples, with hints and statistics.
     """
 
     def __init__(self, request: PartRequest, events: EventWriter) -> None:
+        super().__init__(request)
         self.are_examined = False
         self.records = 0
         self.raw_eval_files: list[str] = []
-        self.checks = ExampleChecks(request)
-        self._request = request
-        self._fn_args = request.check.fn_args
         self._events = events
         self._originals: dict[str, str] = {}  # of the files that the module gets, which are copies
 
     def examine(self) -> None:
-        """Samples the examples, and adds the verdict on them.
-
-        Raises:
-          InputError: If a file cannot be read.
-        """
+        """Samples the examples, and adds the verdict on them."""
         self.are_examined = True
         if self._request.raw and not self._await_raw_data():
             return
         self._events.enter("examples")
-        if not self._fn_args.train_files and not self._fn_args.eval_files:
-            self._events.verdict(self._synthetic_verdict())
-        elif not {"train files", "eval files"} & set(self._request.failed):
-            self._events.verdict(self._real_verdict())
+        is_given = self._fn_args.train_files or self._fn_args.eval_files
+        if is_given and {"train files", "eval files"} & set(self._request.failed):
+            return
+        try:
+            verdict = self._real_verdict() if is_given else self._synthetic_verdict()
+        except Exception as error:
+            verdict = failure("examples", error, None, self._fn_args)
+        self._events.verdict(verdict)
 
     def with_original_paths(self, text: str) -> str:
         """Replaces the paths of the sample's copies by those that the user gave."""
@@ -80,7 +78,7 @@ class Examples:
         if not raw.prepared:
             self._events.has_failed = True  # the other process has written the verdict
             return False
-        self.checks.features = raw.prepared["features"]
+        self.features = raw.prepared["features"]
         examples = raw.prepared["examples"]
         self.raw_eval_files = examples[RAW]["eval_files"]
         wanted = TRANSFORMED if TRANSFORMED in examples and self._request.check.train_examples != RAW else RAW
@@ -92,9 +90,9 @@ class Examples:
 
     def _synthetic_verdict(self) -> Verdict:
         """Generates synthetic examples from the schema, if there is one."""
-        path = self.checks.schema_path
+        path = self.schema_path()
         if not path or "schema" in self._request.failed or self._fn_args.examples_format.payload != TF_EXAMPLE:
-            self.checks.hints.append(
+            self.hints.append(
                 "No examples were given: set --train-files or --data, or --schema to generate synthetic ones."
             )
             text = "no examples (--train-files, --data) and no schema to generate synthetic ones from"
@@ -111,11 +109,10 @@ class Examples:
     def _real_verdict(self) -> Verdict:
         """Samples the examples, which the module gets instead of all."""
         fn_args = self._fn_args
-        columns_wanted = bool((fn_args.custom_config or {}).get("data_reader_params"))
         samples = {}
         for split in ("train", "eval"):
             if (patterns := getattr(fn_args, f"{split}_files")) and holds_records(patterns):
-                samples[split] = take(patterns, self._folder_of(split), columns_wanted)
+                samples[split] = take(patterns, self._folder_of(split))
                 setattr(fn_args, f"{split}_files", samples[split].patterns)
                 self._originals.update(samples[split].originals)
         if not samples:
@@ -124,7 +121,7 @@ class Examples:
         if "train" in samples:
             known = self._request.raw
             self.records = fn_args.num_examples["train"] if known else samples["train"].estimated_records
-        return self.checks.verdict(samples)
+        return self.verdict(samples)
 
     def _folder_of(self, split: str) -> str:
         return os.path.join(self._request.folder, RAW_EXAMPLES, f"Split-{split}")

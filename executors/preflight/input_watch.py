@@ -50,8 +50,7 @@ class _Records:
     def __init__(self, report: Callable[[Reads], None]) -> None:
         self._report = report
         self._depth = 0  # of nested calls that build a pipeline
-        self._parsed: dict[str, str] = {}
-        self._transforms = False
+        self._reads: Reads = {"parsed": {}, "transforms": False}
 
     @contextlib.contextmanager
     def building(self) -> Iterator[None]:
@@ -65,14 +64,14 @@ class _Records:
     def add_features(self, features: object) -> None:
         """Records the features of a feature spec."""
         if self._depth and isinstance(features, Mapping):
-            self._parsed.update(kind for name, feature in features.items() for kind in _keys(name, feature))
-            self._report({"parsed": self._parsed, "transforms": self._transforms})
+            self._reads["parsed"].update(kind for name, feature in features.items() for kind in _keys(name, feature))
+            self._report(self._reads)
 
     def add_transform(self) -> None:
         """Records that the Transform graph is applied."""
-        if self._depth and not self._transforms:
-            self._transforms = True
-            self._report({"parsed": self._parsed, "transforms": self._transforms})
+        if self._depth and not self._reads["transforms"]:
+            self._reads["transforms"] = True
+            self._report(self._reads)
 
 
 def _keys(name: str, feature: object) -> Iterator[tuple[str, str]]:

@@ -7,16 +7,17 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..estimator.interception import EstimatorCall, EstimatorObserver
+from ..keras.fit_progress import batch_size
 from ..keras.interception import KerasCall, KerasObserver, callback_class
 
 if TYPE_CHECKING:
     import keras
-    import numpy as np
     import tensorflow as tf
 
     from .watch import Watch
 
 
+STEPS = 8  # the first is traced, the second may be retraced; the others measure the time of a step
 _INFINITE = -1  # tf.data.INFINITE_CARDINALITY
 
 
@@ -49,26 +50,25 @@ class Loops(KerasObserver, EstimatorObserver):
         with watch.loop():
             history = proceed()
         watch.model = _describe(call.model)
-        if watch.batch_size is None:
-            watch.batch_size = _batch_size(given.get("x"), given.get("batch_size"))
+        watch.batch_size = watch.batch_size or batch_size(given.get("x"), given.get("batch_size"))
         return history
 
     def train_and_evaluate(self, call: EstimatorCall, proceed: Callable[[], None]) -> None:
         """Limits the steps of both specs."""
         given = call.arguments
-        requested, limit = given["train_spec"].max_steps, self._watch.max_steps
+        requested = given["train_spec"].max_steps
         self._watch.planned_steps, self._is_planned = requested, True
-        given["train_spec"] = given["train_spec"]._replace(max_steps=min(requested or limit, limit))
+        given["train_spec"] = given["train_spec"]._replace(max_steps=min(requested or STEPS, STEPS))
         given["eval_spec"] = given["eval_spec"]._replace(steps=1)
         proceed()
 
     def train(self, call: EstimatorCall, proceed: Callable[[], tf.estimator.Estimator]) -> tf.estimator.Estimator:
         """Limits `max_steps` and adds a hook that reports each step."""
         given = call.arguments
-        requested, limit = given.pop("steps", None) or given.get("max_steps"), self._watch.max_steps
+        requested = given.pop("steps", None) or given.get("max_steps")
         if not self._is_planned:
             self._watch.planned_steps = requested
-        given["max_steps"] = min(requested or limit, limit)
+        given["max_steps"] = min(requested or STEPS, STEPS)
         given["hooks"] = [*(given.get("hooks") or ()), _step_hook(self._watch)]
         estimator = proceed()
         self._watch.enter("training")
@@ -162,21 +162,3 @@ def _describe(model: keras.Model) -> str:
     except Exception:  # raised before the model is built
         weights = ""
     return f"model {inner.name!r}{weights}"
-
-
-def _batch_size(x: tf.data.Dataset | np.ndarray, requested: int | None) -> int | None:
-    """Returns the number of examples in a dataset's batches, or the `batch_size` argument for arrays.
-
-    If the dataset's specification leaves it open, it is that of the first batch.
-    """
-    if not hasattr(x, "element_spec"):
-        return requested
-    import tensorflow as tf
-
-    try:
-        batch = tf.nest.flatten(x.element_spec)[0]
-        if batch.shape[0] is None:
-            batch = tf.nest.flatten(next(iter(x.take(1))))[0]
-        return int(batch.shape[0])
-    except Exception:  # elements may have any structure, and the batch size is optional for the estimate
-        return None

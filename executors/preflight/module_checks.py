@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from types import ModuleType
 
 from ..dialects import Dialect
 from ..dialects.signatures import require_call, shown_signature
 from .request import CheckRequest
+from .verdicts import PASSED, WARNING, Verdict
 
 # Functions that other components of a pipeline call: (number of arguments, expected form).
 _STEP_FUNCTIONS = {
@@ -18,23 +18,8 @@ _STEP_FUNCTIONS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class CheckedModule:
-    """A loaded module whose functions have the signatures that its dialect requires.
-
-    Attributes:
-      signatures: Checked signatures: "run_fn(fn_args), preprocessing_fn(inputs)"; or the dialect's requirements.
-      warnings: Valid usage that is probably a mistake.
-      steps: Number of training steps of a run; None if data or epochs limit it.
-    """
-
-    signatures: str
-    warnings: Sequence[str]
-    steps: int | None
-
-
-def checked_module(dialect: Dialect, module: ModuleType, request: CheckRequest) -> CheckedModule:
-    """Checks a module's functions, also those that other components of the pipeline call.
+def signatures_verdict(dialect: Dialect, module: ModuleType, request: CheckRequest) -> Verdict:
+    """Returns the verdict on a module's functions, also on those that other components of the pipeline call.
 
     Raises:
       TrainerError: With file, function and expected form, if a signature does not match.
@@ -42,11 +27,12 @@ def checked_module(dialect: Dialect, module: ModuleType, request: CheckRequest) 
     warnings = dialect.check(module, request.function, request.fn_args)
     step_functions = request.modules.functions_called(request.modules.trainer) if request.modules else []
     require_step_functions(module, step_functions)
+    if warnings:
+        return Verdict("signatures", WARNING, " ".join(warnings))
     names = [*([request.function] if request.function else dialect.functions), *step_functions]
     functions = [(name, getattr(module, name, None)) for name in names]
     shown = ", ".join(f"{name}{shown_signature(function)}" for name, function in functions if callable(function))
-    steps = dialect.steps_requested(module, request.function, request.fn_args)
-    return CheckedModule(shown or dialect.needs, warnings, steps)
+    return Verdict("signatures", PASSED, shown or dialect.needs)
 
 
 def require_step_functions(module: ModuleType, names: Sequence[str]) -> None:

@@ -8,7 +8,6 @@ or in the stack trace that TensorFlow includes in messages of errors within a `t
 
 from __future__ import annotations
 
-import ast
 import linecache
 import os
 import re
@@ -17,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from ..errors import TrainerError
+from ..modules.defined_names import definitions_of
 from ..modules.source import parsed
 from ..runtime.logs.exceptions import chain, text_of
 from .verdicts import Place
@@ -40,13 +40,11 @@ def place_of(error: BaseException, files: Sequence[str]) -> Place | None:
         if isinstance(raised, SyntaxError) and raised.filename and os.path.realpath(raised.filename) in own:
             return place_at(raised.filename, raised.lineno or 0)
         text = text_of(raised)
-        frames = [(file, int(line)) for file, line in _FRAME.findall(text)]
-        frames += [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(raised.__traceback__)][::-1]
-        in_text = [frame for frame in frames[: len(_FRAME.findall(text))] if os.path.realpath(frame[0]) in own]
-        if in_text:
-            return place_at(*in_text[-1])
-        if found := next((frame for frame in frames if os.path.realpath(frame[0]) in own), None):
-            return place_at(*found)
+        in_text = [(file, int(line)) for file, line in _FRAME.findall(text)]
+        in_code = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(raised.__traceback__)]
+        for frames in (in_text, in_code):
+            if frame := next((frame for frame in frames[::-1] if os.path.realpath(frame[0]) in own), None):
+                return place_at(*frame)
         if isinstance(raised, TrainerError) and (place := _place_in_message(text, own)):
             return place
     return None
@@ -60,12 +58,16 @@ def place_at(file: str, line: int) -> Place:
 
 def definition(file: str, name: str) -> Place | None:
     """Returns the place of a top-level function, class or variable in a file, or None."""
-    for node in parsed(file).body:
-        targets = getattr(node, "targets", [getattr(node, "target", None)])
-        names = {getattr(node, "name", None), *(getattr(target, "id", None) for target in targets)}
-        if name in names:
-            return place_at(file, node.lineno)
-    return None
+    node = definitions_of(parsed(file)).get(name)
+    return place_at(file, node.lineno) if node else None
+
+
+def string_constants(file: str) -> Iterator[tuple[str, str, int]]:
+    """Yields (name, value, line) of top-level assignments of string literals: LABEL = "variety"."""
+    for name, node in definitions_of(parsed(file)).items():
+        value = getattr(getattr(node, "value", None), "value", None)
+        if isinstance(value, str):
+            yield name, value, node.lineno
 
 
 def calling_place(frame: FrameType | None, files: Sequence[str]) -> Place | None:
@@ -76,18 +78,6 @@ def calling_place(frame: FrameType | None, files: Sequence[str]) -> Place | None
             return place_at(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back
     return None
-
-
-def string_constants(file: str) -> Iterator[tuple[str, str, int]]:
-    """Yields (name, value, line) of top-level assignments of string literals: LABEL = "variety"."""
-    for node in parsed(file).body:
-        if (
-            isinstance(node, ast.Assign)
-            and isinstance(node.value, ast.Constant)
-            and isinstance(node.value.value, str)
-            and isinstance(node.targets[0], ast.Name)
-        ):
-            yield node.targets[0].id, node.value.value, node.lineno
 
 
 def display_path(path: str) -> str:

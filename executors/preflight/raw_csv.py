@@ -66,24 +66,30 @@ def csv_examples(paths: Sequence[str]) -> tuple[list[bytes], int, list[str]]:
 
 
 @dataclasses.dataclass
-class _Numbers:
-    """Counts the values of a column that are numbers and the others, as long as most may be numbers.
+class _Column:
+    """The type of a column, and how many of its values are numbers, as long as most may be.
 
     Attributes:
+      name: Its name.
+      kind: The narrowest type that holds its values.
       numbers: The number of numbers.
       others: The number of other values.
       first: Place and value of the first other value.
+      taken: How many rows of the sample have no value, and have one.
     """
 
+    name: str
+    kind: int = INT
     numbers: int = 0
     others: int = 0
     first: tuple[str, str] = ("", "")
+    taken: list[int] = dataclasses.field(default_factory=lambda: [0, 0])
 
-    @property
-    def is_open(self) -> bool:
-        return self.others <= max(self.numbers, _FIRST)
-
-    def see(self, kind: int, value: str, place: str) -> None:
+    def see(self, value: str, place: str) -> None:
+        if not value or self.others > max(self.numbers, _FIRST):
+            return
+        kind = type_of(value)
+        self.kind = max(self.kind, kind)
         if kind != TEXT:
             self.numbers += 1
             return
@@ -91,46 +97,41 @@ class _Numbers:
         if self.others == 1:
             self.first = place, value
 
-    def warning(self, name: str) -> str:
+    def warning(self) -> str:
         total = self.numbers + self.others
         if not self.others or self.numbers < _MOSTLY_NUMBERS * total:
             return ""
         place, value = self.first
         more = f" (and {self.others - 1:,} more)" if self.others > 1 else ""
         return (
-            f"{place}{more}: the column {name!r} is {short_repr(value)}, but {self.numbers:,} of its {total:,} values "
-            "are numbers. It makes the whole column text: correct the value, or leave it empty"
+            f"{place}{more}: the column {self.name!r} is {short_repr(value)}, but {self.numbers:,} of its {total:,} "
+            "values are numbers. It makes the whole column text: correct the value, or leave it empty"
         )
 
 
 class _Table:
-    """The sampled rows, and the column types."""
+    """The sampled rows, and the columns."""
 
     def __init__(self, header: list[str]) -> None:
         self.header = header
         self.count = 0
-        self._kinds = [INT] * len(header)
-        self._numbers = [_Numbers() for _ in header]
-        self._seen = [[0, 0] for _ in header]  # rows taken without and with a value
+        self._columns = [_Column(name) for name in header]
         self._first: list[list[str]] = []
         self._random: list[list[str]] = []
         self._rare: list[list[str]] = []  # later rows with a rare combination of column and missing or present value
         self._chance = random.Random(1)  # noqa: S311 (a sample, no secrets)
 
     def take(self, row: list[str], place: str) -> None:
-        """Updates the column types by a row at a place, and adds the row to the sample if selected."""
+        """Updates the columns by a row at a place, and adds the row to the sample if selected."""
         self.count += 1
-        is_rare = False
-        for column, value in enumerate(row):
-            if value and self._numbers[column].is_open:
-                kind = type_of(value)
-                self._kinds[column] = max(self._kinds[column], kind)
-                self._numbers[column].see(kind, value, place)
-            is_rare |= self._seen[column][bool(value)] < _MIN_ROWS
-        if len(self._first) < _FIRST:
-            self._keep(self._first, row)
-        elif is_rare:
-            self._keep(self._rare, row)
+        cells = list(zip(self._columns, row, strict=True))
+        for column, value in cells:
+            column.see(value, place)
+        is_first = len(self._first) < _FIRST
+        if is_first or any(column.taken[bool(value)] < _MIN_ROWS for column, value in cells):
+            (self._first if is_first else self._rare).append(row)
+            for column, value in cells:
+                column.taken[bool(value)] += 1
         elif len(self._random) < _RANDOM:
             self._random.append(row)
         elif (replaced := self._chance.randrange(self.count)) < _RANDOM:
@@ -140,19 +141,16 @@ class _Table:
         """Returns the sampled rows as serialized tf.Examples."""
         # Rows with rare values go to the front and to the back, so that both splits get some.
         rows = [*self._rare[::2], *self._first, *self._random, *self._rare[1::2]]
-        return [_example(self.header, self._kinds, row) for row in rows]
+        return [
+            serialized(
+                {
+                    column.name: [_CONVERT[column.kind](value)] if value else []
+                    for column, value in zip(self._columns, row, strict=True)
+                }
+            )
+            for row in rows
+        ]
 
     def warnings(self) -> list[str]:
         """Returns a warning for each column in which most values are numbers, but not all."""
-        found = (numbers.warning(name) for name, numbers in zip(self.header, self._numbers, strict=True))
-        return list(filter(None, found))
-
-    def _keep(self, rows: list[list[str]], row: list[str]) -> None:
-        rows.append(row)
-        for column, value in enumerate(row):
-            self._seen[column][bool(value)] += 1
-
-
-def _example(header: Sequence[str], kinds: Sequence[int], row: Sequence[str]) -> bytes:
-    cells = zip(header, kinds, row, strict=True)
-    return serialized({name: [_CONVERT[kind](value)] if value else [] for name, kind, value in cells})
+        return list(filter(None, (column.warning() for column in self._columns)))

@@ -73,12 +73,15 @@ class _Preparation:
     def run(self, events: EventWriter) -> Prepared:
         """Prepares the data; writes a verdict on each item that passes."""
         check, folder = self._check, self._folder
-        raw = raw_examples.read_examples(check.data, os.path.join(folder, "sample"))
-        schema_path = check.fn_args.schema_path or raw_examples.infer_schema(raw, folder, check.schema_shapes)
-        names = self._add(RAW, raw.splits, raw.totals, schema_path)
-        counts = " and ".join(f"{len(records):,} {split}" for split, records in raw.splits.items())
+        read = raw_examples.read_splits(check.data, os.path.join(folder, "sample"))
+        splits = {name: split.records for name, split in read.items()}
+        totals = {name: split.total for name, split in read.items()}
+        warnings = dict.fromkeys(warning for split in read.values() for warning in split.warnings)
+        schema_path = check.fn_args.schema_path or raw_examples.infer_schema(splits, folder, check.schema_shapes)
+        names = self._add(RAW, splits, totals, schema_path)
+        counts = " and ".join(f"{len(records):,} {name}" for name, records in splits.items())
         text = f"{counts} examples, {len(names)} features: {', '.join(names[:12])}"
-        events.verdict(Verdict("data", WARNING if raw.warnings else PASSED, ". ".join([text, *raw.warnings])))
+        events.verdict(Verdict("data", WARNING if warnings else PASSED, ". ".join([text, *warnings])))
         modules, graph = check.modules, None
         if modules and modules.transform:
             self.item = "transform"
@@ -86,9 +89,9 @@ class _Preparation:
 
             with loaded(modules.transform) as module:
                 require_step_functions(module, modules.functions_called(modules.transform))
-                graph, transformed = transform(module, raw.splits, schema_path, check.fn_args, folder)
+                graph, transformed = transform(module, splits, schema_path, check.fn_args, folder)
             transformed_schema = os.path.join(graph, "transformed_metadata", "schema.pbtxt")
-            names = self._add(TRANSFORMED, transformed, raw.totals, transformed_schema)
+            names = self._add(TRANSFORMED, transformed, totals, transformed_schema)
             text = f"applied to these examples; output features: {', '.join(names[:12])}"
             events.verdict(Verdict("transform", PASSED, text))
         features = self._prepared["features"]
@@ -97,7 +100,7 @@ class _Preparation:
         self._prepared["fn_args"] = {
             "schema_path": schema_path,
             "transform_graph_path": graph,
-            "num_examples": raw.totals,
+            "num_examples": totals,
         }
         return self._prepared
 

@@ -5,9 +5,10 @@ Finds the same files as the pipeline's ExampleGen: CSV files, folders `train` an
 
 from __future__ import annotations
 
-import dataclasses
+import itertools
 import os
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from ..compat.tfdv import import_tfdv, statistics_of
 from ..inputs.example_kinds import RAW, TRANSFORMED
@@ -24,22 +25,15 @@ _FOLDERS = {RAW: RAW_EXAMPLES, TRANSFORMED: "Transform/transformed_examples/4"} 
 _EVAL_EVERY = 3  # every third row goes to the eval split: ExampleGen's default ratio is 2:1
 
 
-@dataclasses.dataclass(frozen=True)
-class RawExamples:
-    """A sample of raw data.
+class Split(NamedTuple):
+    """A sample of a split: tf.Examples, their estimated number in the whole data, and problems that a run survives."""
 
-    Attributes:
-      splits: Serialized tf.Examples by split.
-      totals: Estimated number of examples of the whole data by split.
-      warnings: Problems of the data that a run survives.
-    """
-
-    splits: dict[str, list[bytes]]
-    totals: dict[str, int]
+    records: list[bytes]
+    total: int
     warnings: list[str]
 
 
-def read_examples(data: str, folder: str) -> RawExamples:
+def read_splits(data: str, folder: str) -> dict[str, Split]:
     """Reads a sample of the raw data in a file or a folder.
 
     Args:
@@ -52,45 +46,32 @@ def read_examples(data: str, folder: str) -> RawExamples:
     files = raw_data_files(data)
     tables = [path for path in files if path.endswith(".csv")]
     if not tables and {os.path.basename(path) for path in files} >= SPLITS:
-        read = {
-            split: _read(
-                file_io.glob(os.path.join(data, split, "*.csv")),
-                [os.path.join(data, split, "*")],
-                os.path.join(folder, split),
-            )
-            for split in ("train", "eval")
+        patterns = {split: os.path.join(data, split, "*") for split in ("train", "eval")}
+        return {
+            split: _read(file_io.glob(f"{pattern}.csv"), [pattern], os.path.join(folder, split))
+            for split, pattern in patterns.items()
         }
-        return RawExamples(
-            {split: records for split, (records, _, _) in read.items()},
-            {split: total for split, (_, total, _) in read.items()},
-            list(dict.fromkeys(warning for _, _, warnings in read.values() for warning in warnings)),
-        )
     records, total, warnings = _read(tables, [path for path in files if not file_io.isdir(path)], folder)
     train = [record for number, record in enumerate(records) if number % _EVAL_EVERY != _EVAL_EVERY - 1]
-    splits = {"train": train, "eval": records[_EVAL_EVERY - 1 :: _EVAL_EVERY] or train}
-    return RawExamples(splits, {"train": total - total // _EVAL_EVERY, "eval": total // _EVAL_EVERY}, warnings)
+    evaluation = records[_EVAL_EVERY - 1 :: _EVAL_EVERY] or train
+    eval_total = total // _EVAL_EVERY
+    return {"train": Split(train, total - eval_total, warnings), "eval": Split(evaluation, eval_total, [])}
 
 
-def _read(tables: Sequence[str], patterns: Sequence[str], folder: str) -> tuple[list[bytes], int, list[str]]:
-    """Returns examples, the estimated total number and warnings of CSV files; without any, of files that match."""
+def _read(tables: Sequence[str], patterns: Sequence[str], folder: str) -> Split:
+    """Reads CSV files; without any, the files that match patterns."""
     if tables:
-        return csv_examples(tables)
+        return Split(*csv_examples(tables))
     taken = take(patterns, folder)
-    return taken.records, taken.estimated_records, []
+    return Split(taken.records, taken.estimated_records, [])
 
 
-def infer_schema(examples: RawExamples, folder: str, shapes: str) -> str:
-    """Infers a schema with TFDV, as SchemaGen does; returns the path of the schema file.
-
-    Args:
-      examples: The examples.
-      folder: Folder for all output.
-      shapes: See `CheckRequest.schema_shapes`.
-    """
+def infer_schema(splits: Mapping[str, list[bytes]], folder: str, shapes: str) -> str:
+    """Infers a schema with TFDV, as SchemaGen does; returns the path of the schema file."""
     from google.protobuf import text_format
     from tfx_bsl.coders import example_coder
 
-    records = [record for split in examples.splits.values() for record in split]
+    records = list(itertools.chain(*splits.values()))
     statistics = statistics_of(example_coder.ExamplesToRecordBatchDecoder().DecodeBatch(records))
     schema = import_tfdv().infer_schema(statistics, infer_feature_shape=shapes != NO)
     path = os.path.join(folder, "SchemaGen", "schema", "3", "schema.pbtxt")
@@ -101,10 +82,9 @@ def infer_schema(examples: RawExamples, folder: str, shapes: str) -> str:
 
 def kinds_of(facts: Mapping[str, FeatureFacts], schema_path: str) -> dict[str, str]:
     """Returns the types of features: from the sample, or from the schema for features that the sample lacks."""
-    from tensorflow_metadata.proto.v0 import schema_pb2
+    from tensorflow_metadata.proto.v0.schema_pb2 import FeatureType
 
-    schema = read_schema(schema_path)
-    by_schema = {feature.name: schema_pb2.FeatureType.Name(feature.type) for feature in schema.feature}
+    by_schema = {feature.name: FeatureType.Name(feature.type) for feature in read_schema(schema_path).feature}
     return {**by_schema, **{name: fact.kind for name, fact in facts.items()}}
 
 

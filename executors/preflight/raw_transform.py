@@ -8,9 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import TypeVar
 
 import apache_beam as beam
 import tensorflow as tf
@@ -25,7 +23,6 @@ from ..evaluation.transforming import TransformGraph
 from ..fn_args import FnArgs
 from ..runtime.files.schema import read_schema
 
-R = TypeVar("R")
 _BEAM_ARGS = (IN_PROCESS, "--direct_running_mode=in_memory", "--direct_num_workers=1")
 
 
@@ -46,7 +43,9 @@ def transform(
     """
     schema = read_schema(schema_path)
     tfxio = tf_example_record.TFExampleBeamRecord(physical_format="inmem", schema=schema)
-    function = _with_custom_config(module.preprocessing_fn, fn_args.custom_config)
+    function = module.preprocessing_fn
+    if "custom_config" in inspect.signature(function).parameters:  # as in TFX's executor
+        function = functools.partial(function, custom_config=fn_args.custom_config)
     folder_of_graph, work = os.path.join(folder, "Transform/transform_graph/4"), os.path.join(folder, "transform_work")
     with (
         lookups_cached(),
@@ -63,10 +62,3 @@ def transform(
         return folder_of_graph, {split: graph.encoded(graph.columns(records)) for split, records in splits.items()}
     except InputError as error:
         raise error.__cause__ or error from None  # which the user's function raises, not the data
-
-
-def _with_custom_config(function: Callable[..., R], custom_config: Mapping[str, object] | None) -> Callable[..., R]:
-    """Binds custom_config if the function has such a parameter, as TFX's executor does."""
-    if "custom_config" in inspect.signature(function).parameters:
-        return functools.partial(function, custom_config=custom_config)
-    return function

@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Sequence
 
 from ..errors import did_you_mean
-from ..modules import import_shims
 from ..runtime.logs.exceptions import one_line_message
 from ..runtime.logs.framework_messages import NONE_PATTERN, NONE_REMEDY, inner_error
 
@@ -59,7 +58,10 @@ _REMEDIES = (
         "The op is defined by a package that is not imported; import the package at the top of the module.",
     ),
     (r"ResourceExhausted|OOM when allocating|MemoryError", "Out of memory: use smaller batches."),
-    (r"[Nn]a[Nn]", "Check for a logarithm of zero, a division by zero or NaN in the data, or lower the learning rate."),
+    (
+        r"[Nn]a[Nn]|^FloatingPointError",
+        "Check for a logarithm of zero, a division by zero or NaN in the data, or lower the learning rate.",
+    ),
 )
 
 
@@ -93,8 +95,6 @@ def remedy_for(
       config: Keys of custom_config.
       line: Text of the user's line that raised it.
     """
-    if of_shim := import_shims.hint(error):
-        return of_shim
     if isinstance(error, ModuleNotFoundError):
         name = error.name or ""
         return (

@@ -6,7 +6,7 @@ larger data, the first records of up to four files are copied, and symbolic link
 pattern, so that there are enough records for large batches.
 
     if holds_records(["data/train/*"]):
-        sample = take(["data/train/*"], folder, columns_wanted=False)
+        sample = take(["data/train/*"], folder)
         sample.patterns, sample.records
 """
 
@@ -19,8 +19,9 @@ from typing import Any
 
 from ..errors import InputError
 from ..inputs.gzipped_files import is_gzipped, unzipped_head
-from ..inputs.input_format import InputFormat, formats, recognized
+from ..inputs.input_format import InputFormat, recognized
 from ..inputs.readers.record_files import TEXT, is_other_format
+from ..inputs.text_format import TextFormat
 from ..runtime.files import file_io
 
 RAW_EXAMPLES = "CsvExampleGen/examples/1"  # the folder of a pipeline's raw examples, below its root
@@ -36,12 +37,10 @@ class Sample:
 
     Attributes:
       patterns: The copied files, in the form of the patterns that name the data.
-      kind: Name of the format; "Text" for lines that are not read as columns.
+      kind: Name of the format; "Text" for lines of text.
       records: The first records: serialized, or as {column: value}; [] for lines of text.
       count: Number of records in the copies, without links.
-      bytes_read: Size of the copied part of the data.
-      bytes_total: Size of all files.
-      files: Number of all files.
+      estimated_records: Number of records in all files, extrapolated by size unless the sample is complete.
       whole: Whether the sample contains all records.
       misnamed: A file of another format than text whose ".gz" extension contradicts its compression, or "".
       originals: The original of each copied file; the given patterns for their folder.
@@ -51,19 +50,10 @@ class Sample:
     kind: str
     records: list[Any]
     count: int
-    bytes_read: int
-    bytes_total: int
-    files: int
+    estimated_records: int
     whole: bool
     misnamed: str = ""
     originals: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-    @property
-    def estimated_records(self) -> int:
-        """Number of records in all files, extrapolated by size unless the sample is complete."""
-        if self.whole or not self.bytes_read:
-            return self.count
-        return int(self.count * self.bytes_total / self.bytes_read)
 
 
 def holds_records(patterns: Sequence[str]) -> bool:
@@ -77,13 +67,12 @@ def holds_records(patterns: Sequence[str]) -> bool:
     return not any(is_other_format(path) and ((form := recognized(path)) is None or form.is_text) for path in files)
 
 
-def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> Sample:
+def take(patterns: Sequence[str], folder: str) -> Sample:
     """Copies a sample of the records in the matching files.
 
     Args:
       patterns: Patterns of files; a folder matches all files in it. Names that start with "." or "_" are skipped.
       folder: Folder for the copies; created.
-      columns_wanted: Whether .csv files are read as columns, rather than as lines of text.
 
     Raises:
       InputError: If files are empty, damaged, or of different kinds.
@@ -91,7 +80,8 @@ def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> 
     named = [
         path for pattern in patterns for path in _files(pattern) if not os.path.basename(path).startswith((".", "_"))
     ]
-    kind, form, files = _common_format(named, columns_wanted)
+    kind, forms = _formats_of(named)
+    files = list(forms)
     total = sum(map(file_io.size_of, files))
     whole = total <= _WHOLE_BYTES
     chosen = files if whole else _evenly_spaced(files)
@@ -103,11 +93,11 @@ def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> 
     originals = dict.fromkeys((folder, os.path.join(folder, "*")), ", ".join(patterns))
     for number, path in enumerate(chosen):
         target = os.path.join(folder, f"{number:04d}-{os.path.basename(path)}")
-        copied, first = form.copy(path, target, None if whole else limit)
+        copied, first = forms[path].copy(path, target, None if whole else limit)
         originals[target] = path
-        count += copied - (0 if kind == TEXT else form.header)
+        count += copied - forms[path].header
         records += first
-        read += file_io.size_of(path) if whole else os.path.getsize(target)
+        read += os.path.getsize(target)
     if not count:
         raise InputError(f"{', '.join(patterns)}: the files contain no records.")
     if are_files:
@@ -116,30 +106,29 @@ def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> 
         copies = [folder if all(map(file_io.isdir, patterns)) else os.path.join(folder, "*")]
         if not whole:
             repeat_files(folder, count)
-    misnamed = next((path for path in files if not form.is_text and is_gzipped(path) != path.endswith(".gz")), "")
-    return Sample(copies, kind, records, count, read, total, len(files), whole, misnamed, originals)
+    misnamed = next((path for path in files if kind != TEXT and is_gzipped(path) != path.endswith(".gz")), "")
+    estimated = count if whole else count * total // read
+    return Sample(copies, kind, records, count, estimated, whole, misnamed, originals)
 
 
-def _common_format(paths: Sequence[str], columns_wanted: bool) -> tuple[str, InputFormat, list[str]]:
-    """Returns the name of the files' format, the format, and the files that are not empty.
+def _formats_of(paths: Sequence[str]) -> tuple[str, dict[str, InputFormat]]:
+    """Returns the kind of the files, and the format of each one that is not empty.
 
     Raises:
-      InputError: If the files are of different formats, or all empty.
+      InputError: If the files are of different kinds, or all empty.
     """
-    kinds: dict[str, tuple[InputFormat, list[str]]] = {}
-    for path in paths:
-        if file_io.size_of(path) and unzipped_head(path, 1):
-            form = recognized(path)
-            is_lines = form is None or (form.is_text and not (columns_wanted and form.header))
-            kind = TEXT if form is None or is_lines else form.name
-            kinds.setdefault(kind, (form or formats()["csv"], []))[1].append(path)
-    if not kinds:
+    forms = {
+        path: recognized(path) or TextFormat() for path in paths if file_io.size_of(path) and unzipped_head(path, 1)
+    }
+    if not forms:
         raise InputError(f"{', '.join(paths)}: there are no records; every file is empty.")
+    kinds: dict[str, str] = {}
+    for path, form in forms.items():
+        kinds.setdefault(TEXT if form.is_text else form.name, path)
     if len(kinds) > 1:
-        examples = ", ".join(f"{files[0]} ({kind})" for kind, (_, files) in kinds.items())
+        examples = ", ".join(f"{path} ({kind})" for kind, path in kinds.items())
         raise InputError(f"the files are of different kinds: {examples}. Name the ones to read, as in 'folder/*.csv'.")
-    [(kind, (form, files))] = kinds.items()
-    return kind, form, files
+    return next(iter(kinds)), forms
 
 
 def _files(pattern: str) -> list[str]:

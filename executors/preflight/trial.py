@@ -1,4 +1,4 @@
-"""A shortened training: its arguments, and the verdicts on its steps, its evaluation and its export.
+"""A shortened training: its arguments, the verdicts on its phases, and the estimate for the whole run.
 
 The module writes to temporary folders that the check removes. `watch.py` stops Keras and Estimator loops early; loops
 of dialects and custom loops get small step counts in `fn_args`.
@@ -10,7 +10,9 @@ import ast
 import copy
 import math
 import os
-from collections.abc import Iterator, Sequence
+import resource
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from ..dialects import Dialect
 from ..dialects.needs import uses_estimators
@@ -19,17 +21,18 @@ from ..fn_args import FnArgs
 from ..modules.source import ModuleSource, parsed
 from ..runtime.logs.exceptions import describe, describe_handled
 from ..runtime.quantities import duration_text
+from ..training.hints import advice_on
+from .loops import STEPS
 from .places import definition, place_of
 from .remedies import error_line, remedy_for
-from .verdicts import FAILED, PASSED, SKIPPED, WARNING, Place, Verdict
-from .watch import EVALUATION, EXPORT, MODEL, PHASES, STEPS, TRAINING, Watch
+from .verdicts import FAILED, PASSED, SKIPPED, WARNING, Verdict
+from .watch import EVALUATION, EXPORT, MODEL, TRAINING, Watch
+
+if TYPE_CHECKING:
+    from ..modules.keras_version import KerasChoice
 
 _CUSTOM_LOOP_STEPS = 10  # for a custom loop, which only fn_args can shorten
 _CUSTOM_LOOP_EVAL_STEPS = 2
-_NAN = (
-    "Check loss and model for a logarithm of zero or a division by zero, check the data for NaN, or lower the learning "
-    "rate."
-)
 
 
 def shorten_args(fn_args: FnArgs, dialect: Dialect, source: ModuleSource) -> tuple[FnArgs, bool]:
@@ -49,7 +52,13 @@ def shorten_args(fn_args: FnArgs, dialect: Dialect, source: ModuleSource) -> tup
     return trial_args, is_shortened
 
 
-def failure(item: str, error: BaseException, source: ModuleSource | None, fn_args: FnArgs, hint: str = "") -> Verdict:
+def failure(
+    item: str,
+    error: BaseException,
+    source: ModuleSource | None,
+    fn_args: FnArgs,
+    keras: KerasChoice | None = None,
+) -> Verdict:
     """Returns the verdict on an item for which an exception was raised.
 
     Args:
@@ -57,57 +66,87 @@ def failure(item: str, error: BaseException, source: ModuleSource | None, fn_arg
       error: The exception, with its traceback.
       source: The module's files, to find the user's line; None without a module.
       fn_args: The run's arguments.
-      hint: Advice added to the remedy.
+      keras: The Keras version of the process, if the module trains in it.
     """
     files = source.files if source else ()
     place = place_of(error, files)
     if place is None and item == "transform" and source:
         place = definition(source.path, "preprocessing_fn")
+    advice = advice_on(error, keras)
     if isinstance(error, TrainerError):
-        text, remedy, code = str(error), hint, error.exit_code
+        text, code = str(error), error.exit_code
     else:
-        siblings = [os.path.splitext(os.path.basename(file))[0] for file in _python_files_in_folder(source)]
-        line = place.source if place else ""
         text, code = error_line(error), 1
-        advice = remedy_for(error, files, siblings, list(fn_args.custom_config or ()), line)
-        remedy = " ".join(filter(None, (advice, hint)))
+        line = place.source if place else ""
+        advice = advice or [remedy_for(error, files, _names_beside(source), list(fn_args.custom_config or ()), line)]
     if isinstance(error, SystemExit):
         text = f"the module exited with SystemExit({error.code!r}){describe_handled(error)}"
     described = describe(error)
-    return Verdict(item, FAILED, text, place, remedy, code, described["traceback"], described)
+    return Verdict(item, FAILED, text, place, " ".join(advice), code, described["traceback"], described)
 
 
-def verdicts(
-    watch: Watch,
-    fn_args: FnArgs,
-    seconds: float,
-    error: BaseException | None = None,
-    source: ModuleSource | None = None,
-) -> Iterator[Verdict]:
-    """Yields a verdict on each phase up to the failed one, or on all phases.
+def verdicts(watch: Watch, fn_args: FnArgs, seconds: float, error: BaseException | None = None) -> Iterator[Verdict]:
+    """Yields a verdict on each phase of a training; after an exception, on those before the phase that raised it.
 
     Args:
       watch: Measurements of the training.
       fn_args: The run's arguments.
       seconds: Duration of the training.
       error: The exception that ended it, or None.
-      source: The module's files; needed for an exception.
     """
-    failed_at = PHASES.index(watch.phase) if error else len(PHASES)
-    if isinstance(error, FloatingPointError) and watch.losses and not math.isfinite(watch.losses[-1]):
-        failed_at = PHASES.index(TRAINING)
-    for number, phase in enumerate(PHASES):
-        if error and number == failed_at:
-            yield failure(phase, error, source, fn_args, _NAN if isinstance(error, FloatingPointError) else "")
+    failed = failed_phase(watch, error) if error else ""
+    results: dict[str, Callable[[], Verdict]] = {
+        MODEL: lambda: Verdict(MODEL, PASSED, watch.model or "built"),
+        TRAINING: lambda: _training(watch, seconds),
+        EVALUATION: lambda: _evaluation(watch, fn_args),
+        EXPORT: lambda: _export(watch, fn_args),
+    }
+    for phase, result in results.items():
+        if phase == failed:
             return
-        if phase == MODEL:
-            yield Verdict(MODEL, PASSED, watch.model or "built")
-        elif phase == TRAINING:
-            yield _training(watch, seconds)
-        elif phase == EXPORT:
-            yield _export(watch, fn_args)
-        elif watch.evaluations or not error:  # modules evaluate before or after the export
-            yield _evaluation(watch, fn_args)
+        if phase != EVALUATION or watch.evaluations or not error:  # modules evaluate before or after the export
+            yield result()
+
+
+def failed_phase(watch: Watch, error: BaseException) -> str:
+    """Returns the phase that raised an exception; a loss that is not finite is one of the training."""
+    is_loss = isinstance(error, FloatingPointError) and watch.losses and not math.isfinite(watch.losses[-1])
+    return TRAINING if is_loss else watch.phase
+
+
+def estimate(watch: Watch, requested: int | None, is_shortened: bool, records: int, seconds: float) -> Verdict:
+    """Returns the estimate for a whole run.
+
+    Args:
+      watch: Measurements of the trial.
+      requested: Requested number of steps, or None.
+      is_shortened: Whether the trial got a reduced number of steps, so that `watch.planned_steps` is too small.
+      records: Estimated number of training examples; 0 if unknown.
+      seconds: Duration of the trial.
+    """
+    peaks = _peak_memory()
+    memory = f"{peaks['memory'] / 1e9:.2g} GB of memory"
+    if "gpu_memory" in peaks:
+        memory += f", {peaks['gpu_memory'] / 1e9:.2g} GB of GPU memory"
+    steady, steps = watch.steady_seconds(), _steps(watch, requested, is_shortened, records)
+    details: dict[str, object] = {**peaks, "seconds_per_step": steady, "steps": steps}
+    if steady is None:
+        return Verdict("estimate", SKIPPED, f"{memory}; too few steps to measure the time per step", details=details)
+    measured = f"measured over {len(watch.step_seconds)} steps on this machine"
+    if not steps:
+        text = (
+            f"{duration_text(steady)} per step, {memory}; {measured}. No number of steps was requested (--train-steps)."
+        )
+        return Verdict("estimate", PASSED, text, details=details)
+    other_seconds = max(0.0, seconds - watch.first_seconds - sum(watch.step_seconds))
+    total = other_seconds + watch.first_seconds + steady * (steps - 1)
+    about = "" if requested or watch.planned_steps else "about "
+    text = (
+        f"training takes about {duration_text(total)} for {about}{steps:,} steps of {duration_text(steady)}, "
+        f"{duration_text(max(0.0, total - steady * steps))} of it for startup and export, and {memory}; "
+        f"{measured}, without evaluations and cached data"
+    )
+    return Verdict("estimate", PASSED, text, details={**details, "seconds": total})
 
 
 def _training(watch: Watch, seconds: float) -> Verdict:
@@ -168,22 +207,37 @@ def _display_folder(folder: str, fn_args: FnArgs) -> str:
     return f"{os.path.relpath(folder, parent)}, next to it" if folder.startswith(parent) else folder
 
 
-def _python_files_in_folder(source: ModuleSource | None) -> Sequence[str]:
-    if source is None:
-        return ()
-    return [entry.name for entry in os.scandir(source.roots[0]) if entry.name.endswith(".py") or entry.is_dir()]
+def _names_beside(source: ModuleSource | None) -> list[str]:
+    """Returns the names of the modules and folders in the module's folder."""
+    entries = os.scandir(source.roots[0]) if source else ()
+    return [os.path.splitext(entry.name)[0] for entry in entries if entry.name.endswith(".py") or entry.is_dir()]
 
 
 def _has_observed_loop(source: ModuleSource) -> bool:
     """Returns whether the source calls a method `fit` or uses Estimators, whose steps `Watch` limits."""
     nodes = (node for file in source.files for node in ast.walk(parsed(file)))
-    return uses_estimators(source.files) or any(map(_is_fit, nodes))
+    calls = (node.func for node in nodes if isinstance(node, ast.Call))
+    return uses_estimators(source.files) or any(
+        isinstance(function, ast.Attribute) and function.attr == "fit" for function in calls
+    )
 
 
-def _is_fit(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fit"
+def _steps(watch: Watch, requested: int | None, is_shortened: bool, records: int) -> int | None:
+    """Returns the number of steps of a run: planned by the loop, requested, or computed from epochs and records."""
+    planned = None if is_shortened else watch.planned_steps
+    if planned or requested:
+        return planned or requested
+    if watch.epochs and records and watch.batch_size:
+        return max(1, math.ceil(records / watch.batch_size)) * watch.epochs
+    return None
 
 
-def place_of_save(watch: Watch) -> Place | None:
-    """Returns the user's line that wrote the last SavedModel, or None."""
-    return next((place for _, place in reversed(watch.saves) if place), None)
+def _peak_memory() -> dict[str, int]:
+    """Returns peak bytes of this process: `memory`, and with GPUs `gpu_memory`, the maximum over all GPUs."""
+    import tensorflow as tf
+
+    peaks = {"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    for gpu in tf.config.list_physical_devices("GPU"):
+        name = gpu.name.rpartition("physical_device:")[2]
+        peaks["gpu_memory"] = max(peaks.get("gpu_memory", 0), tf.config.experimental.get_memory_info(name)["peak"])
+    return peaks

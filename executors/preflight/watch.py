@@ -20,19 +20,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import SupportsFloat, TypedDict
 
 from ..compat.tensorflow import exports_reported
-from ..evaluation import evidence
-from ..evaluation.evidence import Observer
 from ..monitoring import progress
 from ..runtime.observers import observed_by
-from .loops import Loops
+from ..runtime.rate_limiter import RateLimiter
+from .loops import STEPS, Loops
 from .places import calling_place
 from .verdicts import Place
 
 MODEL, TRAINING, EVALUATION, EXPORT = PHASES = ("model", "training", "evaluation", "export")
-STEPS = 8  # the first is traced, the second may be retraced; the others measure the time of a step
 _SUFFICIENT_SECONDS = 5.0  # of measured steps, after which two steps are enough
 _REPORT_SECONDS = 0.5  # minimum interval of progress reports
-_LABEL_BATCHES = 4  # read for the labels' values
 
 
 class Progress(TypedDict, total=False):
@@ -70,14 +67,10 @@ class Watch:
       saves: (folder, place in the user's files or None) of each SavedModel.
       planned_steps: Number of steps of the unshortened loop, or None.
       epochs: Number of epochs of the unshortened loop, if it has no number of steps; else None.
-      batch_size: Examples in a step, or None.
+      batch_size: Examples in a step; 0 if unknown.
       logged_error: The first error that the module logged; "" for none.
       files: The module's source files.
-      fits: Observer of losses and labels in Keras fits; None before `watching`.
-      max_steps: Number of training steps after which a loop is stopped.
     """
-
-    max_steps = STEPS
 
     def __init__(self, files: Sequence[str], report: Callable[[Progress], None]) -> None:
         self.phase = MODEL
@@ -90,12 +83,11 @@ class Watch:
         self.saves: list[tuple[str, Place | None]] = []
         self.planned_steps: int | None = None
         self.epochs: int | None = None
-        self.batch_size: int | None = None
+        self.batch_size = 0.0
         self.in_loop = False  # within a loop of Keras or an Estimator, whose callback or hook reports the steps
         self.files = files
-        self.fits: Observer | None = None
         self._report = report
-        self._sent_at = 0.0
+        self._limiter = RateLimiter(_REPORT_SECONDS)
         self._last: float | None = None
         self._reported: int | None = None  # the last step that a custom loop has reported
 
@@ -107,7 +99,6 @@ class Watch:
             exports_reported(self.record_save),
             progress.reported_to(self._record_reported_step),
             observed_by(Loops(self)),
-            evidence.observed(self.files, _LABEL_BATCHES) as self.fits,
         ):
             yield
 
@@ -117,7 +108,7 @@ class Watch:
             self.phase = phase
             if phase == TRAINING and self._last is not None:
                 self._last = time.perf_counter()  # excludes an evaluation or export between two steps
-            self._send_progress(now=True)
+            self._send_progress()
 
     @contextlib.contextmanager
     def loop(self) -> Iterator[None]:
@@ -148,7 +139,8 @@ class Watch:
             self.step_seconds += [seconds / steps] * steps
         self.steps += steps
         self._last = now
-        self._send_progress()
+        if self._limiter.is_due():
+            self._send_progress()
         if loss is not None:
             self.losses.append(loss)
             if not math.isfinite(loss):
@@ -164,10 +156,8 @@ class Watch:
         # The mean rather than the median: with several steps in one call, the first may account for all of the time.
         return max(statistics.fmean(later), 0.0) if later else None
 
-    def _send_progress(self, now: bool = False) -> None:
-        if now or time.monotonic() - self._sent_at > _REPORT_SECONDS:
-            self._sent_at = time.monotonic()
-            self._report({"phase": self.phase, "steps": self.steps, "losses": self.losses[-1:], "model": self.model})
+    def _send_progress(self) -> None:
+        self._report({"phase": self.phase, "steps": self.steps, "losses": self.losses[-1:], "model": self.model})
 
     def _record_reported_step(self, step: int, metrics: Mapping[str, SupportsFloat]) -> None:
         """Records a report of `report_progress` from a custom loop, whose first one may precede its first step."""

@@ -18,25 +18,26 @@ from .. import plugins
 from ..dialects.loading import loaded
 from ..engines.training_request import TrainingRequest
 from ..errors import LateVariableError
+from ..evaluation.evidence import observed
 from ..evaluation.overrides import overrides_of
-from ..modules import tensorflow_1
 from ..runtime.logs.first_error import first_logged_error
 from ..training.worker import train_module
 from ..training.worker_callbacks import GROUP, Context, WorkerCallback
 from ..tuning.search import TUNER_FN, defaults_of_search, hyperparameters_text, import_keras_tuner
-from . import estimate, input_watch, trial
+from . import input_watch, trial
 from .events import EventWriter
 from .examples import Examples
-from .module_checks import checked_module, require_step_functions
+from .module_checks import require_step_functions, signatures_verdict
 from .remedies import error_line, shorten_message
 from .request import PartRequest
-from .verdicts import FAILED, PASSED, WARNING, Verdict
+from .verdicts import FAILED, PASSED, Verdict
 from .watch import Watch
 
 if TYPE_CHECKING:
     from ..evaluation.planning import PlanningFacts
     from ..fn_args import FnArgs
 
+_LABEL_BATCHES = 4  # read for the labels' values
 _FOR_MODEL_CHECK = ("op_packages", "sample_input")
 
 
@@ -61,40 +62,24 @@ class Found(TypedDict, total=False):
 
 
 def execute(state: dict[str, object]) -> Found:
-    """Entry point of the worker process: runs the checks of a `PartRequest`."""
+    """Entry point of the worker process: tries the training of a `PartRequest`, and checks the examples in any case."""
     request = PartRequest.from_json(state)
     events = EventWriter(request.folder)
-    examples = Examples(request, events)
-    if request.check.modules:
-        return _try(request, examples, events)
-    try:
-        examples.examine()
-    except (Exception, SystemExit) as error:
-        events.verdict(trial.failure("examples", error, None, request.check.fn_args))
-    return {}
-
-
-def _try(request: PartRequest, examples: Examples, events: EventWriter) -> Found:
-    """Tries a training; checks the examples in any case."""
-    check = request.check
-    assert check.modules is not None
-    assert request.keras is not None
-    training = TrainingRequest(check.modules.trainer, check.function, check.fn_args, check.options, request.keras)
-    short = ShortTraining(training, request, examples, events)
-    try:
-        parts = dict(train_module(training, {**_kept_callbacks(training), "check": short}).parts)
-        return cast("Found", {**parts.pop("check"), "trained": parts})
-    except _NotTriedError:
-        return {}
-    except (Exception, SystemExit) as error:
-        if isinstance(error, LateVariableError) and events.stage == "load":
-            raise
-        short.add_failure(error)
-    if not examples.are_examined:
+    examples, check = Examples(request, events), request.check
+    if check.modules and request.keras:
+        training = TrainingRequest(check.modules.trainer, check.function, check.fn_args, check.options, request.keras)
+        short = ShortTraining(training, request, examples, events)
         try:
-            examples.examine()
+            parts = dict(train_module(training, {**_kept_callbacks(training), "check": short}).parts)
+            return cast("Found", {**parts.pop("check"), "trained": parts})
+        except _NotTriedError:
+            return {}
         except (Exception, SystemExit) as error:
+            if isinstance(error, LateVariableError) and events.stage == "load":
+                raise
             short.add_failure(error)
+    if not examples.are_examined:
+        examples.examine()
     return {}
 
 
@@ -149,10 +134,7 @@ class ShortTraining(WorkerCallback):
         Raises:
           _NotTriedError: If something has failed, so that no training is tried.
         """
-        checked = checked_module(self.dialect, self._module, self._check)
-        text = " ".join(checked.warnings) or checked.signatures
-        self._events.verdict(Verdict("signatures", WARNING if checked.warnings else PASSED, text))
-        self._steps = checked.steps
+        self._events.verdict(signatures_verdict(self.dialect, self._module, self._check))
         self._examples.examine()
         if self._check.tunes and not self._events.has_failed:
             self._use_search_defaults()
@@ -169,6 +151,7 @@ class ShortTraining(WorkerCallback):
         with (
             input_watch.watching(lambda reads: self._events.write("reads", reads)),
             self._watch.watching(),
+            observed(self.request.source.files, _LABEL_BATCHES) as self._fits,
             first_logged_error(error_line) as logged,
         ):
             yield
@@ -180,9 +163,10 @@ class ShortTraining(WorkerCallback):
         fn_args, watch = self._check.fn_args, self._watch
         for verdict in trial.verdicts(watch, fn_args, self._seconds):
             self._add(verdict)
-        estimated = estimate.verdict(watch, self._steps, self._is_shortened, self._examples.records, self._seconds)
-        place = trial.place_of_save(watch)
-        evidence = watch.fits.evidence() if watch.fits else None
+        steps = self.dialect.steps_requested(self._module, self._check.function, fn_args)
+        estimated = trial.estimate(watch, steps, self._is_shortened, self._examples.records, self._seconds)
+        place = next((place for _, place in reversed(watch.saves) if place), None)
+        evidence = self._fits.evidence()
         overrides = overrides_of({"label": self._check.label, **self._check.evaluation})
         return {
             "estimate": estimated.to_json(),
@@ -191,34 +175,27 @@ class ShortTraining(WorkerCallback):
             "saved_at": vars(place) if place else None,
             "evaluation": {
                 "evidence": evidence.to_json() if evidence else {},
-                "features": self._examples.checks.features,
+                "features": self._examples.features,
                 "overrides": dataclasses.asdict(overrides),
             },
         }
 
     def add_failure(self, error: BaseException) -> None:
         """Adds the verdict on the stage, or on the phase of the training, in which an exception was raised."""
-        source, fn_args, stage = self.request.source, self._check.fn_args, self._events.stage
-        if stage != "trial":
-            self._add(trial.failure(stage, error, source, fn_args))
-            return
-        seconds = time.perf_counter() - self._begin
-        for verdict in trial.verdicts(self._watch, fn_args, seconds, error, source):
-            self._add(verdict)
+        fn_args, item = self._check.fn_args, self._events.stage
+        if item == "trial":
+            item = trial.failed_phase(self._watch, error)
+            for verdict in trial.verdicts(self._watch, fn_args, time.perf_counter() - self._begin, error):
+                self._add(verdict)
+        self._add(trial.failure(item, error, self.request.source, fn_args, self.request.keras))
 
     def _add(self, verdict: Verdict) -> None:
         if verdict.status == FAILED:
-            hints = [*self._hints, *self._examples.checks.hints, *self._hints_for(verdict), verdict.remedy]
+            hints = [*self._hints, *self._examples.hints, verdict.remedy]
             remedy = " ".join(f"{hint.rstrip('.')}." for hint in hints if hint)
             text = self._examples.with_original_paths(verdict.text)
             verdict = dataclasses.replace(verdict, text=text, remedy=remedy)
         self._events.verdict(verdict)
-
-    def _hints_for(self, verdict: Verdict) -> list[str]:
-        """Returns advice if a failure, or a chained exception in its traceback, suggests other versions."""
-        raised = [line for line in verdict.traceback.splitlines() if line and not line[0].isspace()]
-        text = "\n".join([verdict.text, *raised])
-        return [self.request.keras.hint_for_text(text), tensorflow_1.hint_for_text(text)]
 
     def _use_search_defaults(self) -> None:
         """Sets the hyper-parameters to the defaults of the search."""

@@ -16,6 +16,7 @@ from ..runtime.logs import exceptions
 
 if TYPE_CHECKING:
     from ..engines.training_request import TrainingRequest
+    from ..modules.keras_version import KerasChoice
 
 _WRITE_SAVED_MODELS = {"tensorflow", "keras", "tf_keras"}
 _HINTS = "generic_trainer.hints"  # group of entry points: functions that return advice for an exception, or ""
@@ -27,16 +28,19 @@ def add_hints(error: Exception, request: TrainingRequest) -> None:
     if isinstance(error, TrainerError):
         return
     exceptions.add_note(error, f"Raised by the training module {request.source.path}")
-    registered = cast("Mapping[str, Callable[[BaseException], str]]", plugins.load(_HINTS)).values()
-    own = [request.keras.hint(error), *(hint(error) for hint in registered)]
-    missing = not any(own) and not request.fn_args.train_files
-    lacks_data = missing and _has_frame_naming("train_files", error)
+    own = advice_on(error, request.keras)
+    lacks_data = not (own or request.fn_args.train_files) and _has_frame_naming("train_files", error)
     no_data = "The run has no training data: --train-files was not given." if lacks_data else ""
-    for hint in (*own, no_data, storage_errors.hint(error, request.fn_args.serving_model_dir)):
-        if hint:
-            exceptions.add_note(error, hint)
+    for hint in filter(None, (*own, no_data, storage_errors.hint(error, request.fn_args.serving_model_dir))):
+        exceptions.add_note(error, hint)
     if text := exceptions.tensorflow_message(error):
         exceptions.add_summary(error, f"TensorFlow's message contains bytes that are not text: {text[:_MAX_QUOTED]}")
+
+
+def advice_on(error: BaseException, keras: KerasChoice | None) -> list[str]:
+    """Returns advice on a module's exception: on the Keras version, if there is one, and from registered hints."""
+    registered = cast("Mapping[str, Callable[[BaseException], str]]", plugins.load(_HINTS)).values()
+    return list(filter(None, [keras.hint(error) if keras else "", *(hint(error) for hint in registered)]))
 
 
 def _has_frame_naming(name: str, error: BaseException) -> bool:

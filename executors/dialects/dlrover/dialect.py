@@ -9,6 +9,9 @@ from __future__ import annotations
 from ..base import Dialect, Evidence
 from .detection import find_dlrover_use
 
+# Settings of a conf, and what the command passes to it about the previous attempt.
+RESUMABLE_ARGUMENTS = ("save_secs", "keep_checkpoint_max", "has_trained", "train_data_anew", "use_conf_model_dir")
+
 
 class DLRoverDialect(Dialect):
     """Modules with a conf class; see `DLRoverAdapter`."""

@@ -9,6 +9,12 @@ from ...modules.defined_names import defines
 from ..base import Dialect, Evidence
 from .detection import CUSTOM_READER, find_elasticdl_use
 
+# Flags that do not change how a step trains.
+RESUMABLE_ARGUMENTS = (
+    *("evaluation_steps", "checkpoint_steps", "log_loss_steps", "keep_checkpoint_max", "checkpoint_dir"),
+    *("checkpoint_dir_for_init", "records_per_task", "num_minibatches_per_task"),
+)
+
 
 class ElasticDLDialect(Dialect):
     """ElasticDL model files; see `ElasticDLAdapter`."""

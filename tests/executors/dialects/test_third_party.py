@@ -241,21 +241,23 @@ def test_check_inspects_its_signatures_and_errors(python: Callable[[str], Any], 
     found = python(
         CHOOSE
         + """
-    from generic_trainer.executors.preflight.module_checks import checked_module
+    from generic_trainer.executors.preflight.module_checks import signatures_verdict
     from generic_trainer.executors.preflight.request import CheckRequest
 
     request = CheckRequest("some_module.py", FnArgs(train_steps=500))
-    checked = [checked_module(known[name], module, request) for name in ("plain_keras", "old_form")]
-    found = [[one.signatures, one.warnings, one.steps] for one in checked]
+    found = []
+    for name in ("plain_keras", "old_form"):
+        verdict = signatures_verdict(known[name], module, request)
+        found.append([verdict.text, verdict.status, known[name].steps_requested(module, None, request.fn_args)])
     module.FEATURES = "a"
     try:
-        checked_module(known["plain_keras"], module, request)
+        signatures_verdict(known["plain_keras"], module, request)
     except TrainerError as error:
         print(json.dumps([*found, str(error)]))
     """
     )
-    assert found[0] == ["build_model(units=8)", [], None]
-    assert found[1] == ["a function fit_fn(fn_args)", [], 500]
+    assert found[0] == ["build_model(units=8)", "passed", None]
+    assert found[1] == ["a function fit_fn(fn_args)", "passed", 500]
     assert found[2].endswith("some_module.py: FEATURES is 'a'; write a tuple of names.")
 
 

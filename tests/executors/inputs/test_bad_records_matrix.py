@@ -105,7 +105,7 @@ def predicted(path: str) -> int:
 
 
 def checked(path: str) -> int:
-    return take([path], f"{path}-sample", False).count
+    return take([path], f"{path}-sample").count
 
 
 READERS: dict[str, tuple[Callable[[pathlib.Path], None], str, Read]] = {

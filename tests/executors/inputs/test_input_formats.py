@@ -221,7 +221,7 @@ def test_empty_files_are_ignored_beside_others_and_alone_an_error(name: str, tmp
     write(tmp_path / "data" / f"a.{ENDINGS[name]}", name, rows(5))
     (tmp_path / "data" / f"b.{ENDINGS[name]}").touch()
 
-    assert take([f"{tmp_path}/data/*"], str(tmp_path / "sample"), columns_wanted=True).count == 5
+    assert take([f"{tmp_path}/data/*"], str(tmp_path / "sample")).count == 5
     with pytest.raises(InputError, match="every file is empty"):
         take([f"{tmp_path}/data/b.*"], str(tmp_path / "other"))
 

@@ -16,8 +16,7 @@ from generic_trainer import FnArgs
 from generic_trainer.executors.inputs.example_kinds import RAW
 from generic_trainer.executors.inputs.message_text import closest_names
 from generic_trainer.executors.preflight.adaptation import NO, YES, Outcome, Settings, alternatives
-from generic_trainer.executors.preflight.attempt import Trial
-from generic_trainer.executors.preflight.attempts import Attempts
+from generic_trainer.executors.preflight.attempts import Attempts, Trial
 from generic_trainer.executors.preflight.check import check
 from generic_trainer.executors.preflight.request import CheckRequest
 from generic_trainer.executors.preflight.verdicts import FAILED, PASSED, Report, Verdict
