@@ -63,7 +63,7 @@ def _open_table(origins: Sequence[str], params: ReaderParams) -> Records:
 def _open_csv(origin: str, files: list[str], params: ReaderParams) -> Records:
     import tensorflow as tf
 
-    from ....inputs.csv import records as csv_records
+    from . import csv_records
 
     sep = params.sep or ","
     columns = list(params.columns or csv_records.column_names(files[0], sep))
@@ -81,7 +81,7 @@ def _open_csv(origin: str, files: list[str], params: ReaderParams) -> Records:
 
 
 def _open_parquet(origin: str, files: list[str], params: ReaderParams) -> Records:
-    from ....inputs.parquet import records as parquet_records
+    from . import parquet_records
 
     signature = parquet_records.parquet_signature(files[0], params.columns)
     errors = ReaderErrors()
