@@ -12,8 +12,9 @@ Usage:
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast
 
 from .. import plugins
 from ..errors import InputError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import tensorflow as tf
 
+Row = TypeVar("Row")
 Copied: TypeAlias = "tuple[int, Sequence[bytes] | Sequence[dict[str, object]]]"
 Factories: TypeAlias = "tuple[Callable[..., tf.data.Dataset], Callable[..., Iterator[pa.RecordBatch]]]"
 
@@ -216,6 +218,14 @@ def payload_format_of(patterns: Sequence[str]) -> str:
     """Returns the payload format that the endings of the training files' names stand for."""
     payloads = {form.payloads[0] if form and form.payloads else TF_EXAMPLE for form in map(named_format, patterns)}
     return payloads.pop() if len(payloads) == 1 else TF_EXAMPLE
+
+
+def chunks(rows: Iterator[Row], size: int) -> Iterator[tuple[int, list[Row]]]:
+    """Yields rows in lists of `size`, each with the number of its first row, from 1."""
+    first = 1
+    while chunk := list(itertools.islice(rows, size)):
+        yield first, chunk
+        first += len(chunk)
 
 
 def _uncompressed_name(path: str) -> str:

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import itertools
-from collections.abc import Iterator
-from typing import TypeVar
 
 from .gzipped_files import is_gzipped, opened
 from .input_format import COPIED_BYTES, Copied, InputFormat
-
-Row = TypeVar("Row")
 
 
 class TextFormat(InputFormat):
@@ -31,11 +26,3 @@ class TextFormat(InputFormat):
                 if limit is not None and (count >= limit or size >= COPIED_BYTES) and quotes % 2 == 0:
                     break
         return count, []
-
-
-def chunks(rows: Iterator[Row], size: int) -> Iterator[tuple[int, list[Row]]]:
-    """Yields rows in lists of `size`, each with the number of its first row, from 1."""
-    first = 1
-    while chunk := list(itertools.islice(rows, size)):
-        yield first, chunk
-        first += len(chunk)

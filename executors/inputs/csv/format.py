@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..input_format import Batch
-from ..text_format import TextFormat, chunks
+from ..input_format import Batch, chunks
+from ..text_format import TextFormat
 
 
 class Csv(TextFormat):

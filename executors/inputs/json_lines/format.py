@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from ...errors import InputError
 from ...runtime.files.plain_values import parsed_json
 from ..gzipped_files import opened, position
-from ..input_format import Batch
-from ..text_format import TextFormat, chunks
+from ..input_format import Batch, chunks
+from ..text_format import TextFormat
 
 
 class JsonLines(TextFormat):

@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from ...errors import InputError
 from ..message_text import join_names
-from .framing import find_damage
+from .framing import check_tf_records
 from .record_dataset import ReadOptions, RecordFiles, record_batches
 from .refused_records import first_refused
 
@@ -62,14 +62,12 @@ def arrow_batches(
     records = record_batches(files, options).prefetch(tf.data.AUTOTUNE).as_numpy_iterator()
     try:
         yield from _in_threads(decode, records)
-    except tf.errors.DataLossError as error:
-        found = find_damage(files.paths)
-        if found is None:
-            raise
-        raise found from error
+    except tf.errors.DataLossError:
+        check_tf_records(files.paths)
+        raise
     except RuntimeError as error:  # raised by tfx_bsl's decoder
-        found = first_refused(files.paths, lambda records: decoder_of(schema).DecodeBatch(records))
-        raise found or InputError(
+        refused = first_refused(files.paths, lambda records: decoder_of(schema).DecodeBatch(records))
+        raise refused or InputError(
             f"{join_names(files.patterns)}: the records do not have the same features: {error}"
         ) from error
 

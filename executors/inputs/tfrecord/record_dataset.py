@@ -17,16 +17,17 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import tensorflow as tf
 
 from ...distributed.tf_config import task_from_environment
 from ...errors import InputError
 from ..gzipped_files import head_of, is_gzipped, unzipped_head
 from .framing import HEADER_BYTES, check_head
-from .scan import without_left_out
+from .scan import good_blocks
 
 if TYPE_CHECKING:
     from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
@@ -36,6 +37,7 @@ _BUFFER_BYTES = 256 * 1024  # the default of tf.data.TFRecordDataset
 # reader, 0.50 s with 64, 0.76 s with 16, and 1.84 s with tf.data's default of 2.
 _RECORDS_AHEAD = 1024
 _MIN_AHEAD = 32
+_RECORD = tf.TensorSpec([], tf.string)
 _FILES_CHECKED = 256  # files whose first bytes are checked before reading
 # Consecutive records of a file that enter the shuffle buffer together if no order is prescribed, and the minimum number
 # of such chunks in the buffer. For 240,000 records, this reduces reading, shuffling and batching from 0.9 s of one core
@@ -159,32 +161,34 @@ def record_batches(files: RecordFiles, options: ReadOptions) -> tf.data.Dataset:
     return dataset.batch(options.batch_size, drop_remainder=drop_final_batch)
 
 
+def tf_record_dataset(paths: Sequence[str], left_out: Mapping[str, frozenset[int]] | None = None) -> tf.data.Dataset:
+    """Returns a dataset of the serialized records of all files, in the order of the files.
+
+    Args:
+      paths: TFRecord files, each gzipped or not.
+      left_out: {file: numbers of records to skip}, as returned by `scan.scan`.
+    """
+    compressions = ["GZIP" if is_gzipped(path) else "" for path in paths]
+    files = tf.data.Dataset.from_tensor_slices((list(paths), compressions))
+    return files.flat_map(
+        tf.autograph.experimental.do_not_convert(lambda path, compression: _records(path, compression, left_out or {}))
+    )
+
+
 def _interleaved(paths: tf.data.Dataset, files: RecordFiles, options: ReadOptions) -> tf.data.Dataset:
     """Same as `paths.interleave(TFRecordDataset, num_parallel_calls=…)`, but with a larger output buffer."""
-    chunk, compression = _chunk(options), files.compression
+    chunk = _chunk(options)
 
-    def whole(path: tf.Tensor) -> tf.data.Dataset:
-        return tf.data.TFRecordDataset(path, compression, _BUFFER_BYTES)
+    def read(path: tf.Tensor) -> tf.data.Dataset:
+        return _records(path, files.compression, files.left_out)
 
-    def good(path: tf.Tensor) -> tf.data.Dataset:
-        return without_left_out(whole, path, files.left_out) if files.left_out else whole(path)
-
-    def read(path: tf.Tensor) -> tf.Tensor:
-        if files.left_out:
-            records = tf.data.experimental.to_variant(good(path))
-        else:
-            records = tf.raw_ops.TFRecordDataset(
-                filenames=path, compression_type=compression, buffer_size=_BUFFER_BYTES
-            )
-        if chunk == 1:
-            return records
-        return tf.data.experimental.to_variant(tf.data.experimental.from_variant(records, record).batch(chunk))
+    def variant(path: tf.Tensor) -> tf.Tensor:
+        return tf.data.experimental.to_variant(read(path) if chunk == 1 else read(path).batch(chunk))
 
     if not options.reader_num_threads:
-        return paths.interleave(good)
-    record = tf.TensorSpec([], tf.string)
-    element = record if chunk == 1 else tf.TensorSpec([None], tf.string)
-    function = tf.function(read, autograph=False).get_concrete_function(record)
+        return paths.interleave(read)
+    element = _RECORD if chunk == 1 else tf.TensorSpec([None], tf.string)
+    function = tf.function(variant, autograph=False).get_concrete_function(_RECORD)
     readers = _number_of_readers(options.reader_num_threads)
     dataset = tf.data.experimental.from_variant(
         tf.raw_ops.ParallelInterleaveDatasetV4(
@@ -204,6 +208,31 @@ def _interleaved(paths: tf.data.Dataset, files: RecordFiles, options: ReadOption
     )
     dataset.reads_by = function  # the op refers to the function by name only; this reference keeps it alive
     return dataset if chunk == 1 else dataset.unbatch()
+
+
+def _records(path: tf.Tensor, compression: str | tf.Tensor, left_out: Mapping[str, frozenset[int]]) -> tf.data.Dataset:
+    """Returns a dataset of the records of one file, inside a tf.data graph.
+
+    A file with records to skip is read in Python, the others by TensorFlow. If there are such files, the graph contains
+    both datasets, one of which gets no path.
+    """
+
+    def native(paths: tf.Tensor) -> tf.data.Dataset:
+        # Not tf.data.TFRecordDataset, which is a dataset of datasets.
+        records = tf.raw_ops.TFRecordDataset(filenames=paths, compression_type=compression, buffer_size=_BUFFER_BYTES)
+        return tf.data.experimental.from_variant(records, _RECORD)
+
+    if not left_out:
+        return native(path)
+    is_bad = tf.reduce_any(tf.equal(path, tf.constant(sorted(left_out), tf.string)))
+
+    def good(names: np.ndarray) -> Iterator[np.ndarray]:
+        for name in names:
+            yield from good_blocks(name.decode(), left_out[name.decode()])
+
+    names = tf.boolean_mask([path], [is_bad])
+    ours = tf.data.Dataset.from_generator(good, output_signature=tf.TensorSpec([None], tf.string), args=(names,))
+    return native(tf.boolean_mask([path], [~is_bad])).concatenate(ours.unbatch())
 
 
 def _chunk(options: ReadOptions) -> int:

@@ -14,7 +14,7 @@ Usage:
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -68,30 +68,6 @@ def good_blocks(path: str, left_out: frozenset[int]) -> Iterator[np.ndarray]:
     records = (frame.record for frame in frames(path) if frame.number not in left_out)
     for block in blocks(records):
         yield np.array(block, object)
-
-
-def without_left_out(
-    records: Callable[[tf.Tensor], tf.data.Dataset], path: tf.Tensor, left_out: Mapping[str, frozenset[int]]
-) -> tf.data.Dataset:
-    """Returns a dataset of the records of one file, inside a tf.data graph.
-
-    The file is read by TensorFlow if it has no bad records, else in Python. The graph contains both datasets, one of
-    which gets an empty vector of paths.
-
-    Args:
-      records: Returns TensorFlow's dataset for a string vector of zero or one paths.
-      path: The file's path, a scalar string tensor.
-      left_out: {file: numbers of records to skip}, as returned by `scan`.
-    """
-    is_bad = tf.reduce_any(tf.equal(path, tf.constant(sorted(left_out), tf.string)))
-
-    def good(names: np.ndarray) -> Iterator[np.ndarray]:
-        for name in names:
-            yield from good_blocks(name.decode(), left_out[name.decode()])
-
-    names = tf.boolean_mask([path], [is_bad])
-    ours = tf.data.Dataset.from_generator(good, output_signature=tf.TensorSpec([None], tf.string), args=(names,))
-    return records(tf.boolean_mask([path], [~is_bad])).concatenate(ours.unbatch())
 
 
 def _bad_numbers(path: str, bad: BadRecords, accepts: Accepts | None) -> Iterator[int]:

@@ -10,6 +10,7 @@ Usage:
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,10 @@ import numpy as np
 
 from ....errors import InputError
 from ....inputs.bad_records import policy
+from ....inputs.gzipped_files import is_gzipped, opened
 from ....inputs.readers.reader_errors import ReaderErrors
-from ....inputs.readers.record_files import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
+from ....inputs.readers.record_files import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD, check_text
+from ....inputs.tfrecord.framing import check_tf_records
 from .reader_params import ODPS, ReaderParams, find_records
 from .records import Metadata, Records, Shard
 
@@ -117,22 +120,36 @@ def _open_recordio(origin: str, files: list[str], _: ReaderParams) -> Records:
 
 
 def _open_tf_records(origin: str, files: list[str], _: ReaderParams) -> Records:
-    from ....inputs.tfrecord import native_records
+    from ....inputs.tfrecord.record_dataset import tf_record_dataset
     from ....inputs.tfrecord.scan import scan
 
-    errors = ReaderErrors(lambda: native_records.check_tf_records(files))
+    errors = ReaderErrors(lambda: check_tf_records(files))
 
     def dataset(_: Sequence[Shard] | None) -> tf.data.Dataset:
-        return native_records.tf_record_dataset(files, scan(files, policy(TF_RECORD)))
+        return tf_record_dataset(files, scan(files, policy(TF_RECORD)))
 
     return Records(origin, TF_RECORD, Metadata(None), dataset, errors=errors)
 
 
 def _open_text(origin: str, files: list[str], _: ReaderParams) -> Records:
-    from ....inputs.tfrecord import native_records
+    import tensorflow as tf
 
+    for path in files:
+        check_text(path)
     errors = ReaderErrors()
-    return Records(origin, TEXT, Metadata(None), lambda _: native_records.line_dataset(files, errors), errors=errors)
+
+    def lines() -> Iterator[np.ndarray]:
+        for path in files:
+            with opened(path) as file:
+                while some := list(itertools.islice(file, _RECORDS_AT_ONCE)):
+                    yield np.array([line.removesuffix(b"\n").removesuffix(b"\r") for line in some], object)
+
+    def dataset(_: Sequence[Shard] | None) -> tf.data.Dataset:
+        if any(map(is_gzipped, files)):  # of a truncated one, TextLineDataset would read a part without an error
+            return errors.dataset(lines, tf.TensorSpec([None], tf.string))
+        return tf.data.TextLineDataset(files)
+
+    return Records(origin, TEXT, Metadata(None), dataset, errors=errors)
 
 
 _OPENERS = {
