@@ -6,7 +6,7 @@ import struct
 import zlib
 
 from generic_trainer.executors.dialects.elasticdl.recordio import records as recordio
-from generic_trainer.executors.inputs.file_signatures import RECORD_IO_MAGIC
+from generic_trainer.executors.dialects.elasticdl.recordio.format import RECORD_IO_MAGIC
 
 from .target import answer, file_of
 

@@ -30,7 +30,7 @@ Row = TypeVar("Row")
 Copied: TypeAlias = "tuple[int, Sequence[bytes] | Sequence[dict[str, object]]]"
 Factories: TypeAlias = "tuple[Callable[..., tf.data.Dataset], Callable[..., Iterator[pa.RecordBatch]]]"
 
-_HEAD_BYTES = 1024
+HEAD_BYTES = 1024  # of a file, from which its format is recognized
 _DECISIVE = (".csv", ".txt", ".parquet")  # endings of names that precede a file's first bytes
 FIRST_RECORDS = 512  # records of a file that `InputFormat.copy` returns
 COPIED_BYTES = 16 << 20  # of a file, after which `InputFormat.copy` may stop if it has a limit
@@ -176,8 +176,7 @@ def named_format(path: str) -> InputFormat | None:
 def recognized(path: str) -> InputFormat | None:
     """Returns the format of a file by the first bytes of binary formats, else by its name, else by the bytes of text.
 
-    Returns None if the format is unknown. Names that end in .csv, .txt and .parquet precede the bytes, as
-    `record_files.kind_of` has it.
+    Returns None if the format is unknown. Names that end in .csv, .txt and .parquet precede the bytes.
 
     Raises:
       InputError: If a gzipped file is damaged.
@@ -185,7 +184,7 @@ def recognized(path: str) -> InputFormat | None:
     named, is_decided = named_format(path), _uncompressed_name(path).endswith(_DECISIVE)
     if named is not None and is_decided:
         return named
-    head, installed = unzipped_head(path, _HEAD_BYTES), formats().values()
+    head, installed = unzipped_head(path, HEAD_BYTES), formats().values()
     binary = None if is_decided else next((form for form in installed if not form.is_text and form.matches(head)), None)
     return binary or named or next((form for form in installed if form.is_text and form.matches(head)), None)
 
@@ -198,7 +197,7 @@ def format_of(path: str) -> InputFormat:
     """
     if (form := recognized(path)) is not None:
         return form
-    head = unzipped_head(path, _HEAD_BYTES)
+    head = unzipped_head(path, HEAD_BYTES)
     return formats()["tfrecord" if not head or b"\0" in head else "csv"]
 
 

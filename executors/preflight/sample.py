@@ -18,9 +18,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import InputError
-from ..inputs.gzipped_files import is_gzipped, unzipped_head
-from ..inputs.input_format import InputFormat, formats, recognized
-from ..inputs.readers.record_files import TEXT, is_other_format
+from ..inputs.gzipped_files import is_gzipped
+from ..inputs.input_format import formats, recognized
+from ..inputs.readers.record_files import TEXT, common_format
+from ..inputs.text_format import binary_format
 from ..runtime.files import file_io
 
 RAW_EXAMPLES = "CsvExampleGen/examples/1"  # the folder of a pipeline's raw examples, below its root
@@ -74,7 +75,12 @@ def holds_records(patterns: Sequence[str]) -> bool:
     if any(file_io.isdir(os.path.join(pattern, name)) for pattern in patterns for name in _names_in(pattern)):
         return False
     files = [path for pattern in patterns for path in _files(pattern)]
-    return not any(is_other_format(path) and ((form := recognized(path)) is None or form.is_text) for path in files)
+    return not any(map(_is_foreign, files))
+
+
+def _is_foreign(path: str) -> bool:
+    form = recognized(path)
+    return (form is None or (form.is_text and not form.header)) and binary_format(path) != ""
 
 
 def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> Sample:
@@ -91,7 +97,8 @@ def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> 
     named = [
         path for pattern in patterns for path in _files(pattern) if not os.path.basename(path).startswith((".", "_"))
     ]
-    kind, form, files = _common_format(named, columns_wanted)
+    kind, recognized_form, files = common_format(named, columns_wanted)
+    form = recognized_form or formats()["csv"]  # lines of text
     total = sum(map(file_io.size_of, files))
     whole = total <= _WHOLE_BYTES
     chosen = files if whole else _evenly_spaced(files)
@@ -118,28 +125,6 @@ def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> 
             repeat_files(folder, count)
     misnamed = next((path for path in files if not form.is_text and is_gzipped(path) != path.endswith(".gz")), "")
     return Sample(copies, kind, records, count, read, total, len(files), whole, misnamed, originals)
-
-
-def _common_format(paths: Sequence[str], columns_wanted: bool) -> tuple[str, InputFormat, list[str]]:
-    """Returns the name of the files' format, the format, and the files that are not empty.
-
-    Raises:
-      InputError: If the files are of different formats, or all empty.
-    """
-    kinds: dict[str, tuple[InputFormat, list[str]]] = {}
-    for path in paths:
-        if file_io.size_of(path) and unzipped_head(path, 1):
-            form = recognized(path)
-            is_lines = form is None or (form.is_text and not (columns_wanted and form.header))
-            kind = TEXT if form is None or is_lines else form.name
-            kinds.setdefault(kind, (form or formats()["csv"], []))[1].append(path)
-    if not kinds:
-        raise InputError(f"{', '.join(paths)}: there are no records; every file is empty.")
-    if len(kinds) > 1:
-        examples = ", ".join(f"{files[0]} ({kind})" for kind, (_, files) in kinds.items())
-        raise InputError(f"the files are of different kinds: {examples}. Name the ones to read, as in 'folder/*.csv'.")
-    [(kind, (form, files))] = kinds.items()
-    return kind, form, files
 
 
 def _files(pattern: str) -> list[str]:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from ...errors import InputError
 from ...runtime.files import file_io
 from ..bad_records import policy, remedy
-from ..file_signatures import PARQUET_MAGIC
 from ..gzipped_files import opened_as_is
 from ..message_text import shorten
 from ..table_format import TableFormat
@@ -36,7 +35,7 @@ class Parquet(TableFormat):
 
     def matches(self, head: bytes) -> bool:
         """Whether the bytes begin with Parquet's magic number."""
-        return head.startswith(PARQUET_MAGIC)
+        return head.startswith(b"PAR1")
 
     def tables(self, path: str, columns: Sequence[str] | None, rows: int) -> Iterator[pa.Table]:
         """See `TableFormat`."""

@@ -21,7 +21,7 @@ from ...errors import InputError
 from ...runtime.files import file_io
 from ..bad_records import BadRecords
 from ..checksums import masked_crc32c
-from ..file_signatures import format_of
+from ..file_signatures import signature_of
 from ..gzipped_files import GZIP_ERRORS, BinaryFile, opened
 
 _HEADER = struct.Struct("<QI")  # a record's length and the checksum of the length
@@ -178,7 +178,7 @@ def _wrong_length_error(path: str, frame: Frame, head: bytes) -> InputError:
       head: The bytes at its offset, to recognize other formats.
     """
     if frame.number == 0:
-        what = f"it is {form}" if (form := format_of(head)) else f"it begins with {head.hex(' ')}"
+        what = f"it is {form}" if (form := signature_of(head)) else f"it begins with {head.hex(' ')}"
         return InputError(f"{path} is not a TFRecord file, or is damaged from its first byte: {what}.")
     return InputError(
         f"{path}: the TFRecord file is damaged: corrupted record at {frame.place}: its length is wrong, so the later "

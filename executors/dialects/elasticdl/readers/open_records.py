@@ -20,8 +20,10 @@ from ....errors import InputError
 from ....inputs.bad_records import policy
 from ....inputs.gzipped_files import is_gzipped, opened
 from ....inputs.readers.reader_errors import ReaderErrors
-from ....inputs.readers.record_files import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD, check_text
+from ....inputs.readers.record_files import CSV, PARQUET, TEXT, TF_RECORD
+from ....inputs.text_format import check_text
 from ....inputs.tfrecord.framing import check_tf_records
+from ..recordio.format import RECORD_IO
 from .reader_params import ODPS, ReaderParams, find_records
 from .records import Metadata, Records, Shard
 

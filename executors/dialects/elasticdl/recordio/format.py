@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import shutil
 
-from ....inputs.file_signatures import RECORD_IO_MAGIC
 from ....inputs.input_format import Copied, InputFormat
 from ....runtime.files import file_io
 
+RECORD_IO = "RecordIO"
+RECORD_IO_MAGIC = b"\x04\x03\x02\x01"
 _READ_BYTES = 4 << 20  # files up to this size are read in full, which verifies their chunks
 
 
 class RecordIO(InputFormat):
     """RecordIO files."""
 
-    name = "RecordIO"
+    name = RECORD_IO
     endings = (".recordio",)
 
     def matches(self, head: bytes) -> bool:

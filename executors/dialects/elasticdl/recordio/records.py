@@ -26,10 +26,9 @@ from typing import IO
 
 from ....errors import InputError
 from ....inputs.bad_records import policy
-from ....inputs.file_signatures import RECORD_IO_MAGIC
-from ....inputs.readers.record_files import RECORD_IO
 from ....runtime.files import file_io
 from . import snappy_framing
+from .format import RECORD_IO, RECORD_IO_MAGIC
 
 NO_COMPRESSION, SNAPPY, GZIP = 0, 1, 2
 CHUNK_BYTES = 32 << 20  # default chunk size of the Go writer

@@ -15,6 +15,7 @@ import pytest
 
 from generic_trainer.executors.dialects.elasticdl.recordio import records as recordio
 from generic_trainer.executors.dialects.elasticdl.recordio import snappy_framing
+from generic_trainer.executors.dialects.elasticdl.recordio.format import RECORD_IO_MAGIC
 from generic_trainer.executors.dialects.elasticdl.recordio.records import (
     GZIP,
     NO_COMPRESSION,
@@ -24,7 +25,6 @@ from generic_trainer.executors.dialects.elasticdl.recordio.records import (
 )
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.inputs.checksums import masked_crc32c
-from generic_trainer.executors.inputs.file_signatures import RECORD_IO_MAGIC
 
 COMPRESSORS = {"none": NO_COMPRESSION, "snappy": SNAPPY, "gzip": GZIP}
 
