@@ -21,8 +21,7 @@ from ... import run_context
 from ...errors import InputError
 from ..parse_errors import keeping_errors
 from .rows import as_lists
-from .sparse_blocks import Rows
-from .tensor_blocks import Block, TensorBlocks, in_order, without_autograph
+from .tensor_blocks import Block, Rows, TensorBlocks, in_order, without_autograph
 
 if TYPE_CHECKING:
     from tfx_bsl.types.common_types import TensorType
