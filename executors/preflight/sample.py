@@ -19,7 +19,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..inputs.gzipped_files import is_gzipped
-from ..inputs.input_format import formats, recognized
+from ..inputs.input_format import recognized
 from ..inputs.readers.record_files import TEXT, common_format
 from ..inputs.text_format import binary_format
 from ..runtime.files import file_io
@@ -80,7 +80,7 @@ def holds_records(patterns: Sequence[str]) -> bool:
 
 def _is_foreign(path: str) -> bool:
     form = recognized(path)
-    return (form is None or (form.is_text and not form.header)) and binary_format(path) != ""
+    return (form is None or (form.is_text and not form.header)) and bool(binary_format(path))
 
 
 def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> Sample:
@@ -97,8 +97,7 @@ def take(patterns: Sequence[str], folder: str, columns_wanted: bool = False) -> 
     named = [
         path for pattern in patterns for path in _files(pattern) if not os.path.basename(path).startswith((".", "_"))
     ]
-    kind, recognized_form, files = common_format(named, columns_wanted)
-    form = recognized_form or formats()["csv"]  # lines of text
+    kind, form, files = common_format(named, columns_wanted)
     total = sum(map(file_io.size_of, files))
     whole = total <= _WHOLE_BYTES
     chosen = files if whole else _evenly_spaced(files)

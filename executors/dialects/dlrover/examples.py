@@ -181,8 +181,8 @@ def _cast(values: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
 def _records(files: Sequence[str]) -> Iterator[bytes]:
     """Yields the records of TFRecord files; a damaged one is an error, or left out here and skipped when it is read."""
     for path in files:
-        found = frames(path)
-        yield from intact_records(path, (frame for frame in found if frame.record is not None or not policy(READER)))
+        framed = (frame for frame in frames(path) if frame.record is not None or policy(READER) is None)
+        yield from intact_records(path, framed)
 
 
 def _features(record: bytes, file: str) -> Mapping[str, feature_pb2.Feature]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from ...errors import InputError, did_you_mean
 from ...runtime.files import file_io
 from ..gzipped_files import unzipped_head
-from ..input_format import InputFormat, recognized
+from ..input_format import InputFormat, formats, recognized
 
 CSV, TF_RECORD, PARQUET = "CSV", "TFRecord", "Parquet"  # names of formats
 TEXT = "Text"  # lines of text that are not read as columns
@@ -38,7 +38,7 @@ def find_record_files(origins: Sequence[str]) -> list[str]:
     return list(files)
 
 
-def common_format(paths: Sequence[str], columns_wanted: bool) -> tuple[str, InputFormat | None, list[str]]:
+def common_format(paths: Sequence[str], columns_wanted: bool) -> tuple[str, InputFormat, list[str]]:
     """Detects the format of files.
 
     Args:
@@ -46,18 +46,18 @@ def common_format(paths: Sequence[str], columns_wanted: bool) -> tuple[str, Inpu
       columns_wanted: Whether CSV is read by columns, rather than as lines of text.
 
     Returns:
-      The format's name, or TEXT for lines of text; the format, or None if it is unknown; and the files that are not
-      empty.
+      The format's name, or TEXT for lines of text; the format, CSV if it is unknown; and the files that are not empty.
 
     Raises:
       InputError: If the files are of different formats, or all empty.
     """
-    kinds: dict[str, tuple[InputFormat | None, list[str]]] = {}
+    kinds: dict[str, tuple[InputFormat, list[str]]] = {}
     for path in paths:
         if file_io.size_of(path) and unzipped_head(path, 1):  # the file of an empty shard may be gzipped
             form = recognized(path)
             is_lines = form is None or (form.is_text and not (columns_wanted and form.header))
-            kinds.setdefault(TEXT if form is None or is_lines else form.name, (form, []))[1].append(path)
+            kind = TEXT if form is None or is_lines else form.name
+            kinds.setdefault(kind, (form or formats()["csv"], []))[1].append(path)
     if not kinds:
         raise InputError(f"{', '.join(paths)}: there are no records; every file is empty.")
     if len(kinds) > 1:

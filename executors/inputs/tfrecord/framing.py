@@ -140,9 +140,9 @@ def handle_damage(path: str, frame: Frame, bad: BadRecords | None) -> None:
     bad.skip(path, f"byte {frame.place}", frame.problem)
 
 
-def intact_records(path: str, found: Iterable[Frame], bad: BadRecords | None = None) -> Iterator[bytes]:
+def intact_records(path: str, framed: Iterable[Frame], bad: BadRecords | None = None) -> Iterator[bytes]:
     """Yields the data of the records of a file; skips a damaged one, or raises an error, as `handle_damage` does."""
-    for frame in found:
+    for frame in framed:
         if frame.record is None:
             handle_damage(path, frame, bad)
         else:
