@@ -5,7 +5,8 @@ its own decoder, because a decoder keeps the columns under construction as state
 
 Usage:
 
-    for batch in arrow_batches(find_files(["eval/*.gz"]), ReadOptions(512, num_epochs=1, shuffle=False), schema):
+    options = TensorFlowDatasetOptions(512, num_epochs=1, shuffle=False)
+    for batch in arrow_batches(find_files(["eval/*.gz"]), options, schema):
         batch.column("fare")      # an Arrow array of lists
 """
 
@@ -23,7 +24,7 @@ import tensorflow as tf
 from ...errors import InputError
 from ..message_text import join_names
 from .framing import check_tf_records
-from .record_dataset import ReadOptions, RecordFiles, record_batches
+from .record_dataset import RecordFiles, record_batches
 from .refused_records import first_refused
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from tensorflow_metadata.proto.v0 import schema_pb2
     from tfx_bsl.coders import example_coder
+    from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -39,7 +41,7 @@ _MOST_THREADS = 8
 
 
 def arrow_batches(
-    files: RecordFiles, options: ReadOptions, schema: schema_pb2.Schema | None
+    files: RecordFiles, options: TensorFlowDatasetOptions, schema: schema_pb2.Schema | None
 ) -> Iterator[pa.RecordBatch]:
     """Yields the same batches as `tfx_bsl.tfxio.TFExampleRecord.RecordBatches`.
 

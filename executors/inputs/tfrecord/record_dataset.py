@@ -8,7 +8,7 @@ instead of one by one. The buffer has the same size as in tfx_bsl, and a chunk t
 
 Usage:
 
-    records = record_batches(find_files(["train/*.gz"]), ReadOptions(batch_size=512, num_epochs=1, shuffle=False))
+    records = record_batches(find_files(["train/*.gz"]), TensorFlowDatasetOptions(512, num_epochs=1, shuffle=False))
     for batch in records:     # string tensors of shape [512]; the last one may be shorter
         ...
 """
@@ -30,7 +30,7 @@ from .framing import HEADER_BYTES, check_head
 from .scan import good_blocks
 
 if TYPE_CHECKING:
-    from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
+    from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
 
 _BUFFER_BYTES = 256 * 1024  # the default of tf.data.TFRecordDataset
 # Records that all readers together buffer ahead. Reading 240,000 records on two cores takes 0.46 s with 512 records per
@@ -44,37 +44,6 @@ _FILES_CHECKED = 256  # files whose first bytes are checked before reading
 # to 0.65 s.
 _CHUNK = 64
 _CHUNKS_IN_BUFFER = 64
-
-
-@dataclasses.dataclass(frozen=True)
-class ReadOptions:
-    """Read options: the fields of tfx_bsl's `TensorFlowDatasetOptions` that concern reading, with the same names.
-
-    Attributes:
-      batch_size: Number of records in a batch.
-      drop_final_batch: Whether to drop a last batch that is smaller.
-      num_epochs: Number of times to read the files; None repeats forever, which implies `drop_final_batch`.
-      shuffle: Whether to shuffle the order of the files, and then the records.
-      shuffle_buffer_size: Number of records in the shuffle buffer.
-      shuffle_seed: Seed that makes the order the same in each run; it still differs between epochs.
-      reader_num_threads: Number of files to read in parallel; -1 for one per core.
-      sloppy_ordering: Whether records may be returned in a nondeterministic order.
-    """
-
-    batch_size: int
-    drop_final_batch: bool = False
-    num_epochs: int | None = None
-    shuffle: bool = True
-    shuffle_buffer_size: int = 10_000
-    shuffle_seed: int | None = None
-    reader_num_threads: int | None = tf.data.AUTOTUNE
-    sloppy_ordering: bool = False
-
-    @classmethod
-    def of(cls, options: TensorFlowDatasetOptions | RecordBatchesOptions) -> ReadOptions:
-        """Copies the read options from tfx_bsl's `TensorFlowDatasetOptions` or `RecordBatchesOptions`."""
-        names = (field.name for field in dataclasses.fields(cls))
-        return cls(**{name: getattr(options, name) for name in names if hasattr(options, name)})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,7 +104,7 @@ def check_compression(path: str) -> None:
     check_head(path, unzipped_head(path, HEADER_BYTES))
 
 
-def record_batches(files: RecordFiles, options: ReadOptions) -> tf.data.Dataset:
+def record_batches(files: RecordFiles, options: TensorFlowDatasetOptions) -> tf.data.Dataset:
     """Returns batches of serialized records, as `tfx_bsl.tfxio.dataset_util.make_tf_record_dataset` does.
 
     Batches may span epochs. The dataset's options disable tf.data's autotuning: with single records as elements it
@@ -175,7 +144,7 @@ def tf_record_dataset(paths: Sequence[str], left_out: Mapping[str, frozenset[int
     )
 
 
-def _interleaved(paths: tf.data.Dataset, files: RecordFiles, options: ReadOptions) -> tf.data.Dataset:
+def _interleaved(paths: tf.data.Dataset, files: RecordFiles, options: TensorFlowDatasetOptions) -> tf.data.Dataset:
     """Same as `paths.interleave(TFRecordDataset, num_parallel_calls=…)`, but with a larger output buffer."""
     chunk = _chunk(options)
 
@@ -235,7 +204,7 @@ def _records(path: tf.Tensor, compression: str | tf.Tensor, left_out: Mapping[st
     return native(tf.boolean_mask([path], [~is_bad])).concatenate(ours.unbatch())
 
 
-def _chunk(options: ReadOptions) -> int:
+def _chunk(options: TensorFlowDatasetOptions) -> int:
     """Returns the number of consecutive records of a file per chunk: 1 if the record order must be that of TFX."""
     if not options.shuffle or options.shuffle_seed is not None:
         return 1
@@ -248,7 +217,7 @@ def _number_of_readers(wanted: int) -> int:
     return cores if wanted < 0 else min(wanted, cores)
 
 
-def _pipeline_options(options: ReadOptions, files: int) -> tf.data.Options:
+def _pipeline_options(options: TensorFlowDatasetOptions, files: int) -> tf.data.Options:
     """Returns the tf.data options for a dataset; see `record_batches`.
 
     Under a multi-worker strategy, TensorFlow shards a dataset by files, which fails if there are fewer files than
