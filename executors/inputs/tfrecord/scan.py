@@ -13,9 +13,8 @@ Usage:
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -24,13 +23,13 @@ from ...errors import InputError
 from ...runtime.files.content_digests import stamp_of
 from ...runtime.logs.exceptions import one_line_message
 from ..bad_records import BadRecords
+from ..input_format import chunks
 from ..message_text import shorten
 from .framing import Frame, frames
 
-Item = TypeVar("Item")
 Accepts = Callable[[Sequence[bytes]], object]  # raises one of REFUSALS if a record does not parse
 REFUSALS = (tf.errors.InvalidArgumentError, tf.errors.DataLossError, RuntimeError, ValueError)
-_AT_ONCE = 1024  # records
+AT_ONCE = 1024  # records, the batch size for parsers
 
 
 def scan(
@@ -66,13 +65,13 @@ def scan(
 def good_blocks(path: str, left_out: frozenset[int]) -> Iterator[np.ndarray]:
     """Yields the records of a file as vectors of bytes, without those in `left_out`."""
     records = (frame.record for frame in frames(path) if frame.number not in left_out)
-    for block in blocks(records):
+    for _, block in chunks(records, AT_ONCE):
         yield np.array(block, object)
 
 
 def _bad_numbers(path: str, bad: BadRecords, accepts: Accepts | None) -> Iterator[int]:
     try:
-        for block in blocks(frames(path)):
+        for _, block in chunks(frames(path), AT_ONCE):
             for frame, problem in _problems(block, accepts):
                 bad.skip(path, f"byte {frame.place}", problem)
                 yield frame.number
@@ -106,13 +105,6 @@ def refused(records: Sequence[Any], accepts: Accepts, first: int = 0) -> Iterato
         middle = len(records) // 2
         yield from refused(records[:middle], accepts, first)
         yield from refused(records[middle:], accepts, first + middle)
-
-
-def blocks(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """Yields the items in lists of `_AT_ONCE`, the batch size for parsers."""
-    rest = iter(items)
-    while block := list(itertools.islice(rest, _AT_ONCE)):
-        yield block
 
 
 class ParseTrial:
