@@ -25,9 +25,10 @@ import tensorflow as tf
 
 from ...distributed.tf_config import task_from_environment
 from ...errors import InputError
+from ..bad_records import BadRecords
 from ..gzipped_files import head_of, is_gzipped, unzipped_head
 from .framing import HEADER_BYTES, check_head
-from .scan import good_blocks
+from .scan import good_blocks, scan
 
 if TYPE_CHECKING:
     from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
@@ -130,17 +131,18 @@ def record_batches(files: RecordFiles, options: TensorFlowDatasetOptions) -> tf.
     return dataset.batch(options.batch_size, drop_remainder=drop_final_batch)
 
 
-def tf_record_dataset(paths: Sequence[str], left_out: Mapping[str, frozenset[int]] | None = None) -> tf.data.Dataset:
+def tf_record_dataset(paths: Sequence[str], bad: BadRecords | None = None) -> tf.data.Dataset:
     """Returns a dataset of the serialized records of all files, in the order of the files.
 
     Args:
       paths: TFRecord files, each gzipped or not.
-      left_out: {file: numbers of records to skip}, as returned by `scan.scan`.
+      bad: Collects the damaged records that are skipped; None to skip none.
     """
+    left_out = scan(paths, bad)
     compressions = ["GZIP" if is_gzipped(path) else "" for path in paths]
     files = tf.data.Dataset.from_tensor_slices((list(paths), compressions))
     return files.flat_map(
-        tf.autograph.experimental.do_not_convert(lambda path, compression: _records(path, compression, left_out or {}))
+        tf.autograph.experimental.do_not_convert(lambda path, compression: _records(path, compression, left_out))
     )
 
 

@@ -10,21 +10,16 @@ Usage:
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....errors import InputError
 from ....inputs.bad_records import policy
-from ....inputs.gzipped_files import is_gzipped, opened
 from ....inputs.readers.reader_errors import ReaderErrors
 from ....inputs.readers.record_files import CSV, PARQUET, TEXT, TF_RECORD
-from ....inputs.text_format import check_text
 from ....inputs.tfrecord.framing import check_tf_records
-from ..recordio.format import RECORD_IO
-from .reader_params import ODPS, ReaderParams, find_records
+from .reader_params import ODPS, RECORD_IO, ReaderParams, find_records
 from .records import Metadata, Records, Shard
 
 if TYPE_CHECKING:
@@ -52,17 +47,11 @@ def open_records(origin: str | Sequence[str], reader_params: Mapping[str, object
     origins = [origin] if isinstance(origin, str) else list(origin)
     kind, files = find_records(origins, params)
     if kind == ODPS:
-        return _open_table(origins, params)
+        from . import maxcompute
+
+        return maxcompute.open_table(origins[0], params)
     opened = _OPENERS[kind](", ".join(origins), files, params)
     return dataclasses.replace(opened, files=files, of_file=lambda path: _OPENERS[kind](path, [path], params).dataset())
-
-
-def _open_table(origins: Sequence[str], params: ReaderParams) -> Records:
-    from . import maxcompute
-
-    if len(origins) > 1:
-        raise InputError(f"{', '.join(origins)}: name one MaxCompute table, as in 'project.table'.")
-    return maxcompute.open_table(origins[0], params)
 
 
 def _open_csv(origin: str, files: list[str], params: ReaderParams) -> Records:
@@ -123,35 +112,20 @@ def _open_recordio(origin: str, files: list[str], _: ReaderParams) -> Records:
 
 def _open_tf_records(origin: str, files: list[str], _: ReaderParams) -> Records:
     from ....inputs.tfrecord.record_dataset import tf_record_dataset
-    from ....inputs.tfrecord.scan import scan
 
     errors = ReaderErrors(lambda: check_tf_records(files))
 
     def dataset(_: Sequence[Shard] | None) -> tf.data.Dataset:
-        return tf_record_dataset(files, scan(files, policy(TF_RECORD)))
+        return tf_record_dataset(files, policy(TF_RECORD))
 
     return Records(origin, TF_RECORD, Metadata(None), dataset, errors=errors)
 
 
 def _open_text(origin: str, files: list[str], _: ReaderParams) -> Records:
-    import tensorflow as tf
+    from .line_records import line_dataset
 
-    for path in files:
-        check_text(path)
     errors = ReaderErrors()
-
-    def lines() -> Iterator[np.ndarray]:
-        for path in files:
-            with opened(path) as file:
-                while some := list(itertools.islice(file, _RECORDS_AT_ONCE)):
-                    yield np.array([line.removesuffix(b"\n").removesuffix(b"\r") for line in some], object)
-
-    def dataset(_: Sequence[Shard] | None) -> tf.data.Dataset:
-        if any(map(is_gzipped, files)):  # of a truncated one, TextLineDataset would read a part without an error
-            return errors.dataset(lines, tf.TensorSpec([None], tf.string))
-        return tf.data.TextLineDataset(files)
-
-    return Records(origin, TEXT, Metadata(None), dataset, errors=errors)
+    return Records(origin, TEXT, Metadata(None), lambda _: line_dataset(files, errors), errors=errors)
 
 
 _OPENERS = {

@@ -19,9 +19,8 @@ from ....inputs.gzipped_files import head_of
 from ....inputs.input_format import recognized
 from ....inputs.readers.record_files import CSV, PARQUET, TEXT, TF_RECORD, common_format, find_record_files
 from ....number_range import POSITIVE, WORKERS
-from ..recordio.format import RECORD_IO
 
-ODPS = "ODPS"
+ODPS, RECORD_IO = "ODPS", "RecordIO"
 READER_TYPES = (CSV, ODPS, RECORD_IO, TF_RECORD, TEXT, PARQUET)
 
 MAXCOMPUTE_VARIABLES = {
@@ -149,6 +148,8 @@ def find_records(origins: Sequence[str], params: ReaderParams) -> tuple[str, lis
     if not any(origins):
         raise InputError("there is no data to read: the path, pattern or table name is empty.")
     if params.reader_type == ODPS or (params.reader_type is None and _names_table(origins)):
+        if len(origins) > 1:
+            raise InputError(f"{', '.join(origins)}: name one MaxCompute table, as in 'project.table'.")
         return ODPS, []
     files = find_record_files(origins)
     by_columns = params.columns is not None or params.sep is not None

@@ -7,20 +7,20 @@ import shutil
 from ....inputs.input_format import Copied, InputFormat
 from ....runtime.files import file_io
 
-RECORD_IO = "RecordIO"
-RECORD_IO_MAGIC = b"\x04\x03\x02\x01"
 _READ_BYTES = 4 << 20  # files up to this size are read in full, which verifies their chunks
 
 
 class RecordIO(InputFormat):
     """RecordIO files."""
 
-    name = RECORD_IO
+    name = "RecordIO"
     endings = (".recordio",)
 
     def matches(self, head: bytes) -> bool:
         """Whether the bytes begin with those of a chunk."""
-        return head.startswith(RECORD_IO_MAGIC)
+        from .records import MAGIC
+
+        return head.startswith(MAGIC)
 
     def copy(self, path: str, target: str, limit: int | None) -> Copied:
         """Copies the whole file, and counts its records."""
