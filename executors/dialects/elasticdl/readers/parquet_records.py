@@ -19,10 +19,10 @@ import pyarrow as pa
 import tensorflow as tf
 
 from ....errors import InputError
-from ....inputs.message_text import shorten
 from ....inputs.parquet.format import Parquet
 from ....inputs.readers.reader_errors import MAX_COLUMNS
-from ....inputs.tables.columns import first_uncastable, place_of_row
+from ....inputs.tables.columns import place_of_row
+from ....inputs.tfrecord.scan import refused
 from .csv_records import check_columns
 
 _ROWS_READ_AT_ONCE = 4096
@@ -112,10 +112,10 @@ def _values(path: str, name: str, column: pa.Array, kind: tf.DType, first: int |
     wanted = pa.large_binary() if kind == tf.string else pa.from_numpy_dtype(kind.as_numpy_dtype)
     try:
         column = column.cast(wanted)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        index = None if first is None else first_uncastable(column, lambda some: some.cast(wanted))
-        where = path if first is None or index is None else place_of_row(path, first + index)
-        what = f"column {name!r} is {column.type}, but {kind.name} in the first file: {shorten(str(error))}"
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        index, problem = next(refused(column, lambda some: some.cast(wanted)))
+        where = path if first is None else place_of_row(path, first + index)
+        what = f"column {name!r} is {column.type}, but {kind.name} in the first file: {problem}"
         raise InputError(f"{where}: {what}") from None  # Arrow's message quotes a value without truncation
     if column.null_count and not kind.is_floating:
         if kind != tf.string:
