@@ -147,7 +147,8 @@ def without_autograph(function: Function) -> Function:
 def _splits(rows: Rows, size: int) -> np.ndarray:
     """Returns the offsets of each row's values in its batch, [batches, size + 1]."""
     lengths = np.ones(len(rows.values), np.int64) if rows.lengths is None else rows.lengths
-    return np.pad(np.cumsum(lengths.reshape(-1, size), axis=1), [(0, 0), (1, 0)])
+    splits: np.ndarray = np.pad(np.cumsum(lengths.reshape(-1, size), axis=1), [(0, 0), (1, 0)])
+    return splits
 
 
 def _tensor(values: tf.Tensor, splits: tf.Tensor, spec: tf.TypeSpec) -> tf.RaggedTensor | tf.SparseTensor:

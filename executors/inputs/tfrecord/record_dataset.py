@@ -210,7 +210,7 @@ def _chunk(options: TensorFlowDatasetOptions) -> int:
     """Returns the number of consecutive records of a file per chunk: 1 if the record order must be that of TFX."""
     if not options.shuffle or options.shuffle_seed is not None:
         return 1
-    return max(1, min(_CHUNK, options.shuffle_buffer_size // _CHUNKS_IN_BUFFER))
+    return max(1, min(_CHUNK, int(options.shuffle_buffer_size) // _CHUNKS_IN_BUFFER))
 
 
 def _number_of_readers(wanted: int) -> int:

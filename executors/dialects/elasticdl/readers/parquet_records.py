@@ -12,6 +12,7 @@ Usage:
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -113,7 +114,7 @@ def _values(path: str, name: str, column: pa.Array, kind: tf.DType, first: int |
     try:
         column = column.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        index, problem = next(refused(column, lambda some: some.cast(wanted)))
+        index, problem = next(refused(column, operator.methodcaller("cast", wanted)))
         where = path if first is None else place_of_row(path, first + index)
         what = f"column {name!r} is {column.type}, but {kind.name} in the first file: {problem}"
         raise InputError(f"{where}: {what}") from None  # Arrow's message quotes a value without truncation
