@@ -53,12 +53,10 @@ class TableFormat(InputFormat):
         """Writes a file with the rows of a table that `tables` has read."""
         raise InputError(f"{path}: {self.name} files cannot be sampled.")
 
-    def shape(self, path: str) -> tuple[pa.Schema, int]:
-        """Returns a file's columns, and its number of rows for progress bars; 0 if it is unknown."""
-        import pyarrow as pa
-
+    def shape(self, path: str) -> tuple[Sequence[str], int]:
+        """Returns the names of a file's columns, and its number of rows for progress bars; 0 if it is unknown."""
         table = next(self.tables(path, None, 1), None)
-        return (pa.schema([]) if table is None else table.schema), 0
+        return (() if table is None else table.column_names), 0
 
     def batches(self, path: str, size: int) -> Iterator[Batch]:
         """See `InputFormat`; dates, times and decimals are text, as in CSV and JSON."""

@@ -41,7 +41,7 @@ class Parquet(TableFormat):
         """See `TableFormat`."""
         from ..tables.columns import require_columns
 
-        with _opened(path) as parquet:
+        with opened_parquet(path) as parquet:
             there = parquet.schema_arrow.names
             names = there if columns is None else list(columns)
             require_columns(path, names, there)
@@ -75,14 +75,14 @@ class Parquet(TableFormat):
 
         pq.write_table(table, path)
 
-    def shape(self, path: str) -> tuple[pa.Schema, int]:
-        """Returns the columns and the number of rows, from the footer."""
-        with _opened(path) as parquet:
-            return parquet.schema_arrow, parquet.metadata.num_rows
+    def shape(self, path: str) -> tuple[Sequence[str], int]:
+        """Returns the names of the columns and the number of rows in the footer."""
+        with opened_parquet(path) as parquet:
+            return parquet.schema_arrow.names, parquet.metadata.num_rows
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[pq.ParquetFile]:
+def opened_parquet(path: str) -> Iterator[pq.ParquetFile]:
     """Opens a file and reads its footer; raises an InputError if that is missing or damaged."""
     import pyarrow as pa
     import pyarrow.parquet as pq

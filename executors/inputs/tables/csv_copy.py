@@ -32,7 +32,7 @@ def write_csv(form: TableFormat, path: str, target: str) -> None:
     Raises:
       InputError: If the file is damaged, or a column has lists, structs or binary data, or a name that CSV cannot have.
     """
-    names = form.shape(path)[0].names
+    names = form.shape(path)[0]
     require_columns(path, names, names)
     if odd := [name for name in names if not name.strip() or any(mark in name for mark in _NOT_IN_NAMES)]:
         raise InputError(f"{path}: CSV cannot have a column named {odd[0]!r}. Rename it.")

@@ -59,7 +59,7 @@ def tf_dataset(
             f"it has {closest_names(list(tensors.specs), near=options.label_key)}."
         )
     for path in paths[:_FILES_CHECKED]:
-        require_columns(path, tensors.arrow_schema.names, form.shape(path)[0].names)
+        require_columns(path, tensors.arrow_schema.names, form.shape(path)[0])
     files = TableFiles(form, paths, tensors.arrow_schema, tensors.sizes)
     dataset = tensors.dataset(lambda: batched_rows(files, options), options.batch_size, options.label_key)
     return dataset.prefetch(options.prefetch_buffer_size)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import tensorflow as tf
 
 from ....errors import InputError
-from ....inputs.parquet.format import Parquet
+from ....inputs.parquet.format import Parquet, opened_parquet
 from ....inputs.readers.reader_errors import MAX_COLUMNS
 from ....inputs.tables.columns import place_of_row
 from ....inputs.tfrecord.scan import refused
@@ -40,7 +40,8 @@ def parquet_signature(path: str, columns: Sequence[str] | None) -> dict[str, tf.
       InputError: If the file is not Parquet, lacks a column or has it several times, has a column type without a tensor
         counterpart, or there are more than 2^16 columns.
     """
-    schema, _ = Parquet().shape(path)
+    with opened_parquet(path) as parquet:
+        schema = parquet.schema_arrow
     names = list(columns or schema.names)
     check_columns(path, names, schema.names)
     if len(names) > MAX_COLUMNS:
