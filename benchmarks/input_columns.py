@@ -245,7 +245,7 @@ class Data:
         import numpy as np
         import tensorflow as tf
 
-        from generic_trainer.executors.inputs.csv.records import csv_blocks, strings_of_block
+        from generic_trainer.executors.dialects.elasticdl.readers.csv_records import csv_blocks, strings_of_block
 
         blocks = [strings_of_block(*block) for block in csv_blocks([self._csv], self.columns, ",")]
         return _with_options(self._numbers(tf.data.Dataset.from_tensor_slices(np.concatenate(blocks))))

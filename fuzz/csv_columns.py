@@ -6,8 +6,8 @@ import csv
 import gzip
 import io
 
+from generic_trainer.executors.dialects.elasticdl.readers.csv_records import column_names, csv_blocks, strings_of_block
 from generic_trainer.executors.inputs.csv import rows as csv_rows
-from generic_trainer.executors.inputs.csv.records import column_names, csv_blocks, strings_of_block
 
 from .target import answer, file_of
 

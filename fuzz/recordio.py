@@ -6,7 +6,7 @@ import struct
 import zlib
 
 from generic_trainer.executors.dialects.elasticdl.recordio import records as recordio
-from generic_trainer.executors.inputs.file_signatures import RECORD_IO_MAGIC
+from generic_trainer.executors.dialects.elasticdl.recordio.records import MAGIC
 
 from .target import answer, file_of
 
@@ -32,7 +32,7 @@ def check(data: bytes) -> None:
     _check_file(data)
     if len(data) > 2:
         payload = data[2:]
-        header = RECORD_IO_MAGIC + struct.pack("<IIII", zlib.crc32(payload), data[0] % 4, len(payload), data[1])
+        header = MAGIC + struct.pack("<IIII", zlib.crc32(payload), data[0] % 4, len(payload), data[1])
         _check_file(header + payload)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-PARQUET_MAGIC = b"PAR1"
-RECORD_IO_MAGIC = b"\x04\x03\x02\x01"
+from .input_format import formats
 
-_FORMATS = {
+_OTHERS = {
     b"\x1f\x8b": "compressed by gzip",
     **{b"x" + level: "compressed by zlib" for level in (b"\x01", b"\x5e", b"\x9c", b"\xda")},
     b"\xff\x06\x00\x00sNaPpY": "compressed by snappy",
@@ -15,11 +14,11 @@ _FORMATS = {
     b"PK\x03\x04": "a zip file",
     b"\x89PNG": "a PNG image",
     b"\x08\x01\x12": "a SavedModel",
-    PARQUET_MAGIC: "Parquet",
-    RECORD_IO_MAGIC: "RecordIO",
 }
 
 
-def format_of(head: bytes) -> str:
+def signature_of(head: bytes) -> str:
     """Returns the format of a file that begins with the given bytes, such as "a PNG image"; "" if it is unknown."""
-    return next((form for magic, form in _FORMATS.items() if head.startswith(magic)), "")
+    installed = (form.name for form in formats().values() if not form.is_text and form.matches(head))
+    others = (form for magic, form in _OTHERS.items() if head.startswith(magic))
+    return next(installed, "") or next(others, "")

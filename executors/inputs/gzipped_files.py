@@ -35,7 +35,7 @@ def opened(path: str) -> Iterator[BinaryFile]:
     Raises:
       InputError: If a gzipped file is found to be truncated or damaged while it is read in the block.
     """
-    with _buffered(path) as raw:
+    with opened_as_is(path) as raw:
         try:
             yield gzip.GzipFile(fileobj=raw) if raw.peek(len(_MAGIC)).startswith(_MAGIC) else raw
         except GZIP_ERRORS as error:
@@ -54,7 +54,7 @@ def is_gzipped(path: str) -> bool:
 
 def head_of(path: str, size: int) -> bytes:
     """Returns the first bytes of a file, without decompression."""
-    with _buffered(path) as file:
+    with opened_as_is(path) as file:
         return file.read(size)
 
 
@@ -68,7 +68,8 @@ def unzipped_head(path: str, size: int) -> bytes:
         return file.read(size)
 
 
-def _buffered(path: str) -> io.BufferedReader:
+def opened_as_is(path: str) -> io.BufferedReader:
+    """Opens a file for reading, without decompression."""
     file = file_io.file_system(path).open(path, mode="rb")
     return file if isinstance(file, io.BufferedReader) else io.BufferedReader(_RemoteFile(file))
 

@@ -12,8 +12,9 @@ Usage:
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast
 
 from .. import plugins
 from ..errors import InputError
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import tensorflow as tf
 
+Row = TypeVar("Row")
 Copied: TypeAlias = "tuple[int, Sequence[bytes] | Sequence[dict[str, object]]]"
 Factories: TypeAlias = "tuple[Callable[..., tf.data.Dataset], Callable[..., Iterator[pa.RecordBatch]]]"
 
-_HEAD_BYTES = 1024
+HEAD_BYTES = 1024  # of a file, from which its format is recognized
 _DECISIVE = (".csv", ".txt", ".parquet")  # endings of names that precede a file's first bytes
 FIRST_RECORDS = 512  # records of a file that `InputFormat.copy` returns
 COPIED_BYTES = 16 << 20  # of a file, after which `InputFormat.copy` may stop if it has a limit
@@ -174,8 +176,7 @@ def named_format(path: str) -> InputFormat | None:
 def recognized(path: str) -> InputFormat | None:
     """Returns the format of a file by the first bytes of binary formats, else by its name, else by the bytes of text.
 
-    Returns None if the format is unknown. Names that end in .csv, .txt and .parquet precede the bytes, as
-    `record_files.kind_of` has it.
+    Returns None if the format is unknown. Names that end in .csv, .txt and .parquet precede the bytes.
 
     Raises:
       InputError: If a gzipped file is damaged.
@@ -183,7 +184,7 @@ def recognized(path: str) -> InputFormat | None:
     named, is_decided = named_format(path), _uncompressed_name(path).endswith(_DECISIVE)
     if named is not None and is_decided:
         return named
-    head, installed = unzipped_head(path, _HEAD_BYTES), formats().values()
+    head, installed = unzipped_head(path, HEAD_BYTES), formats().values()
     binary = None if is_decided else next((form for form in installed if not form.is_text and form.matches(head)), None)
     return binary or named or next((form for form in installed if form.is_text and form.matches(head)), None)
 
@@ -196,7 +197,7 @@ def format_of(path: str) -> InputFormat:
     """
     if (form := recognized(path)) is not None:
         return form
-    head = unzipped_head(path, _HEAD_BYTES)
+    head = unzipped_head(path, HEAD_BYTES)
     return formats()["tfrecord" if not head or b"\0" in head else "csv"]
 
 
@@ -216,6 +217,14 @@ def payload_format_of(patterns: Sequence[str]) -> str:
     """Returns the payload format that the endings of the training files' names stand for."""
     payloads = {form.payloads[0] if form and form.payloads else TF_EXAMPLE for form in map(named_format, patterns)}
     return payloads.pop() if len(payloads) == 1 else TF_EXAMPLE
+
+
+def chunks(rows: Iterator[Row], size: int) -> Iterator[tuple[int, list[Row]]]:
+    """Yields rows in lists of `size`, each with the number of its first row, from 1."""
+    first = 1
+    while chunk := list(itertools.islice(rows, size)):
+        yield first, chunk
+        first += len(chunk)
 
 
 def _uncompressed_name(path: str) -> str:

@@ -15,7 +15,7 @@ from ..inputs.csv.row_reader import csv_rows
 from ..inputs.csv.value_types import FLOAT, INT, TEXT, type_of
 from ..inputs.gzipped_files import is_gzipped
 from ..inputs.message_text import join_names, short_repr
-from ..inputs.readers.record_files import check_text
+from ..inputs.text_format import check_text
 from ..inputs.tf_examples import serialized
 from ..runtime.files import file_io
 

@@ -18,10 +18,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import InputError
-from ..inputs.gzipped_files import is_gzipped, unzipped_head
-from ..inputs.input_format import InputFormat, recognized
-from ..inputs.readers.record_files import TEXT, is_other_format
-from ..inputs.text_format import TextFormat
+from ..inputs.gzipped_files import is_gzipped
+from ..inputs.input_format import recognized
+from ..inputs.readers.record_files import TEXT, common_format
+from ..inputs.text_format import TextFormat, binary_format
 from ..runtime.files import file_io
 
 RAW_EXAMPLES = "CsvExampleGen/examples/1"  # the folder of a pipeline's raw examples, below its root
@@ -64,7 +64,12 @@ def holds_records(patterns: Sequence[str]) -> bool:
     if any(file_io.isdir(os.path.join(pattern, name)) for pattern in patterns for name in _names_in(pattern)):
         return False
     files = [path for pattern in patterns for path in _files(pattern)]
-    return not any(is_other_format(path) and ((form := recognized(path)) is None or form.is_text) for path in files)
+    return not any(map(_is_foreign, files))
+
+
+def _is_foreign(path: str) -> bool:
+    form = recognized(path)
+    return (form is None or (form.is_text and not form.header)) and bool(binary_format(path))
 
 
 def take(patterns: Sequence[str], folder: str) -> Sample:
@@ -80,8 +85,7 @@ def take(patterns: Sequence[str], folder: str) -> Sample:
     named = [
         path for pattern in patterns for path in _files(pattern) if not os.path.basename(path).startswith((".", "_"))
     ]
-    kind, forms = _formats_of(named)
-    files = list(forms)
+    kind, _, files = common_format(named, columns_wanted=False)
     total = sum(map(file_io.size_of, files))
     whole = total <= _WHOLE_BYTES
     chosen = files if whole else _evenly_spaced(files)
@@ -93,9 +97,10 @@ def take(patterns: Sequence[str], folder: str) -> Sample:
     originals = dict.fromkeys((folder, os.path.join(folder, "*")), ", ".join(patterns))
     for number, path in enumerate(chosen):
         target = os.path.join(folder, f"{number:04d}-{os.path.basename(path)}")
-        copied, first = forms[path].copy(path, target, None if whole else limit)
+        form = recognized(path) or TextFormat()
+        copied, first = form.copy(path, target, None if whole else limit)
         originals[target] = path
-        count += copied - forms[path].header
+        count += copied - form.header
         records += first
         read += os.path.getsize(target)
     if not count:
@@ -109,26 +114,6 @@ def take(patterns: Sequence[str], folder: str) -> Sample:
     misnamed = next((path for path in files if kind != TEXT and is_gzipped(path) != path.endswith(".gz")), "")
     estimated = count if whole else count * total // read
     return Sample(copies, kind, records, count, estimated, whole, misnamed, originals)
-
-
-def _formats_of(paths: Sequence[str]) -> tuple[str, dict[str, InputFormat]]:
-    """Returns the kind of the files, and the format of each one that is not empty.
-
-    Raises:
-      InputError: If the files are of different kinds, or all empty.
-    """
-    forms = {
-        path: recognized(path) or TextFormat() for path in paths if file_io.size_of(path) and unzipped_head(path, 1)
-    }
-    if not forms:
-        raise InputError(f"{', '.join(paths)}: there are no records; every file is empty.")
-    kinds: dict[str, str] = {}
-    for path, form in forms.items():
-        kinds.setdefault(TEXT if form.is_text else form.name, path)
-    if len(kinds) > 1:
-        examples = ", ".join(f"{path} ({kind})" for kind, path in kinds.items())
-        raise InputError(f"the files are of different kinds: {examples}. Name the ones to read, as in 'folder/*.csv'.")
-    return next(iter(kinds)), forms
 
 
 def _files(pattern: str) -> list[str]:

@@ -7,7 +7,8 @@ digits. So a column is parsed with the type in the examples, and then cast to th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import tensorflow.compat.v1 as tf
@@ -17,7 +18,7 @@ from google.protobuf.message import DecodeError
 from ...errors import InputError, did_you_mean
 from ...inputs.bad_records import policy
 from ...inputs.message_text import closest_names, join_names
-from ...inputs.tfrecord.native_records import first_tf_records
+from ...inputs.tfrecord.framing import frames, intact_records
 from .text.delimited import Field, split_values
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def infer_kinds(files: Sequence[str], fields: Sequence[Field], where: str) -> Ki
         or no label.
     """
     kinds: dict[str, tf.DType] = {}
-    for record in first_tf_records(files, _MAX_RECORDS):
+    for record in itertools.islice(_records(files), _MAX_RECORDS):
         for name, feature in _features(record, files[0]).items():
             if kind := feature.WhichOneof("kind"):
                 kinds[name] = _KINDS[kind]
@@ -175,6 +176,13 @@ def _cast(values: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     if dtype == tf.string:
         return tf.strings.as_string(values, shortest=bool(values.dtype.is_floating))
     return tf.cast(values, dtype)
+
+
+def _records(files: Sequence[str]) -> Iterator[bytes]:
+    """Yields the records of TFRecord files; a damaged one is an error, or left out here and skipped when it is read."""
+    for path in files:
+        framed = (frame for frame in frames(path) if frame.record is not None or policy(READER) is None)
+        yield from intact_records(path, framed)
 
 
 def _features(record: bytes, file: str) -> Mapping[str, feature_pb2.Feature]:

@@ -13,7 +13,8 @@ from absl import logging
 from ...errors import InputError
 from ...inputs.bad_records import policy
 from ...inputs.readers.reader_errors import ReaderErrors
-from ...inputs.tfrecord.native_records import check_tf_records, tf_record_dataset
+from ...inputs.tfrecord.framing import check_tf_records
+from ...inputs.tfrecord.record_dataset import tf_record_dataset
 from .columns import Columns
 from .conf import DataSet
 from .examples import READER

@@ -20,7 +20,7 @@ from absl import logging
 from ...errors import InputError
 from ...inputs.bad_records import policy
 from ...inputs.message_text import short_repr
-from ...inputs.readers.record_files import CSV, TEXT, TF_RECORD, find_record_files, kind_of
+from ...inputs.readers.record_files import CSV, TEXT, TF_RECORD, common_format, find_record_files
 from .columns import Columns
 from .conf import DataSet
 from .examples import READER, infer_kinds
@@ -78,7 +78,7 @@ def open_source(data: DataSet, columns: Columns, files: Sequence[str], where: st
 def _open_files(data: DataSet, columns: Columns, patterns: Sequence[str], where: str, part: Part | None) -> Source:
     if data.reader is not None or data.path:
         logging.info("%s: reading the run's files %s instead of the conf's data.", where, ", ".join(patterns))
-    kind, files = kind_of(find_record_files(patterns), columns_wanted=True, default=TEXT)
+    kind, _, files = common_format(find_record_files(patterns), columns_wanted=True)
     if kind == TF_RECORD:
         columns = dataclasses.replace(columns, kinds=infer_kinds(files, columns.fields, where))
         if part is not None or policy(READER):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..input_format import Batch
-from ..text_format import TextFormat, chunks
+from ..input_format import Batch, chunks
+from ..text_format import TextFormat, check_text
 
 
 class Csv(TextFormat):
@@ -17,7 +17,6 @@ class Csv(TextFormat):
 
     def batches(self, path: str, size: int) -> Iterator[Batch]:
         """See `InputFormat`; an empty cell is a missing value."""
-        from ..readers.record_files import check_text
         from .row_reader import csv_rows
 
         check_text(path)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from ...errors import InputError
 from ...runtime.files.plain_values import parsed_json
 from ..gzipped_files import opened, position
-from ..input_format import Batch
-from ..text_format import TextFormat, chunks
+from ..input_format import Batch, chunks
+from ..text_format import TextFormat, check_text
 
 
 class JsonLines(TextFormat):
@@ -24,8 +24,6 @@ class JsonLines(TextFormat):
 
     def batches(self, path: str, size: int) -> Iterator[Batch]:
         """See `InputFormat`."""
-        from ..readers.record_files import check_text
-
         check_text(path)
         with opened(path) as binary:
             lines = io.TextIOWrapper(binary, "utf-8-sig", "surrogateescape", "\n")

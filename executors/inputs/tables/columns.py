@@ -1,11 +1,9 @@
-"""Columns and rows of tables in errors: missing columns, and values that a type cannot represent."""
+"""Columns and rows of tables in errors."""
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Sequence
-
-import pyarrow as pa
+from collections.abc import Sequence
 
 from ...errors import InputError, did_you_mean
 from ..bad_records import is_skipping
@@ -43,25 +41,3 @@ def place_of_row(path: str, row: int) -> str:
 def row_place(row: int) -> str:
     """Formats the number of a row, counted from 0; rows that are skipped in groups are not counted."""
     return f"row {row + 1}{' of those that are read' if is_skipping() else ''}"
-
-
-def first_uncastable(column: pa.Array, cast: Callable[[pa.Array], object]) -> int | None:
-    """Returns the index of the first value that cannot be cast; None if the type has no cast at all.
-
-    Args:
-      column: Values that `cast` does not accept.
-      cast: Raises an ArrowInvalid for values that it does not accept.
-    """
-    good, bad = 0, len(column)  # all before `good` are accepted, not all before `bad` are
-    try:
-        cast(column.slice(0, 0))
-        while bad - good > 1:
-            middle = (good + bad) // 2
-            try:
-                cast(column.slice(good, middle - good))
-                good = middle
-            except pa.ArrowInvalid:
-                bad = middle
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None
-    return good

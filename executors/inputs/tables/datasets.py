@@ -16,7 +16,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from ..message_text import closest_names
 from .columns import require_columns
-from .rows import TableFiles, as_lists, batched_rows, first_mismatch
+from .rows import TableFiles, as_lists, batched_rows
 from .tensors import BatchTensors, arrow_schema
 
 if TYPE_CHECKING:
@@ -61,9 +61,7 @@ def tf_dataset(
     for path in paths[:_FILES_CHECKED]:
         require_columns(path, tensors.arrow_schema.names, form.shape(path)[0])
     files = TableFiles(form, paths, tensors.arrow_schema, tensors.sizes)
-    dataset = tensors.dataset(
-        lambda: batched_rows(files, options), options.batch_size, options.label_key, lambda: first_mismatch(files)
-    )
+    dataset = tensors.dataset(lambda: batched_rows(files, options), options.batch_size, options.label_key)
     return dataset.prefetch(options.prefetch_buffer_size)
 
 

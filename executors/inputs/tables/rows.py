@@ -62,22 +62,11 @@ def batched_rows(files: TableFiles, options: RecordBatchesOptions | TensorFlowDa
         shuffle_seed are used.
 
     Raises:
-      InputError: If a file lacks a column, or a value cannot be cast; the message names file, row and column. Such rows
-        are skipped if `on_bad_records` allows it.
+      InputError: If a file lacks a column, a value cannot be cast, or a row has another number of values than `sizes`;
+        the message names file, row and column. Such rows are skipped if `on_bad_records` allows it.
     """
     random = np.random.default_rng(options.shuffle_seed)
     return whole_batches(lambda: _one_epoch(files, options, random), options, joined)
-
-
-def first_mismatch(files: TableFiles) -> str:
-    """Finds the first row with a wrong number of values in a column; returns a message, or "" if there is none."""
-    for path in files.paths:
-        first = 0
-        for table in _tables(files, path):
-            for index, problem in refused(table, lambda rows: _require_sizes(rows, files.sizes)):
-                return _message(path, first + index, problem)
-            first += table.num_rows
-    return ""
 
 
 def _lengths(column: pa.Array) -> np.ndarray:
@@ -168,8 +157,7 @@ def _fitting(files: TableFiles, path: str, table: pa.Table, first: int, bad: Bad
 
     def cast(rows: pa.Table) -> pa.Table:
         converted = pa.table([_cast(name, rows.column(name), files.schema) for name in names], names)
-        if bad is not None:
-            _require_sizes(converted, files.sizes)
+        _require_sizes(converted, files.sizes)
         return converted
 
     try:

@@ -14,27 +14,50 @@ Usage:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, TypedDict, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
 from ... import run_context
-from .sparse_blocks import BlockPart, Rows, SparseBlocks
 
 if TYPE_CHECKING:
     from tfx_bsl.types.common_types import TensorType
 
 Function = TypeVar("Function", bound=Callable[..., object])
+Array: TypeAlias = "np.ndarray | tf.Tensor"
 
 _BATCHES_PER_CALL = 2  # batches to slice in parallel; slicing takes half the time that Python takes to build them
 
 
-class Block(TypedDict):
-    """A block of batches: one part for each dense or ragged tensor, and one for all sparse tensors."""
+class Rows(NamedTuple):
+    """Consecutive rows of a tensor.
 
-    others: dict[str, BlockPart]
-    sparse: BlockPart
+    Attributes:
+      values: For a dense tensor, an array of shape [rows, …]; else the concatenated values of all rows.
+      lengths: Number of values of each row; None if each row has one value, and for dense tensors.
+    """
+
+    values: np.ndarray
+    lengths: np.ndarray | None = None
+
+
+class Block(NamedTuple):
+    """A block of batches.
+
+    Attributes:
+      dense: {dense tensor: its batches, [batches, rows, …]}.
+      bounds: Offsets of each batch's values in `values`, [batches, 2 * tensors, 1]: the first value of each sparse or
+        ragged tensor, and then the end of each. These tensors are stacked, because each tensor of a dataset element
+        costs time per batch.
+      splits: Offsets of each row's values in the batch, [batches, tensors, rows + 1].
+      values: {sparse or ragged tensor: the concatenated values of all batches}.
+    """
+
+    dense: dict[str, Array]
+    bounds: Array
+    splits: Array
+    values: dict[str, Array]
 
 
 class TensorBlocks:
@@ -46,9 +69,8 @@ class TensorBlocks:
 
     def __init__(self, specs: Mapping[str, tf.TypeSpec]) -> None:
         self._specs = dict(specs)
-        sparse = {name: spec for name, spec in specs.items() if isinstance(spec, tf.SparseTensorSpec)}
-        self._sparse = SparseBlocks(sparse) if sparse else None
-        self._others = {name: spec for name, spec in specs.items() if name not in sparse}
+        self._dense = {name: spec for name, spec in specs.items() if isinstance(spec, tf.TensorSpec)}
+        self._others = {name: spec for name, spec in specs.items() if name not in self._dense}
 
     def block(self, tensors: Mapping[str, Rows], size: int) -> Block:
         """Builds a block of batches.
@@ -57,8 +79,15 @@ class TensorBlocks:
           tensors: {tensor: rows of all batches}.
           size: Number of rows in a batch, which divides the number of rows.
         """
-        block = {name: _block(tensors[name], spec, size) for name, spec in self._others.items()}
-        return {"others": block, "sparse": self._sparse.block(tensors, size) if self._sparse else _NOTHING}
+        dense = {name: tensors[name].values for name in self._dense}
+        batches = {name: values.reshape(-1, size, *values.shape[1:]) for name, values in dense.items()}
+        if not self._others:
+            return Block(batches, np.zeros([0, 0, 1], np.int64), np.zeros([0, 0, 1], np.int64), {})
+        splits = np.stack([_splits(tensors[name], size) for name in self._others], axis=1)
+        counts = splits[:, :, -1:]
+        ends = np.cumsum(counts, axis=0)
+        bounds = np.concatenate([ends - counts, ends], axis=1)
+        return Block(batches, bounds, splits, {name: tensors[name].values for name in self._others})
 
     def dataset(self, make_blocks: Callable[[], Iterable[Block]], label_key: str | None = None) -> tf.data.Dataset:
         """Returns a dataset of single batches.
@@ -67,32 +96,36 @@ class TensorBlocks:
           make_blocks: Called for each iteration over the dataset; returns an iterable of blocks.
           label_key: Name of the tensor to use as the label; None for a dataset without labels.
         """
-        signature = {
-            "others": {name: _block_spec(spec) for name, spec in self._others.items()},
-            "sparse": self._sparse.spec if self._sparse else _NOTHING,
-        }
+        count = len(self._others)
+        signature = Block(
+            {name: tf.TensorSpec([None, *spec.shape], spec.dtype) for name, spec in self._dense.items()},
+            tf.TensorSpec([None, 2 * count, 1], tf.int64),
+            tf.TensorSpec([None, count, None], tf.int64),
+            {name: tf.TensorSpec([None], spec.dtype) for name, spec in self._others.items()},
+        )
         blocks = tf.data.Dataset.from_generator(run_context.bound(make_blocks), output_signature=signature)
         return blocks.prefetch(1).flat_map(without_autograph(lambda block: self._batches(block, label_key)))
 
     def _batches(self, block: Block, label_key: str | None) -> tf.data.Dataset:
-        others, sparse = block["others"], block["sparse"]
-        each = {name: tensors["each"] for name, tensors in others.items()}
-        if not any(tensors["all"] for tensors in others.values()) and not self._sparse:
-            return tf.data.Dataset.from_tensor_slices(in_order(each, self._specs, label_key))
+        if not self._others:
+            return tf.data.Dataset.from_tensor_slices(in_order(block.dense, self._specs, label_key))
 
         def batch(
-            each: Mapping[str, tf.Tensor | tuple[tf.Tensor, ...]], each_sparse: tuple[tf.Tensor, tf.Tensor]
+            dense: Mapping[str, tf.Tensor], bounds: tf.Tensor, splits: tf.Tensor
         ) -> dict[str, TensorType] | tuple[dict[str, TensorType], TensorType]:
-            cut = {
-                name: _ragged_batch(each[name], tensors["all"]) if tensors["all"] else each[name]
-                for name, tensors in others.items()
+            offsets = tf.unstack(bounds)
+            starts, ends = offsets[: len(self._others)], offsets[len(self._others) :]
+            others = {
+                name: _tensor(tf.strided_slice(block.values[name], start, end), of_rows, spec)
+                for (name, spec), start, end, of_rows in zip(
+                    self._others.items(), starts, ends, tf.unstack(splits), strict=True
+                )
             }
-            cut.update(self._sparse.batch(each_sparse, sparse["all"]) if self._sparse else {})
-            return in_order(cut, self._specs, label_key)
+            return in_order({**dense, **others}, self._specs, label_key)
 
-        # The function captures the tensors of the whole block. As parts of the elements, tf.data would compute their
+        # The function captures the values of the whole block. As parts of the elements, tf.data would compute their
         # size in bytes for each batch, which for strings takes every single string.
-        return tf.data.Dataset.from_tensor_slices((each, sparse["each"])).map(
+        return tf.data.Dataset.from_tensor_slices((block.dense, block.bounds, block.splits)).map(
             without_autograph(batch), _BATCHES_PER_CALL
         )
 
@@ -111,29 +144,15 @@ def without_autograph(function: Function) -> Function:
     return unconverted
 
 
-_NOTHING: BlockPart = {"each": (), "all": ()}
+def _splits(rows: Rows, size: int) -> np.ndarray:
+    """Returns the offsets of each row's values in its batch, [batches, size + 1]."""
+    lengths = np.ones(len(rows.values), np.int64) if rows.lengths is None else rows.lengths
+    splits: np.ndarray = np.pad(np.cumsum(lengths.reshape(-1, size), axis=1), [(0, 0), (1, 0)])
+    return splits
 
 
-def _block_spec(spec: tf.TypeSpec) -> dict[str, tf.TensorSpec | tuple[tf.TensorSpec, ...]]:
-    """Returns the type specs of a tensor's `BlockPart`."""
+def _tensor(values: tf.Tensor, splits: tf.Tensor, spec: tf.TypeSpec) -> tf.RaggedTensor | tf.SparseTensor:
+    """Returns a batch of a tensor; a sparse one as tfx_bsl and `tf.io.parse_example` return it."""
     if isinstance(spec, tf.RaggedTensorSpec):
-        rows = spec.shape[0]
-        end = tf.TensorSpec([None, 1], tf.int64)
-        splits = tf.TensorSpec([None, None if rows is None else rows + 1], spec.row_splits_dtype)
-        return {"each": (end, end, splits), "all": (tf.TensorSpec([None], spec.dtype),)}
-    return {"each": tf.TensorSpec([None, *spec.shape], spec.dtype), "all": ()}
-
-
-def _block(rows: Rows, spec: tf.TypeSpec, size: int) -> BlockPart:
-    values, lengths = rows
-    if lengths is None:  # a dense tensor
-        return {"each": values.reshape(len(values) // size, size, *values.shape[1:]), "all": ()}
-    ends = np.cumsum(lengths.reshape(-1, size), axis=1)  # relative to the start of the batch
-    splits = np.pad(ends, [(0, 0), (1, 0)]).astype(spec.row_splits_dtype.as_numpy_dtype)
-    lasts = np.cumsum(ends[:, -1:], axis=0)
-    return {"each": (lasts - ends[:, -1:], lasts, splits), "all": (values,)}
-
-
-def _ragged_batch(each: tuple[tf.Tensor, ...], whole: tuple[tf.Tensor, ...]) -> tf.RaggedTensor:
-    (start, end, splits), (values,) = each, whole
-    return tf.RaggedTensor.from_row_splits(tf.strided_slice(values, start, end), splits, validate=False)
+        return tf.RaggedTensor.from_row_splits(values, tf.cast(splits, spec.row_splits_dtype), validate=False)
+    return tf.SparseTensor(*tf.raw_ops.RaggedTensorToSparse(rt_nested_splits=[splits], rt_dense_values=values))

@@ -11,7 +11,7 @@ from ..bad_records import policy
 from ..message_text import closest_names
 from ..parse_errors import track_parser
 from .example_batches import arrow_batches, decoder_of
-from .record_dataset import ReadOptions, find_files
+from .record_dataset import find_files
 from .record_dataset import record_batches as batches_of_records
 from .record_parsers import DataViewParser, ExampleParser, RecordParser, SequenceExampleParser
 from .scan import ParseTrial, scan
@@ -45,7 +45,7 @@ def tf_dataset(
         files = dataclasses.replace(files, left_out=scan(files.paths, bad, accepts, repr((examples, schema))))
     if hasattr(parser, "parse"):
         track_parser(files.paths, parser.parse)
-    records = batches_of_records(files, ReadOptions.of(options))
+    records = batches_of_records(files, options)
     dataset = parser(records, options.parser_num_threads, not options.sloppy_ordering)
     if label is not None:
         dataset = dataset.map(lambda batch: (batch, batch.pop(label)))
@@ -59,6 +59,8 @@ def record_batches(
     schema: schema_pb2.Schema | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Returns Arrow record batches; see `InputFormat.factories`."""
+    from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
+
     if examples.payload != TF_EXAMPLE:
         raise NotImplementedError(
             f"{file_pattern}: {examples.payload} can only be read as tf.data, as in tfx_bsl. Use tf_dataset_factory."
@@ -70,7 +72,7 @@ def record_batches(
             return decoder_of(schema).DecodeBatch(records)  # a decoder is unusable after it has rejected a record
 
         files = dataclasses.replace(files, left_out=scan(files.paths, bad, accepts, repr(("Arrow", schema))))
-    return arrow_batches(files, ReadOptions.of(options), schema)
+    return arrow_batches(files, TensorFlowDatasetOptions(*options), schema)
 
 
 def _parser(examples: ExamplesFormat, file_pattern: list[str], schema: schema_pb2.Schema | None) -> RecordParser:

@@ -5,7 +5,8 @@ its own decoder, because a decoder keeps the columns under construction as state
 
 Usage:
 
-    for batch in arrow_batches(find_files(["eval/*.gz"]), ReadOptions(512, num_epochs=1, shuffle=False), schema):
+    options = TensorFlowDatasetOptions(512, num_epochs=1, shuffle=False)
+    for batch in arrow_batches(find_files(["eval/*.gz"]), options, schema):
         batch.column("fare")      # an Arrow array of lists
 """
 
@@ -22,8 +23,8 @@ import tensorflow as tf
 
 from ...errors import InputError
 from ..message_text import join_names
-from .framing import find_damage
-from .record_dataset import ReadOptions, RecordFiles, record_batches
+from .framing import check_tf_records
+from .record_dataset import RecordFiles, record_batches
 from .refused_records import first_refused
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from tensorflow_metadata.proto.v0 import schema_pb2
     from tfx_bsl.coders import example_coder
+    from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -39,7 +41,7 @@ _MOST_THREADS = 8
 
 
 def arrow_batches(
-    files: RecordFiles, options: ReadOptions, schema: schema_pb2.Schema | None
+    files: RecordFiles, options: TensorFlowDatasetOptions, schema: schema_pb2.Schema | None
 ) -> Iterator[pa.RecordBatch]:
     """Yields the same batches as `tfx_bsl.tfxio.TFExampleRecord.RecordBatches`.
 
@@ -62,14 +64,12 @@ def arrow_batches(
     records = record_batches(files, options).prefetch(tf.data.AUTOTUNE).as_numpy_iterator()
     try:
         yield from _in_threads(decode, records)
-    except tf.errors.DataLossError as error:
-        found = find_damage(files.paths)
-        if found is None:
-            raise
-        raise found from error
+    except tf.errors.DataLossError:
+        check_tf_records(files.paths)
+        raise
     except RuntimeError as error:  # raised by tfx_bsl's decoder
-        found = first_refused(files.paths, lambda records: decoder_of(schema).DecodeBatch(records))
-        raise found or InputError(
+        refused = first_refused(files.paths, lambda records: decoder_of(schema).DecodeBatch(records))
+        raise refused or InputError(
             f"{join_names(files.patterns)}: the records do not have the same features: {error}"
         ) from error
 

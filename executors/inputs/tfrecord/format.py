@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import functools
-import zlib
 from collections.abc import Iterator
 
 from ...errors import InputError
 from ...examples_format import PROTO, SEQUENCE_EXAMPLE, TF_EXAMPLE, ExamplesFormat
 from ..bad_records import policy
-from ..gzipped_files import is_gzipped
-from ..input_format import COPIED_BYTES, FIRST_RECORDS, Batch, Copied, Factories, InputFormat, formats
-from .framing import FRAME_BYTES, begins_record, find_damage, frames, handle_damage
-
-_SAMPLE_BYTES = 1 << 20  # to estimate the compression ratio of a file
+from ..gzipped_files import is_gzipped, opened, position
+from ..input_format import COPIED_BYTES, FIRST_RECORDS, Batch, Copied, Factories, InputFormat, chunks, formats
+from .framing import begins_record, frames, intact_records, read_frames
 
 
 class TFRecord(InputFormat):
@@ -29,23 +26,13 @@ class TFRecord(InputFormat):
 
     def batches(self, path: str, size: int) -> Iterator[Batch]:
         """See `InputFormat`."""
-        import tensorflow as tf
-
-        gzipped = is_gzipped(path)
-        done, position, ratio = 0, 0.0, 1.0
         try:
-            for records in tf.data.TFRecordDataset(path, "GZIP" if gzipped else "").batch(size):
-                array = records.numpy().tolist()
-                if gzipped and not done:
-                    sample = b"".join(array)[:_SAMPLE_BYTES]
-                    ratio = len(zlib.compress(sample)) / max(len(sample), 1)
-                position += ratio * sum(len(record) + FRAME_BYTES for record in array)
-                yield Batch(path, done + 1, len(array), records=array, position=position)
-                done += len(array)
-        except tf.errors.DataLossError as error:
-            what = find_damage([path]) or f"{path} is damaged after record {done}: {error.message}."
+            with opened(path) as file:
+                for first, records in chunks(intact_records(path, read_frames(file, path)), size):
+                    yield Batch(path, first, len(records), records=records, position=position(file))
+        except InputError as error:
             endings = ", ".join(sorted(ending for form in formats().values() for ending in form.endings))
-            raise InputError(f"{what} (Files of other formats must have names that end in {endings}.)") from error
+            raise InputError(f"{error} (Files of other formats must have names that end in {endings}.)") from error
 
     examples = batches
 
@@ -57,13 +44,10 @@ class TFRecord(InputFormat):
         first: list[bytes] = []
         # tf.data would initialize TensorFlow's runtime before the module configures it.
         with tf.io.TFRecordWriter(target, "GZIP" if is_gzipped(path) else "") as writer:
-            for frame in frames(path):
-                if frame.record is None:
-                    handle_damage(path, frame, policy(self.name))
-                    continue
-                writer.write(frame.record)
-                first += [frame.record] if len(first) < FIRST_RECORDS else []
-                count, size = count + 1, size + len(frame.record)
+            for record in intact_records(path, frames(path), policy(self.name)):
+                writer.write(record)
+                first += [record] if len(first) < FIRST_RECORDS else []
+                count, size = count + 1, size + len(record)
                 if limit is not None and (count >= limit or size >= COPIED_BYTES):
                     break
         return count, first

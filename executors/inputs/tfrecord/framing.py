@@ -21,7 +21,7 @@ from ...errors import InputError
 from ...runtime.files import file_io
 from ..bad_records import BadRecords
 from ..checksums import masked_crc32c
-from ..file_signatures import format_of
+from ..file_signatures import signature_of
 from ..gzipped_files import GZIP_ERRORS, BinaryFile, opened
 
 _HEADER = struct.Struct("<QI")  # a record's length and the checksum of the length
@@ -90,12 +90,12 @@ def read_frames(
             raise _wrong_length_error(path, Frame(number, offset, None), head)
         length = int(_HEADER.unpack(head)[0])
         if size is None:
-            record = _read_exactly(file, length, path)[0]
-            there = len(record)
+            body = _read_exactly(file, length + _FOOTER.size, path)[0]
+            record, foot, there = body[:length], body[length:], min(length, len(body))
         else:
             record, there = b"", min(length, size - offset - _HEADER.size)
             file.seek(offset + _HEADER.size + there)
-        foot = _read_exactly(file, _FOOTER.size, path)[0]
+            foot = _read_exactly(file, _FOOTER.size, path)[0]
         if len(foot) < _FOOTER.size:
             yield Frame(number, offset, None, f"it is truncated: it has {there} of {length} bytes", is_truncated=True)
             return
@@ -133,26 +133,39 @@ def handle_damage(path: str, frame: Frame, bad: BadRecords | None) -> None:
       InputError: If bad records are not skipped, or if there are too many.
     """
     if bad is None:
-        raise _damaged_record_error(path, frame)
+        raise InputError(
+            f"{path}: the TFRecord file is damaged or truncated: corrupted record at {frame.place}: {frame.problem}. "
+            "Write the file again, or pass --on-bad-records=skip:N to skip up to N such records."
+        )
     bad.skip(path, f"byte {frame.place}", frame.problem)
 
 
-def find_damage(paths: Iterable[str]) -> InputError | None:
-    """Reads files up to the first corrupt record and returns the error; None if they are intact."""
-    try:
-        for path in paths:
-            for frame in frames(path):
-                if frame.record is None:
-                    return _damaged_record_error(path, frame)
-    except InputError as error:
-        return error
-    return None
+def intact_records(path: str, framed: Iterable[Frame], bad: BadRecords | None = None) -> Iterator[bytes]:
+    """Yields the data of the records of a file; skips a damaged one, or raises an error, as `handle_damage` does."""
+    for frame in framed:
+        if frame.record is None:
+            handle_damage(path, frame, bad)
+        else:
+            yield frame.record
+
+
+def check_tf_records(paths: Iterable[str]) -> None:
+    """Reads files completely, to find the damaged one after an error of tf.data, which does not name it.
+
+    Raises:
+      InputError: If a file is damaged.
+    """
+    for path in paths:
+        for _ in intact_records(path, frames(path)):
+            pass
 
 
 def describe_damage(patterns: Iterable[str]) -> Iterator[str]:
     """Yields the error message of the first damaged file that matches the glob patterns, if there is one."""
     paths = (path for pattern in patterns for path in file_io.glob(pattern) if not file_io.isdir(path))
-    if (error := find_damage(paths)) is not None:
+    try:
+        check_tf_records(paths)
+    except InputError as error:
         yield str(error)
 
 
@@ -165,18 +178,11 @@ def _wrong_length_error(path: str, frame: Frame, head: bytes) -> InputError:
       head: The bytes at its offset, to recognize other formats.
     """
     if frame.number == 0:
-        what = f"it is {form}" if (form := format_of(head)) else f"it begins with {head.hex(' ')}"
+        what = f"it is {form}" if (form := signature_of(head)) else f"it begins with {head.hex(' ')}"
         return InputError(f"{path} is not a TFRecord file, or is damaged from its first byte: {what}.")
     return InputError(
         f"{path}: the TFRecord file is damaged: corrupted record at {frame.place}: its length is wrong, so the later "
         "records of the file cannot be found. Write the file again, or exclude it."
-    )
-
-
-def _damaged_record_error(path: str, frame: Frame) -> InputError:
-    return InputError(
-        f"{path}: the TFRecord file is damaged or truncated: corrupted record at {frame.place}: {frame.problem}. Write "
-        "the file again, or pass --on-bad-records=skip:N to skip up to N such records."
     )
 
 

@@ -8,7 +8,7 @@ instead of one by one. The buffer has the same size as in tfx_bsl, and a chunk t
 
 Usage:
 
-    records = record_batches(find_files(["train/*.gz"]), ReadOptions(batch_size=512, num_epochs=1, shuffle=False))
+    records = record_batches(find_files(["train/*.gz"]), TensorFlowDatasetOptions(512, num_epochs=1, shuffle=False))
     for batch in records:     # string tensors of shape [512]; the last one may be shorter
         ...
 """
@@ -17,62 +17,34 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import tensorflow as tf
 
 from ...distributed.tf_config import task_from_environment
 from ...errors import InputError
+from ..bad_records import BadRecords
 from ..gzipped_files import head_of, is_gzipped, unzipped_head
 from .framing import HEADER_BYTES, check_head
-from .scan import without_left_out
+from .scan import good_blocks, scan
 
 if TYPE_CHECKING:
-    from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatasetOptions
+    from tfx_bsl.tfxio.dataset_options import TensorFlowDatasetOptions
 
 _BUFFER_BYTES = 256 * 1024  # the default of tf.data.TFRecordDataset
 # Records that all readers together buffer ahead. Reading 240,000 records on two cores takes 0.46 s with 512 records per
 # reader, 0.50 s with 64, 0.76 s with 16, and 1.84 s with tf.data's default of 2.
 _RECORDS_AHEAD = 1024
 _MIN_AHEAD = 32
+_RECORD = tf.TensorSpec([], tf.string)
 _FILES_CHECKED = 256  # files whose first bytes are checked before reading
 # Consecutive records of a file that enter the shuffle buffer together if no order is prescribed, and the minimum number
 # of such chunks in the buffer. For 240,000 records, this reduces reading, shuffling and batching from 0.9 s of one core
 # to 0.65 s.
 _CHUNK = 64
 _CHUNKS_IN_BUFFER = 64
-
-
-@dataclasses.dataclass(frozen=True)
-class ReadOptions:
-    """Read options: the fields of tfx_bsl's `TensorFlowDatasetOptions` that concern reading, with the same names.
-
-    Attributes:
-      batch_size: Number of records in a batch.
-      drop_final_batch: Whether to drop a last batch that is smaller.
-      num_epochs: Number of times to read the files; None repeats forever, which implies `drop_final_batch`.
-      shuffle: Whether to shuffle the order of the files, and then the records.
-      shuffle_buffer_size: Number of records in the shuffle buffer.
-      shuffle_seed: Seed that makes the order the same in each run; it still differs between epochs.
-      reader_num_threads: Number of files to read in parallel; -1 for one per core.
-      sloppy_ordering: Whether records may be returned in a nondeterministic order.
-    """
-
-    batch_size: int
-    drop_final_batch: bool = False
-    num_epochs: int | None = None
-    shuffle: bool = True
-    shuffle_buffer_size: int = 10_000
-    shuffle_seed: int | None = None
-    reader_num_threads: int | None = tf.data.AUTOTUNE
-    sloppy_ordering: bool = False
-
-    @classmethod
-    def of(cls, options: TensorFlowDatasetOptions | RecordBatchesOptions) -> ReadOptions:
-        """Copies the read options from tfx_bsl's `TensorFlowDatasetOptions` or `RecordBatchesOptions`."""
-        names = (field.name for field in dataclasses.fields(cls))
-        return cls(**{name: getattr(options, name) for name in names if hasattr(options, name)})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,7 +105,7 @@ def check_compression(path: str) -> None:
     check_head(path, unzipped_head(path, HEADER_BYTES))
 
 
-def record_batches(files: RecordFiles, options: ReadOptions) -> tf.data.Dataset:
+def record_batches(files: RecordFiles, options: TensorFlowDatasetOptions) -> tf.data.Dataset:
     """Returns batches of serialized records, as `tfx_bsl.tfxio.dataset_util.make_tf_record_dataset` does.
 
     Batches may span epochs. The dataset's options disable tf.data's autotuning: with single records as elements it
@@ -159,32 +131,35 @@ def record_batches(files: RecordFiles, options: ReadOptions) -> tf.data.Dataset:
     return dataset.batch(options.batch_size, drop_remainder=drop_final_batch)
 
 
-def _interleaved(paths: tf.data.Dataset, files: RecordFiles, options: ReadOptions) -> tf.data.Dataset:
+def tf_record_dataset(paths: Sequence[str], bad: BadRecords | None = None) -> tf.data.Dataset:
+    """Returns a dataset of the serialized records of all files, in the order of the files.
+
+    Args:
+      paths: TFRecord files, each gzipped or not.
+      bad: Collects the damaged records that are skipped; None to skip none.
+    """
+    left_out = scan(paths, bad)
+    compressions = ["GZIP" if is_gzipped(path) else "" for path in paths]
+    files = tf.data.Dataset.from_tensor_slices((list(paths), compressions))
+    return files.flat_map(
+        tf.autograph.experimental.do_not_convert(lambda path, compression: _records(path, compression, left_out))
+    )
+
+
+def _interleaved(paths: tf.data.Dataset, files: RecordFiles, options: TensorFlowDatasetOptions) -> tf.data.Dataset:
     """Same as `paths.interleave(TFRecordDataset, num_parallel_calls=…)`, but with a larger output buffer."""
-    chunk, compression = _chunk(options), files.compression
+    chunk = _chunk(options)
 
-    def whole(path: tf.Tensor) -> tf.data.Dataset:
-        return tf.data.TFRecordDataset(path, compression, _BUFFER_BYTES)
+    def read(path: tf.Tensor) -> tf.data.Dataset:
+        return _records(path, files.compression, files.left_out)
 
-    def good(path: tf.Tensor) -> tf.data.Dataset:
-        return without_left_out(whole, path, files.left_out) if files.left_out else whole(path)
-
-    def read(path: tf.Tensor) -> tf.Tensor:
-        if files.left_out:
-            records = tf.data.experimental.to_variant(good(path))
-        else:
-            records = tf.raw_ops.TFRecordDataset(
-                filenames=path, compression_type=compression, buffer_size=_BUFFER_BYTES
-            )
-        if chunk == 1:
-            return records
-        return tf.data.experimental.to_variant(tf.data.experimental.from_variant(records, record).batch(chunk))
+    def variant(path: tf.Tensor) -> tf.Tensor:
+        return tf.data.experimental.to_variant(read(path) if chunk == 1 else read(path).batch(chunk))
 
     if not options.reader_num_threads:
-        return paths.interleave(good)
-    record = tf.TensorSpec([], tf.string)
-    element = record if chunk == 1 else tf.TensorSpec([None], tf.string)
-    function = tf.function(read, autograph=False).get_concrete_function(record)
+        return paths.interleave(read)
+    element = _RECORD if chunk == 1 else tf.TensorSpec([None], tf.string)
+    function = tf.function(variant, autograph=False).get_concrete_function(_RECORD)
     readers = _number_of_readers(options.reader_num_threads)
     dataset = tf.data.experimental.from_variant(
         tf.raw_ops.ParallelInterleaveDatasetV4(
@@ -206,11 +181,36 @@ def _interleaved(paths: tf.data.Dataset, files: RecordFiles, options: ReadOption
     return dataset if chunk == 1 else dataset.unbatch()
 
 
-def _chunk(options: ReadOptions) -> int:
+def _records(path: tf.Tensor, compression: str | tf.Tensor, left_out: Mapping[str, frozenset[int]]) -> tf.data.Dataset:
+    """Returns a dataset of the records of one file, inside a tf.data graph.
+
+    A file with records to skip is read in Python, the others by TensorFlow. If there are such files, the graph contains
+    both datasets, one of which gets no path.
+    """
+
+    def native(paths: tf.Tensor) -> tf.data.Dataset:
+        # Not tf.data.TFRecordDataset, which is a dataset of datasets.
+        records = tf.raw_ops.TFRecordDataset(filenames=paths, compression_type=compression, buffer_size=_BUFFER_BYTES)
+        return tf.data.experimental.from_variant(records, _RECORD)
+
+    if not left_out:
+        return native(path)
+    is_bad = tf.reduce_any(tf.equal(path, tf.constant(sorted(left_out), tf.string)))
+
+    def good(names: np.ndarray) -> Iterator[np.ndarray]:
+        for name in names:
+            yield from good_blocks(name.decode(), left_out[name.decode()])
+
+    names = tf.boolean_mask([path], [is_bad])
+    ours = tf.data.Dataset.from_generator(good, output_signature=tf.TensorSpec([None], tf.string), args=(names,))
+    return native(tf.boolean_mask([path], [~is_bad])).concatenate(ours.unbatch())
+
+
+def _chunk(options: TensorFlowDatasetOptions) -> int:
     """Returns the number of consecutive records of a file per chunk: 1 if the record order must be that of TFX."""
     if not options.shuffle or options.shuffle_seed is not None:
         return 1
-    return max(1, min(_CHUNK, options.shuffle_buffer_size // _CHUNKS_IN_BUFFER))
+    return max(1, min(_CHUNK, int(options.shuffle_buffer_size) // _CHUNKS_IN_BUFFER))
 
 
 def _number_of_readers(wanted: int) -> int:
@@ -219,7 +219,7 @@ def _number_of_readers(wanted: int) -> int:
     return cores if wanted < 0 else min(wanted, cores)
 
 
-def _pipeline_options(options: ReadOptions, files: int) -> tf.data.Options:
+def _pipeline_options(options: TensorFlowDatasetOptions, files: int) -> tf.data.Options:
     """Returns the tf.data options for a dataset; see `record_batches`.
 
     Under a multi-worker strategy, TensorFlow shards a dataset by files, which fails if there are fewer files than

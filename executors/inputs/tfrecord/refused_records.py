@@ -15,8 +15,9 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from ...errors import InputError, did_you_mean
+from ..input_format import chunks
 from .framing import frames
-from .scan import Accepts, blocks, refused
+from .scan import AT_ONCE, Accepts, refused
 
 _MISSING = re.compile(r"Feature: (.+?) \(data type: \w+\) is required but could not be found")
 
@@ -32,7 +33,7 @@ def first_refused(paths: Iterable[str], accepts: Accepts) -> InputError | None:
       InputError: If a corrupt record length makes it impossible to find the next record.
     """
     for path in paths:
-        for block in blocks(frame for frame in frames(path) if frame.record is not None):
+        for _, block in chunks((frame for frame in frames(path) if frame.record is not None), AT_ONCE):
             for index, problem in refused([frame.record for frame in block], accepts):
                 frame = block[index]
                 return InputError(

@@ -13,9 +13,8 @@ Usage:
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -24,13 +23,13 @@ from ...errors import InputError
 from ...runtime.files.content_digests import stamp_of
 from ...runtime.logs.exceptions import one_line_message
 from ..bad_records import BadRecords
+from ..input_format import chunks
 from ..message_text import shorten
 from .framing import Frame, frames
 
-Item = TypeVar("Item")
 Accepts = Callable[[Sequence[bytes]], object]  # raises one of REFUSALS if a record does not parse
 REFUSALS = (tf.errors.InvalidArgumentError, tf.errors.DataLossError, RuntimeError, ValueError)
-_AT_ONCE = 1024  # records
+AT_ONCE = 1024  # records, the batch size for parsers
 
 
 def scan(
@@ -66,37 +65,13 @@ def scan(
 def good_blocks(path: str, left_out: frozenset[int]) -> Iterator[np.ndarray]:
     """Yields the records of a file as vectors of bytes, without those in `left_out`."""
     records = (frame.record for frame in frames(path) if frame.number not in left_out)
-    for block in blocks(records):
+    for _, block in chunks(records, AT_ONCE):
         yield np.array(block, object)
-
-
-def without_left_out(
-    records: Callable[[tf.Tensor], tf.data.Dataset], path: tf.Tensor, left_out: Mapping[str, frozenset[int]]
-) -> tf.data.Dataset:
-    """Returns a dataset of the records of one file, inside a tf.data graph.
-
-    The file is read by TensorFlow if it has no bad records, else in Python. The graph contains both datasets, one of
-    which gets an empty vector of paths.
-
-    Args:
-      records: Returns TensorFlow's dataset for a string vector of zero or one paths.
-      path: The file's path, a scalar string tensor.
-      left_out: {file: numbers of records to skip}, as returned by `scan`.
-    """
-    is_bad = tf.reduce_any(tf.equal(path, tf.constant(sorted(left_out), tf.string)))
-
-    def good(names: np.ndarray) -> Iterator[np.ndarray]:
-        for name in names:
-            yield from good_blocks(name.decode(), left_out[name.decode()])
-
-    names = tf.boolean_mask([path], [is_bad])
-    ours = tf.data.Dataset.from_generator(good, output_signature=tf.TensorSpec([None], tf.string), args=(names,))
-    return records(tf.boolean_mask([path], [~is_bad])).concatenate(ours.unbatch())
 
 
 def _bad_numbers(path: str, bad: BadRecords, accepts: Accepts | None) -> Iterator[int]:
     try:
-        for block in blocks(frames(path)):
+        for _, block in chunks(frames(path), AT_ONCE):
             for frame, problem in _problems(block, accepts):
                 bad.skip(path, f"byte {frame.place}", problem)
                 yield frame.number
@@ -130,13 +105,6 @@ def refused(records: Sequence[Any], accepts: Accepts, first: int = 0) -> Iterato
         middle = len(records) // 2
         yield from refused(records[:middle], accepts, first)
         yield from refused(records[middle:], accepts, first + middle)
-
-
-def blocks(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """Yields the items in lists of `_AT_ONCE`, the batch size for parsers."""
-    rest = iter(items)
-    while block := list(itertools.islice(rest, _AT_ONCE)):
-        yield block
 
 
 class ParseTrial:

@@ -24,7 +24,7 @@ from generic_trainer.executors.examples_format import TF_EXAMPLE, ExamplesFormat
 from generic_trainer.executors.inputs.data_accessor import DataAccessor
 from generic_trainer.executors.inputs.example_files import find_example_files
 from generic_trainer.executors.inputs.parquet.format import PARQUET
-from generic_trainer.executors.inputs.tfrecord.native_records import check_tf_records
+from generic_trainer.executors.inputs.tfrecord.framing import check_tf_records
 from generic_trainer.executors.preflight.sample import take
 
 from ...world.records import write_records

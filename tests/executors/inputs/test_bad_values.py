@@ -23,13 +23,13 @@ from generic_trainer.executors.dialects.dlrover.shim.column_info import Column
 from generic_trainer.executors.dialects.dlrover.sources import open_source
 from generic_trainer.executors.dialects.dlrover.text.delimited import Field, check_format
 from generic_trainer.executors.dialects.dlrover.text.row_checks import split_row
+from generic_trainer.executors.dialects.elasticdl.readers.csv_records import column_names, csv_blocks, strings_of_block
 from generic_trainer.executors.dialects.elasticdl.readers.open_records import open_records
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.examples_format import TF_EXAMPLE, ExamplesFormat
 from generic_trainer.executors.inputs.bad_records import skipping
 from generic_trainer.executors.inputs.csv.columns import BYTES, FLOAT, INT, from_tf_examples, typed_columns
 from generic_trainer.executors.inputs.csv.plain_copy import plain_data
-from generic_trainer.executors.inputs.csv.records import column_names, csv_blocks, strings_of_block
 from generic_trainer.executors.inputs.data_accessor import DataAccessor
 from generic_trainer.executors.inputs.example_files import find_example_files
 from generic_trainer.executors.inputs.message_text import join_names, short_repr

@@ -21,10 +21,10 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
-from ....inputs.csv.arrow_rows import parsed_rows
 from ....inputs.csv.rows import Rows, byte_positions
 from ....inputs.readers.reader_errors import ReaderErrors
 from ..sharding.range_reader import read_range
+from .arrow_rows import parsed_rows
 from .delimited import (
     FIELD_DELIM,
     VALUE_DELIM,

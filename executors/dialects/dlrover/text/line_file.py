@@ -30,7 +30,7 @@ import numpy as np
 
 from ....errors import InputError, did_you_mean
 from ....inputs.gzipped_files import opened
-from ....inputs.readers.record_files import check_text
+from ....inputs.text_format import check_text
 from ....runtime.files import file_io
 
 _LINE_END, _CARRIAGE_RETURN = b"\n", b"\r"

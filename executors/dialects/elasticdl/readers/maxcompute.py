@@ -26,8 +26,8 @@ import tensorflow as tf
 from absl import logging
 
 from ....errors import InputError
-from ....inputs.csv.records import check_columns
 from ....inputs.readers.reader_errors import ReaderErrors
+from .csv_records import check_columns
 from .reader_params import MAXCOMPUTE_REQUIRED, MAXCOMPUTE_VARIABLES, ODPS, ReaderParams
 from .records import Metadata, Records, Shard
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....errors import InputError
 from ....inputs.bad_records import policy
 from ....inputs.readers.reader_errors import ReaderErrors
-from ....inputs.readers.record_files import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
-from .reader_params import ODPS, ReaderParams, find_records
+from ....inputs.readers.record_files import CSV, PARQUET, TEXT, TF_RECORD
+from ....inputs.tfrecord.framing import check_tf_records
+from .reader_params import ODPS, RECORD_IO, ReaderParams, find_records
 from .records import Metadata, Records, Shard
 
 if TYPE_CHECKING:
@@ -47,23 +47,17 @@ def open_records(origin: str | Sequence[str], reader_params: Mapping[str, object
     origins = [origin] if isinstance(origin, str) else list(origin)
     kind, files = find_records(origins, params)
     if kind == ODPS:
-        return _open_table(origins, params)
+        from . import maxcompute
+
+        return maxcompute.open_table(origins[0], params)
     opened = _OPENERS[kind](", ".join(origins), files, params)
     return dataclasses.replace(opened, files=files, of_file=lambda path: _OPENERS[kind](path, [path], params).dataset())
-
-
-def _open_table(origins: Sequence[str], params: ReaderParams) -> Records:
-    from . import maxcompute
-
-    if len(origins) > 1:
-        raise InputError(f"{', '.join(origins)}: name one MaxCompute table, as in 'project.table'.")
-    return maxcompute.open_table(origins[0], params)
 
 
 def _open_csv(origin: str, files: list[str], params: ReaderParams) -> Records:
     import tensorflow as tf
 
-    from ....inputs.csv import records as csv_records
+    from . import csv_records
 
     sep = params.sep or ","
     columns = list(params.columns or csv_records.column_names(files[0], sep))
@@ -81,7 +75,7 @@ def _open_csv(origin: str, files: list[str], params: ReaderParams) -> Records:
 
 
 def _open_parquet(origin: str, files: list[str], params: ReaderParams) -> Records:
-    from ....inputs.parquet import records as parquet_records
+    from . import parquet_records
 
     signature = parquet_records.parquet_signature(files[0], params.columns)
     errors = ReaderErrors()
@@ -117,22 +111,21 @@ def _open_recordio(origin: str, files: list[str], _: ReaderParams) -> Records:
 
 
 def _open_tf_records(origin: str, files: list[str], _: ReaderParams) -> Records:
-    from ....inputs.tfrecord import native_records
-    from ....inputs.tfrecord.scan import scan
+    from ....inputs.tfrecord.record_dataset import tf_record_dataset
 
-    errors = ReaderErrors(lambda: native_records.check_tf_records(files))
+    errors = ReaderErrors(lambda: check_tf_records(files))
 
     def dataset(_: Sequence[Shard] | None) -> tf.data.Dataset:
-        return native_records.tf_record_dataset(files, scan(files, policy(TF_RECORD)))
+        return tf_record_dataset(files, policy(TF_RECORD))
 
     return Records(origin, TF_RECORD, Metadata(None), dataset, errors=errors)
 
 
 def _open_text(origin: str, files: list[str], _: ReaderParams) -> Records:
-    from ....inputs.tfrecord import native_records
+    from .line_records import line_dataset
 
     errors = ReaderErrors()
-    return Records(origin, TEXT, Metadata(None), lambda _: native_records.line_dataset(files, errors), errors=errors)
+    return Records(origin, TEXT, Metadata(None), lambda _: line_dataset(files, errors), errors=errors)
 
 
 _OPENERS = {

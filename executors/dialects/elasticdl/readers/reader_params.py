@@ -15,18 +15,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ....errors import InputError, did_you_mean
-from ....inputs.readers.record_files import (
-    CSV,
-    PARQUET,
-    RECORD_IO,
-    TEXT,
-    TF_RECORD,
-    find_record_files,
-    kind_of,
-)
+from ....inputs.gzipped_files import head_of
+from ....inputs.input_format import recognized
+from ....inputs.readers.record_files import CSV, PARQUET, TEXT, TF_RECORD, common_format, find_record_files
 from ....number_range import POSITIVE, WORKERS
 
-ODPS = "ODPS"
+ODPS, RECORD_IO = "ODPS", "RecordIO"
 READER_TYPES = (CSV, ODPS, RECORD_IO, TF_RECORD, TEXT, PARQUET)
 
 MAXCOMPUTE_VARIABLES = {
@@ -154,12 +148,26 @@ def find_records(origins: Sequence[str], params: ReaderParams) -> tuple[str, lis
     if not any(origins):
         raise InputError("there is no data to read: the path, pattern or table name is empty.")
     if params.reader_type == ODPS or (params.reader_type is None and _names_table(origins)):
+        if len(origins) > 1:
+            raise InputError(f"{', '.join(origins)}: name one MaxCompute table, as in 'project.table'.")
         return ODPS, []
     files = find_record_files(origins)
     by_columns = params.columns is not None or params.sep is not None
     if params.reader_type is None:
-        return kind_of(files, by_columns)
+        kind, _, files = common_format(files, by_columns)
+        for path in files:
+            if kind not in READER_TYPES or (recognized(path) is None and not _names_text(path)):
+                raise InputError(
+                    f"{path}: it begins with {head_of(path, 12).hex(' ')}, which is neither RecordIO nor TFRecord, and "
+                    "its name does not indicate the format. Set the format: reader_type='CSV', 'Text', 'Parquet', … in "
+                    "--data_reader_params."
+                )
+        return kind, files
     return (TEXT if params.reader_type == CSV and not by_columns else params.reader_type), files
+
+
+def _names_text(path: str) -> bool:
+    return path.lower().removesuffix(".gz").endswith(".txt")
 
 
 def _names_table(origins: Sequence[str]) -> bool:

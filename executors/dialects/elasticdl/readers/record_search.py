@@ -21,10 +21,10 @@ import tensorflow as tf
 
 from ....errors import InputError
 from ....inputs.bad_records import policy
-from ....inputs.csv.records import column_names
 from ....inputs.message_text import join_names, short_repr, shorten
 from ....inputs.readers.record_files import CSV, TEXT
 from ....runtime.logs.exceptions import one_line_message
+from .csv_records import column_names
 from .records import Records
 
 Feed: TypeAlias = "Callable[[tf.data.Dataset], tf.data.Dataset]"

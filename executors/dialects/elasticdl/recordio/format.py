@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 
-from ....inputs.file_signatures import RECORD_IO_MAGIC
 from ....inputs.input_format import Copied, InputFormat
 from ....runtime.files import file_io
 
@@ -19,7 +18,9 @@ class RecordIO(InputFormat):
 
     def matches(self, head: bytes) -> bool:
         """Whether the bytes begin with those of a chunk."""
-        return head.startswith(RECORD_IO_MAGIC)
+        from .records import MAGIC
+
+        return head.startswith(MAGIC)
 
     def copy(self, path: str, target: str, limit: int | None) -> Copied:
         """Copies the whole file, and counts its records."""

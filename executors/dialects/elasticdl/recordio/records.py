@@ -26,14 +26,14 @@ from typing import IO
 
 from ....errors import InputError
 from ....inputs.bad_records import policy
-from ....inputs.file_signatures import RECORD_IO_MAGIC
-from ....inputs.readers.record_files import RECORD_IO
 from ....runtime.files import file_io
 from . import snappy_framing
 
+MAGIC = b"\x04\x03\x02\x01"
 NO_COMPRESSION, SNAPPY, GZIP = 0, 1, 2
 CHUNK_BYTES = 32 << 20  # default chunk size of the Go writer
 
+_READER = "RecordIO"  # its name for `bad_records.policy`
 _HEADER = struct.Struct("<4sIIII")
 _LENGTH = struct.Struct("<I")
 _MAX_RECORD_BYTES = (1 << 31) - 1  # the maximum size of a protobuf message; fits into the 32-bit length
@@ -93,7 +93,7 @@ def read_chunks(path: str, start: int = 0, end: int | None = None) -> Iterator[l
         bad records are skipped, all records of a chunk that does not decode are skipped; a truncated chunk or a corrupt
         header is still an error, since the next chunk cannot be found.
     """
-    bad = policy(RECORD_IO)
+    bad = policy(_READER)
     with _opened(path) as file:
         for chunk in list(_headers(path, file)):
             inside = slice(max(start - chunk.first, 0), None if end is None else max(end - chunk.first, 0))
@@ -161,9 +161,7 @@ class RecordWriter:
             return
         payload = self._compress(b"".join(part for record in self._records for part in _framed(record)))
         count = len(self._records)
-        self._file.write(
-            _HEADER.pack(RECORD_IO_MAGIC, zlib.crc32(payload), self._compressor, len(payload), count) + payload
-        )
+        self._file.write(_HEADER.pack(MAGIC, zlib.crc32(payload), self._compressor, len(payload), count) + payload)
         self._records, self._bytes = [], 0
 
 
@@ -181,8 +179,8 @@ def _headers(path: str, file: IO[bytes]) -> Iterator[Chunk]:
         if len(header) < _HEADER.size:
             raise _damaged_chunk(path, offset, f"its header is truncated: it has {len(header)} of {_HEADER.size} bytes")
         magic, crc32, compressor, size, records = _HEADER.unpack(header)
-        if magic != RECORD_IO_MAGIC:
-            raise _damaged_chunk(path, offset, f"it begins with {magic.hex()}, not with {RECORD_IO_MAGIC.hex()}")
+        if magic != MAGIC:
+            raise _damaged_chunk(path, offset, f"it begins with {magic.hex()}, not with {MAGIC.hex()}")
         there = size_of_file - offset - _HEADER.size
         if size > there:
             raise _damaged_chunk(path, offset, f"it is truncated: it has {there} of {size} bytes")

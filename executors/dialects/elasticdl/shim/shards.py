@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import tensorflow as tf
 
-from ....inputs.csv.records import check_columns
 from ....inputs.csv.row_reader import csv_rows
+from ..readers.csv_records import check_columns
 from .data_reader import AbstractDataReader, Metadata, check_required_kwargs
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from tfx_bsl.tfxio.dataset_options import RecordBatchesOptions, TensorFlowDatase
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.examples_format import ExamplesFormat
 from generic_trainer.executors.inputs.data_accessor import DataAccessor
-from generic_trainer.executors.inputs.tfrecord.record_dataset import ReadOptions, find_files, record_batches
+from generic_trainer.executors.inputs.tfrecord.record_dataset import find_files, record_batches
 
 from ....world.records import write_examples
 
@@ -71,26 +71,28 @@ class TestOrder:
             tf.random.set_seed(3)  # operations without a seed derive one from this
             tfx = as_lists(dataset_util.make_tf_record_dataset([pattern], *arguments))
             tf.random.set_seed(3)
-            ours = as_lists(record_batches(find_files(pattern), ReadOptions(*arguments)))
+            options = TensorFlowDatasetOptions(*arguments[:-1], reader_num_threads=threads)
+            ours = as_lists(record_batches(find_files(pattern), options))
 
             assert ours == tfx
 
     def test_endless_order_equals_that_of_tfx(self, pattern: str) -> None:
         arguments = 64, False, None, True, 20, 5
         tfx = dataset_util.make_tf_record_dataset([pattern], *arguments)
-        ours = record_batches(find_files(pattern), ReadOptions(*arguments))
+        ours = record_batches(find_files(pattern), TensorFlowDatasetOptions(*arguments))
 
         assert as_lists(ours.take(7)) == as_lists(tfx.take(7))
         assert ours.element_spec == tfx.element_spec == tf.TensorSpec([64], tf.string)
 
     def test_it_differs_from_epoch_to_epoch_but_not_from_run_to_run(self, pattern: str) -> None:
-        dataset = record_batches(find_files(pattern), ReadOptions(100, num_epochs=2, shuffle_seed=1))
+        options = TensorFlowDatasetOptions(100, num_epochs=2, shuffle_seed=1)
+        dataset = record_batches(find_files(pattern), options)
 
         first, second = as_lists(dataset)
 
         assert sorted(first) == sorted(second)
         assert first != second
-        assert as_lists(record_batches(find_files(pattern), ReadOptions(100, num_epochs=2, shuffle_seed=1)))[0] == first
+        assert as_lists(record_batches(find_files(pattern), options))[0] == first
 
     @pytest.mark.legacy
     def test_without_a_seed_it_is_shuffled_as_well_as_by_tfx(self, tmp_path: pathlib.Path) -> None:
@@ -107,7 +109,7 @@ class TestOrder:
             return sum(abs(after - before) for before, after in itertools.pairwise(places)) / rows
 
         tfx = numbers(dataset_util.make_tf_record_dataset([pattern], *arguments, None))
-        ours = numbers(record_batches(find_files(pattern), ReadOptions(*arguments)))
+        ours = numbers(record_batches(find_files(pattern), TensorFlowDatasetOptions(*arguments)))
 
         assert sorted(ours) == list(range(rows))
         # That is the mean distance of two independent exponential delays of the buffer's size; it is less at the ends.
@@ -115,7 +117,9 @@ class TestOrder:
         assert sum(after == before + 1 for before, after in itertools.pairwise(ours)) < rows / 100
 
     def test_more_readers_than_cores_are_no_error(self, pattern: str) -> None:
-        dataset = record_batches(find_files(pattern), ReadOptions(100, num_epochs=1, reader_num_threads=1000))
+        dataset = record_batches(
+            find_files(pattern), TensorFlowDatasetOptions(100, num_epochs=1, reader_num_threads=1000)
+        )
 
         assert len(as_lists(dataset)[0]) == sum(SIZES)
 
@@ -215,7 +219,7 @@ class TestFiles:
         found = find_files([write(tmp_path, (3, 2), ending="")])
 
         assert found.compression == ""
-        assert len(as_lists(record_batches(found, ReadOptions(10, num_epochs=1)))[0]) == 5
+        assert len(as_lists(record_batches(found, TensorFlowDatasetOptions(10, num_epochs=1)))[0]) == 5
 
     def test_record_batches_name_a_damaged_file(self, tmp_path: pathlib.Path) -> None:
         pattern = write(tmp_path, (3, 5, 4), ending="")

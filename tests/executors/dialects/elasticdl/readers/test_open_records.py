@@ -16,11 +16,12 @@ import pytest
 import tensorflow as tf
 
 from generic_trainer.executors.dialects.elasticdl.readers.open_records import open_records
+from generic_trainer.executors.dialects.elasticdl.readers.reader_params import RECORD_IO
 from generic_trainer.executors.dialects.elasticdl.readers.records import Records, Shard
 from generic_trainer.executors.dialects.elasticdl.recordio import records as recordio
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.inputs.csv import rows as csv_rows
-from generic_trainer.executors.inputs.readers.record_files import CSV, PARQUET, RECORD_IO, TEXT, TF_RECORD
+from generic_trainer.executors.inputs.readers.record_files import CSV, PARQUET, TEXT, TF_RECORD
 
 from .....world.records import write_records
 

@@ -17,6 +17,7 @@ from generic_trainer.executors.dialects.elasticdl.recordio import records as rec
 from generic_trainer.executors.dialects.elasticdl.recordio import snappy_framing
 from generic_trainer.executors.dialects.elasticdl.recordio.records import (
     GZIP,
+    MAGIC,
     NO_COMPRESSION,
     SNAPPY,
     RecordWriter,
@@ -24,7 +25,6 @@ from generic_trainer.executors.dialects.elasticdl.recordio.records import (
 )
 from generic_trainer.executors.errors import InputError
 from generic_trainer.executors.inputs.checksums import masked_crc32c
-from generic_trainer.executors.inputs.file_signatures import RECORD_IO_MAGIC
 
 COMPRESSORS = {"none": NO_COMPRESSION, "snappy": SNAPPY, "gzip": GZIP}
 
@@ -210,9 +210,7 @@ def test_a_file_truncated_anywhere_is_reported_with_the_short_chunk(tmp_path: pa
 
 def test_a_payload_that_matches_its_checksum_but_not_its_count_is_reported(tmp_path: pathlib.Path) -> None:
     payload = gzip.compress(b"\x05\x00\x00\x00abc")
-    (tmp_path / "a").write_bytes(
-        struct.pack("<4sIIII", RECORD_IO_MAGIC, zlib.crc32(payload), GZIP, len(payload), 1) + payload
-    )
+    (tmp_path / "a").write_bytes(struct.pack("<4sIIII", MAGIC, zlib.crc32(payload), GZIP, len(payload), 1) + payload)
 
     with pytest.raises(InputError, match="cannot be decoded: its 1 records take 9 bytes, but it has 7"):
         read(str(tmp_path / "a"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from generic_trainer.executors.inputs.string_blocks import serialized_strings
+from generic_trainer.executors.dialects.elasticdl.readers.string_blocks import serialized_strings
 
 
 @pytest.mark.parametrize("longest", [0, 127, 128, 16_383, 16_384, 2_097_152])

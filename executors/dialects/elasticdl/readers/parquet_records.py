@@ -1,6 +1,6 @@
 """Reads Parquet rows as dicts of tensors by column, with the types of the file.
 
-In contrast, `datasets.py` reads TFX examples according to a schema. A list column gives ragged tensors. A null in a
+In contrast, `inputs/tables` reads TFX examples according to a schema. A list column gives ragged tensors. A null in a
 float column becomes NaN (pandas writes NaN as null), a null in a string column becomes "".
 
 Usage:
@@ -12,19 +12,19 @@ Usage:
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
-from ...errors import InputError
-from ..csv.records import check_columns
-from ..message_text import shorten
-from ..readers.reader_errors import MAX_COLUMNS
-from ..tables.columns import first_uncastable, place_of_row
-from .arrow_file import ArrowFile
-from .files import opened_parquet, row_batches
+from ....errors import InputError
+from ....inputs.parquet.format import Parquet, opened_parquet
+from ....inputs.readers.reader_errors import MAX_COLUMNS
+from ....inputs.tables.columns import place_of_row
+from ....inputs.tfrecord.scan import refused
+from .csv_records import check_columns
 
 _ROWS_READ_AT_ONCE = 4096
 
@@ -40,8 +40,8 @@ def parquet_signature(path: str, columns: Sequence[str] | None) -> dict[str, tf.
       InputError: If the file is not Parquet, lacks a column or has it several times, has a column type without a tensor
         counterpart, or there are more than 2^16 columns.
     """
-    with ArrowFile(path, "rb") as file:
-        schema = opened_parquet(path, file).schema_arrow
+    with opened_parquet(path) as parquet:
+        schema = parquet.schema_arrow
     names = list(columns or schema.names)
     check_columns(path, names, schema.names)
     if len(names) > MAX_COLUMNS:
@@ -67,13 +67,11 @@ def parquet_blocks(
         default: integers, booleans and lists.
     """
     for path in paths:
-        with ArrowFile(path, "rb") as file:
-            parquet = opened_parquet(path, file)
-            check_columns(path, list(signature), parquet.schema_arrow.names)
-            first = 0
-            for batch in row_batches(path, parquet, _ROWS_READ_AT_ONCE, list(signature)):
-                yield {name: _tensor(path, name, batch.column(name), spec, first) for name, spec in signature.items()}
-                first += batch.num_rows
+        first = 0
+        for table in Parquet().tables(path, list(signature), _ROWS_READ_AT_ONCE):
+            columns = {name: table.column(name).combine_chunks() for name in signature}
+            yield {name: _tensor(path, name, columns[name], spec, first) for name, spec in signature.items()}
+            first += table.num_rows
 
 
 def _spec(path: str, field: pa.Field) -> tf.TensorSpec | tf.RaggedTensorSpec:
@@ -116,10 +114,10 @@ def _values(path: str, name: str, column: pa.Array, kind: tf.DType, first: int |
     wanted = pa.large_binary() if kind == tf.string else pa.from_numpy_dtype(kind.as_numpy_dtype)
     try:
         column = column.cast(wanted)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        index = None if first is None else first_uncastable(column, lambda some: some.cast(wanted))
-        where = path if first is None or index is None else place_of_row(path, first + index)
-        what = f"column {name!r} is {column.type}, but {kind.name} in the first file: {shorten(str(error))}"
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        index, problem = next(refused(column, operator.methodcaller("cast", wanted)))
+        where = path if first is None else place_of_row(path, first + index)
+        what = f"column {name!r} is {column.type}, but {kind.name} in the first file: {problem}"
         raise InputError(f"{where}: {what}") from None  # Arrow's message quotes a value without truncation
     if column.null_count and not kind.is_floating:
         if kind != tf.string:

@@ -16,15 +16,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from ...errors import InputError, did_you_mean
-from ..bad_records import BadRecords, policy
-from ..gzipped_files import opened
-from ..message_text import closest_names, short_repr
-from ..readers.record_files import CSV
-from ..string_blocks import serialized_strings
-from .row_reader import csv_rows
-from .rows import RowError, count_problem, row_values
-from .separators import other_separator
+from ....errors import InputError, did_you_mean
+from ....inputs.bad_records import BadRecords, policy
+from ....inputs.csv.row_reader import csv_rows
+from ....inputs.csv.rows import RowError, count_problem, row_values
+from ....inputs.csv.separators import other_separator
+from ....inputs.gzipped_files import opened
+from ....inputs.message_text import closest_names, short_repr
+from ....inputs.readers.record_files import CSV
+from .string_blocks import serialized_strings
 
 BLOCK_SIGNATURE = (tf.TensorSpec([], tf.string), tf.TensorSpec([None], tf.int32))
 
