@@ -9,8 +9,8 @@ import click
 
 from ..executors.number_range import STEPS
 from ..executors.runtime.quantities import duration_text
-from ..pipelines.history.past_runs import STATUSES
-from ..pipelines.history.runs import Run, find_runs, metric_of
+from ..pipelines.history.run import STATUSES, metric_of
+from ..pipelines.history.runs import Run, find_runs
 from .history_flags import LocationFlags, pop_locations, store_flags
 from .number_type import NumberType
 from .tables import Column, format_number, format_time, print_json, print_table

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ...executors.errors import InputError
 from ...executors.examples_format import TF_EXAMPLE, has_examples
 from ...executors.runtime.files import file_io
-from .past_runs import Run
+from .run import Run
 from .run_artifacts import artifacts_of, example_files, has_splits, payload_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from ...executors.modules.snapshot import read_source
 from ...executors.monitoring.run_record import RUN_SPECIFIC_ARGUMENTS
 from .lineage import ARTIFACT, lineage_of_run
 from .metric_comparison import is_higher_better
-from .past_runs import Run
+from .run import Run
 
 if TYPE_CHECKING:
     from ...executors.monitoring.run_record import RunRecord

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ...executors.errors import InputError
 from .data_statistics import SPLITS, find_statistics
 from .distributions import distance
-from .past_runs import Run
+from .run import Run
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2

@@ -90,14 +90,14 @@ def open_store(url: str) -> mlmd.MetadataStore:
 
 
 @contextlib.contextmanager
-def translated_errors(url: str) -> Iterator[None]:
-    """Converts ML Metadata's errors in the block to an InputError that names the store.
+def opened_store(url: str) -> Iterator[mlmd.MetadataStore]:
+    """Yields the store of `open_store`; converts ML Metadata's errors in the block.
 
     Raises:
-      InputError: When ML Metadata raises a StatusError.
+      InputError: As `open_store`, and when ML Metadata raises a StatusError in the block.
     """
     try:
-        yield
+        yield open_store(url)
     except errors.StatusError as error:
         raise InputError(f"ML Metadata in {display_url(url)} cannot be read: {error}") from error
 

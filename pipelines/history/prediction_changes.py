@@ -13,7 +13,7 @@ from ...executors.evaluation.verdict import read_verdict
 from ...executors.examples_format import has_examples
 from ...executors.runtime.files import file_io
 from ...executors.saved_models.base_model import base_model_path
-from .past_runs import CACHED, SUCCEEDED, Run
+from .run import CACHED, SUCCEEDED, Run
 from .run_artifacts import example_files, payload_of
 
 _SECONDS = 10.0  # time limit for reading examples

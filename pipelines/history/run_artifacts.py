@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from ...executors.examples_format import TF_EXAMPLE
 from ...executors.runtime.files import file_io
 from .lineage import lineage_of_run
-from .metadata_store import open_store, translated_errors
-from .past_runs import Run
+from .metadata_runs import OUTPUTS, events_of, executions_in, query_batches
+from .metadata_store import opened_store
+from .run import Run
 
 if TYPE_CHECKING:
     from ml_metadata.proto import metadata_store_pb2
@@ -24,19 +25,14 @@ def artifacts_of(run: Run) -> dict[str, list[metadata_store_pb2.Artifact]]:
     Raises:
       InputError: When the store cannot be read.
     """
-    from ml_metadata.proto import metadata_store_pb2
-
-    outputs = (metadata_store_pb2.Event.OUTPUT, metadata_store_pb2.Event.DECLARED_OUTPUT)
-    with translated_errors(run.metadata):
-        store = open_store(run.metadata)
-        context = store.get_context_by_type_and_name("pipeline_run", run.pipeline_run)
-        executions = store.get_executions_by_context(context.id) if context is not None else []
-        events = store.get_events_by_execution_ids([one.id for one in executions]) if executions else []
-        ids = sorted({event.artifact_id for event in events if event.type in outputs})
-        found: dict[str, list[metadata_store_pb2.Artifact]] = {}
-        for artifact in sorted(store.get_artifacts_by_id(ids), key=lambda artifact: artifact.id):
-            found.setdefault(artifact.type, []).append(artifact)
-    return found
+    with opened_store(run.metadata) as store:
+        ids = (execution.id for execution in executions_in(store, "pipeline_run", run.pipeline_run))
+        events = events_of(store.get_events_by_execution_ids, ids, OUTPUTS)
+        made = query_batches(store.get_artifacts_by_id, (event.artifact_id for event in events))
+    artifacts: dict[str, list[metadata_store_pb2.Artifact]] = {}
+    for artifact in sorted(made, key=lambda artifact: artifact.id):
+        artifacts.setdefault(artifact.type, []).append(artifact)
+    return artifacts
 
 
 def has_splits(uri: str) -> bool:

@@ -22,7 +22,7 @@ from ..history.evaluation_results import Evaluation, read_evaluation
 from ..history.lineage import Lineage, lineage_of_run
 from ..history.metadata_runs import runs_in_store
 from ..history.metadata_url import display_url
-from ..history.past_runs import CACHED, Run
+from ..history.run import CACHED, Run
 from ..history.run_artifacts import artifacts_of, has_splits
 from .evaluation import evaluation_sections, prediction_sections
 from .statistics import data_sections

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from generic_trainer import InputError
 from generic_trainer.executors.monitoring.run_record import RunRecord
-from generic_trainer.pipelines.history.lineage import Lineage, Node, lineage_of, lineage_of_run
-from generic_trainer.pipelines.history.metadata_store import open_store
+from generic_trainer.pipelines.history.lineage import Lineage, Node, lineage_of_run
 from generic_trainer.pipelines.history.runs import find_run, find_runs
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -80,11 +78,6 @@ def test_a_run_without_a_model_has_its_inputs(metadata: Any) -> None:
     assert (subject.type, subject.state) == ("Trainer", "failed")
     assert [(role, node.type) for role, node in lineage.predecessors(subject.id)] == [("examples", "Examples")]
     assert executions(lineage) == [("run-1", "ExampleGen"), ("run-3", "Trainer")]
-
-
-def test_a_missing_artifact(metadata: Any) -> None:
-    with pytest.raises(InputError, match="no artifact with the id 4711"):
-        lineage_of(open_store(str(metadata.root / "metadata.sqlite")), 4711)
 
 
 @pytest.fixture
