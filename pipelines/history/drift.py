@@ -119,7 +119,7 @@ def _drift(
         schema = tfdv.infer_schema(before)
         _set_comparators(schema, pairs)
         found = tfdv.validate_statistics(after, schema, previous_statistics=before)
-        distances += [*_distances_of_numbers(pairs, split), *_distances_of_values(found, split)]
+        distances += _distances(pairs, found, split)
         anomalies += _anomalies(found, split)
         examples[split] = int(before.datasets[0].num_examples), int(after.datasets[0].num_examples)
     return DataDrift(examples, sorted(distances, key=lambda one: -one.distance), anomalies)
@@ -164,17 +164,14 @@ def _set_comparators(schema: schema_pb2.Schema, pairs: Mapping[str, _Pair]) -> N
             feature.drift_comparator.infinity_norm.threshold = pairs[feature.name].threshold
 
 
-def _distances_of_numbers(pairs: Mapping[str, _Pair], split: str) -> Iterator[Distance]:
+def _distances(pairs: Mapping[str, _Pair], found: anomalies_pb2.Anomalies, split: str) -> Iterator[Distance]:
     for name, pair in pairs.items():
         if pair.are_numbers:
             value = distance(pair.before.num_stats, pair.after.num_stats)
             yield Distance(name, split, NUMBERS, value, pair.threshold)
-
-
-def _distances_of_values(found: anomalies_pb2.Anomalies, split: str) -> Iterator[Distance]:
     for info in found.drift_skew_info:
-        for one in info.drift_measurements:
-            yield Distance(".".join(info.path.step), split, VALUES, one.value, one.threshold)
+        for measured in info.drift_measurements:
+            yield Distance(".".join(info.path.step), split, VALUES, measured.value, measured.threshold)
 
 
 def _anomalies(found: anomalies_pb2.Anomalies, split: str) -> list[Anomaly]:

@@ -236,10 +236,15 @@ def _parse_json(value: object) -> object:
 def _lineage_from_record(run: Run, others: Sequence[Run]) -> Lineage:
     """Builds the graph from `run.json`: the run's inputs, and the other runs that started from its model."""
     training = Node(f"{EXECUTION}/{run.id}", EXECUTION, "train", "", run.started, run.status, _properties_of(run))
-    nodes, edges = [training], []
-    for role, (kind, place, known) in _inputs_of(run).items():
-        nodes.insert(-1, node := Node(f"{ARTIFACT}/{role}/{run.id}", ARTIFACT, kind, place, "", "", known))
-        edges.append(Edge(node.id, training.id, role))
+    data = run.record.part("data", dict[str, dict[str, object]])
+    nodes, edges = [], []
+    for role, kind, argument in _INPUTS:
+        if place := run.record.arguments.get(argument):
+            shown = ", ".join(place) if isinstance(place, list) else str(place)
+            known = data.get(argument, {})
+            nodes.append(Node(f"{ARTIFACT}/{role}/{run.id}", ARTIFACT, kind, shown, properties=known))
+            edges.append(Edge(nodes[-1].id, training.id, role))
+    nodes.append(training)
     if not run.model:
         return Lineage(training.id, tuple(nodes), tuple(edges))
     model = Node(f"{ARTIFACT}/model/{run.id}", ARTIFACT, "Model", run.model, run.started, "", _model_properties(run))
@@ -255,17 +260,6 @@ def _lineage_from_record(run: Run, others: Sequence[Run]) -> Lineage:
                 nodes.append(Node(f"{ARTIFACT}/model/{other.id}", ARTIFACT, "Model", other.model, other.started))
                 edges.append(Edge(later.id, f"{ARTIFACT}/model/{other.id}", "model"))
     return Lineage(model.id, tuple(nodes), tuple(edges))
-
-
-def _inputs_of(run: Run) -> dict[str, tuple[str, str, Mapping[str, object]]]:
-    """Returns a run's inputs: {role: (artifact type, location, recorded properties)}."""
-    arguments, data = run.record.arguments, run.record.part("data", dict[str, dict[str, object]])
-    inputs: dict[str, tuple[str, str, Mapping[str, object]]] = {}
-    for role, kind, name in _INPUTS:
-        if place := arguments.get(name):
-            shown = ", ".join(place) if isinstance(place, list) else str(place)
-            inputs[role] = (kind, shown, data.get(name, {}))
-    return inputs
 
 
 def _properties_of(run: Run) -> dict[str, object]:

@@ -16,9 +16,11 @@ import contextlib
 import os
 import socket
 import sqlite3
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import ml_metadata as mlmd
+from ml_metadata import errors
 from ml_metadata.proto import metadata_store_pb2
 
 from ...executors.errors import InputError
@@ -68,12 +70,26 @@ def require_store(config: metadata_store_pb2.ConnectionConfig, url: str) -> None
     """
     if not file_io.is_remote(url):
         _require_unlocked(url)
-    try:
+    with translated_errors(url):
         mlmd.MetadataStore(config)
-    except RuntimeError as error:
-        raise translate_error(error, url) or InputError(
-            f"ML Metadata in {display_url(url)} cannot be used: {error}"
-        ) from error
+
+
+@contextlib.contextmanager
+def translated_errors(url: str, what: str = "used") -> Iterator[None]:
+    """Converts errors of ML Metadata and SQLite in the block.
+
+    Args:
+      url: The store, as for `connection_config`.
+      what: The failed operation, for the message: "used" (default) or "read".
+
+    Raises:
+      InputError: When ML Metadata or SQLite raises an error.
+    """
+    try:
+        yield
+    except (RuntimeError, sqlite3.Error, errors.StatusError) as error:
+        where = f"ML Metadata in {display_url(url)}"
+        raise translate_error(error, url, what) or InputError(f"{where} cannot be {what}: {error}") from error
 
 
 def translate_error(error: Exception, url: str, what: str = "used") -> InputError | None:
@@ -105,8 +121,8 @@ def _server_problem(error: Exception, url: str) -> str:
             f"{parts.hostname}:{parts.port or 3306} does not respond ({problem}). Start the server, or check the "
             "address and the network, and run again."
         )
-    if _short_message(error):
-        return f"{_short_message(error)}."
+    if message := str(error).partition(" query: ")[0].rpartition("error:")[2].strip():
+        return f"{message}."
     return (
         f"the server denied access to user {parts.username or ''!r}. Check the user, the database "
         f"{parts.path.strip('/')!r}, and the password in GENERIC_TRAINER_METADATA_PASSWORD."
@@ -121,14 +137,6 @@ def _unreachable(url: str) -> str:
             return ""
     except OSError as error:
         return error.strerror or str(error) or type(error).__name__
-
-
-def _short_message(error: Exception) -> str:
-    """Returns the error message of MySQL or SQLite without the SQL statement."""
-    text = str(error)
-    if "mysql_" in text:
-        return text.partition(" query: ")[0].rpartition("error:")[2].strip()
-    return next((known for known in _REMEDIES if known in text), text)
 
 
 def _require_unlocked(path: str) -> None:

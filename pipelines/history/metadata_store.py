@@ -9,14 +9,12 @@ from collections.abc import Iterator
 from urllib.parse import quote, unquote, urlsplit
 
 import ml_metadata as mlmd
-from ml_metadata import errors
 from ml_metadata.proto import metadata_store_pb2
 
 from ...executors.errors import InputError
 from ...executors.runtime.files import file_io
 from ...executors.runtime.logs import redaction
-from .metadata_errors import translate_error
-from .metadata_url import display_url
+from .metadata_errors import translated_errors
 from .odd_rows import readable_copy
 
 SQLITE = "metadata.sqlite"
@@ -76,30 +74,20 @@ def open_store(url: str) -> mlmd.MetadataStore:
       InputError: When the store does not exist, is locked, is not an ML Metadata store, or has an incompatible version.
     """
     config = connection_config(url)
-    try:
+    with translated_errors(url, "read"):
         if file_io.is_remote(url):
             return mlmd.MetadataStore(config)
         _require_sqlite(url)
         config.sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READONLY
         with readable_copy(url) as config.sqlite.filename_uri:
             return mlmd.MetadataStore(config)
-    except (RuntimeError, sqlite3.Error) as error:
-        raise translate_error(error, url, "read") or InputError(
-            f"ML Metadata in {display_url(url)} cannot be read: {error}"
-        ) from error
 
 
 @contextlib.contextmanager
 def opened_store(url: str) -> Iterator[mlmd.MetadataStore]:
-    """Yields the store of `open_store`; converts ML Metadata's errors in the block.
-
-    Raises:
-      InputError: As `open_store`, and when ML Metadata raises a StatusError in the block.
-    """
-    try:
+    """Yields the store of `open_store`, and also converts errors of the block's queries."""
+    with translated_errors(url, "read"):
         yield open_store(url)
-    except errors.StatusError as error:
-        raise InputError(f"ML Metadata in {display_url(url)} cannot be read: {error}") from error
 
 
 def _require_sqlite(path: str) -> None:

@@ -99,7 +99,7 @@ class Selection:
     Attributes:
       module: Part of the module's name, or a pattern such as "taxi_*"; "" for all.
       status: One of STATUSES; "" for all.
-      sort: A metric as for `metric_of`: best first, runs without the metric last; "" for newest first.
+      sort: A metric as for `metric_of`: best first, and runs without it last; "" for newest first.
       limit: Maximum number of runs; 0 for all.
     """
 

@@ -3,36 +3,41 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ...executors.examples_format import TF_EXAMPLE
 from ...executors.runtime.files import file_io
 from .lineage import lineage_of_run
-from .metadata_runs import OUTPUTS, events_of, executions_in, query_batches
+from .metadata_runs import OUTPUTS, Artifact, Execution, events_of, executions_in, query_batches
 from .metadata_store import opened_store
 from .run import Run
 
 if TYPE_CHECKING:
-    from ml_metadata.proto import metadata_store_pb2
+    import ml_metadata as mlmd
 
 _SPLIT = "Split-"
 _EXAMPLES = "Examples"
 
 
-def artifacts_of(run: Run) -> dict[str, list[metadata_store_pb2.Artifact]]:
+def artifacts_of(run: Run) -> dict[str, list[Artifact]]:
     """Returns a pipeline run's output artifacts (new or cached) by type, newest last.
 
     Raises:
       InputError: When the store cannot be read.
     """
     with opened_store(run.metadata) as store:
-        ids = (execution.id for execution in executions_in(store, "pipeline_run", run.pipeline_run))
-        events = events_of(store.get_events_by_execution_ids, ids, OUTPUTS)
-        made = query_batches(store.get_artifacts_by_id, (event.artifact_id for event in events))
-    artifacts: dict[str, list[metadata_store_pb2.Artifact]] = {}
+        return outputs_of(store, executions_in(store, "pipeline_run", run.pipeline_run))
+
+
+def outputs_of(store: mlmd.MetadataStore, executions: Iterable[Execution]) -> dict[str, list[Artifact]]:
+    """Returns the output artifacts (new or cached) of executions by type, newest last."""
+    events = events_of(store.get_events_by_execution_ids, (execution.id for execution in executions), OUTPUTS)
+    made = query_batches(store.get_artifacts_by_id, (event.artifact_id for event in events))
+    outputs: dict[str, list[Artifact]] = {}
     for artifact in sorted(made, key=lambda artifact: artifact.id):
-        artifacts.setdefault(artifact.type, []).append(artifact)
-    return artifacts
+        outputs.setdefault(artifact.type, []).append(artifact)
+    return outputs
 
 
 def has_splits(uri: str) -> bool:

@@ -19,14 +19,13 @@ from ...executors.errors import InputError, did_you_mean
 from ...executors.monitoring import run_record
 from ...executors.runtime.files import file_io
 from ...executors.training import metadata_pointer
-from ...executors.training.metadata_pointer import PipelineStore
 from .metadata_runs import runs_in_store
 from .metadata_store import SQLITE
 from .metadata_url import display_url
 from .run import CACHED, MODEL_RUN, Run, Selection, is_in, is_same, metric_of, read_run
 from .search import FoundRuns, search
 
-__all__ = ["Run", "find_run", "find_runs", "sorted_by"]
+__all__ = ["Run", "find_run", "find_runs"]
 
 LAST = "last"
 _ALL = Selection()
@@ -50,7 +49,8 @@ def find_runs(
       metadata: An additional store: a SQLite file or `mysql://user:password@host:port/database`.
       module: Select runs of this module: a part of its name, or a pattern such as "taxi_*".
       status: Select runs with this status; one of `run.STATUSES`.
-      sort: Name of a metric: sort best first instead, see `sorted_by`.
+      sort: Name of a metric: sort best first instead; runs without the metric come last. Lower is better for losses
+        and errors; higher is better for all other metrics.
       limit: Maximum number of runs; 0 for all.
 
     Raises:
@@ -58,11 +58,16 @@ def find_runs(
     """
     found = search(places or ([] if metadata else ["."]))
     if metadata:
-        found.stores.insert(0, metadata)
-        found.named.append(metadata)
+        found.add_store(metadata)
     selection = Selection(module, status, sort, limit)
     runs = {run.id: run for run in _load(found, selection)}  # a run may be in a folder as well as in a store
-    return sorted_by(list(runs.values()), sort)[: limit or None] if sort else selection.first(runs.values())
+    if sort and runs and all(metric_of(run, sort) is None for run in runs.values()):
+        names = {name for run in runs.values() for split in run.metrics.values() for name in split}
+        raise InputError(
+            f"--sort {sort}: no run has this metric.{did_you_mean(sort, names)} Available metrics: "
+            f"{', '.join(sorted(names)) or 'none'}."
+        )
+    return selection.first(runs.values())
 
 
 def find_run(name: str, places: Sequence[str] = (), *, metadata: str = "") -> Run:
@@ -94,25 +99,6 @@ def find_run(name: str, places: Sequence[str] = (), *, metadata: str = "") -> Ru
     return runs[0]
 
 
-def sorted_by(runs: Sequence[Run], metric: str) -> list[Run]:
-    """Sorts runs by a metric, best first; runs without the metric come last.
-
-    Args:
-      runs: The runs to sort.
-      metric: As for `metric_of`. Lower is better for losses and errors; higher is better for all other metrics.
-
-    Raises:
-      InputError: When no run has the metric.
-    """
-    if runs and all(metric_of(run, metric) is None for run in runs):
-        names = {name for run in runs for split in run.metrics.values() for name in split}
-        raise InputError(
-            f"--sort {metric}: no run has this metric.{did_you_mean(metric, names)} Available metrics: "
-            f"{', '.join(sorted(names)) or 'none'}."
-        )
-    return Selection(sort=metric).first(runs)
-
-
 def _load(found: FoundRuns, selection: Selection) -> Iterator[Run]:
     """Yields the selected runs; skips those that cannot be read, with a warning, unless their store was named."""
     for folder in dict.fromkeys(found.model_runs):
@@ -122,10 +108,11 @@ def _load(found: FoundRuns, selection: Selection) -> Iterator[Run]:
             logging.warning("Skipped a run: %s", error)
         else:
             yield from [run] if selection.includes(run) else []
-    whole = [PipelineStore(url, "") for url in dict.fromkeys(found.stores)]
-    parts = [store for store in found.pipelines if not any(is_same(store.metadata, url) for url in found.stores)]
-    for store in (*whole, *dict.fromkeys(parts)):
-        roots = [other.root for other in found.pipelines if is_same(other.metadata, store.metadata)]
+    for store in dict.fromkeys(found.stores):
+        same = [other for other in found.stores if is_same(other.metadata, store.metadata)]
+        if store.pipeline and not all(other.pipeline for other in same):
+            continue  # all pipelines of the store are read
+        roots = [other.root for other in same if other.root]
         try:
             yield from runs_in_store(store.metadata, selection, pipeline=store.pipeline, roots=roots)
         except InputError as error:
@@ -152,9 +139,10 @@ def _runs_at(place: str) -> list[Run]:
 
 def _runs_in_root(folder: str) -> list[Run]:
     """Returns the runs of a pipeline root, newest first; [] if the folder is not a pipeline root."""
-    if os.path.isfile(store := os.path.join(folder, SQLITE)):
-        return runs_in_store(store)
-    return _ALL.first(_load(FoundRuns(pipelines=metadata_pointer.read_stores(folder)), _ALL))
+    found = FoundRuns(stores=metadata_pointer.read_stores(folder))
+    if os.path.isfile(sqlite := os.path.join(folder, SQLITE)):
+        found.add_store(sqlite)
+    return _ALL.first(_load(found, _ALL))
 
 
 def _has_record(folder: str) -> bool:

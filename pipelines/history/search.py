@@ -31,15 +31,18 @@ class FoundRuns:
 
     Attributes:
       model_runs: Folders with a `run.json`. In a pipeline root without a SQLite store this includes failed runs.
-      stores: Stores of which all runs are read, as for `connection_config`.
-      named: Stores that must be readable, because they or their folders are places.
-      pipelines: Stores recorded in pipeline roots by the Trainer's driver; other pipelines may have runs in them, too.
+      stores: Stores, each of one pipeline as recorded in its root by the Trainer's driver, or with "" of all pipelines.
+      named: Locations of the stores that must be readable, because they or their folders are places.
     """
 
     model_runs: list[str] = dataclasses.field(default_factory=list)
-    stores: list[str] = dataclasses.field(default_factory=list)
+    stores: list[PipelineStore] = dataclasses.field(default_factory=list)
     named: list[str] = dataclasses.field(default_factory=list)
-    pipelines: list[PipelineStore] = dataclasses.field(default_factory=list)
+
+    def add_store(self, url: str) -> None:
+        """Adds a store that must be readable."""
+        self.stores.append(PipelineStore(url, ""))
+        self.named.append(url)
 
 
 def search(places: Sequence[str]) -> FoundRuns:
@@ -56,8 +59,7 @@ def search(places: Sequence[str]) -> FoundRuns:
     found = FoundRuns()
     for place in places:
         if place.startswith("mysql:") or os.path.isfile(place):
-            found.stores.append(place)
-            found.named.append(place)
+            found.add_store(place)
         elif file_io.isdir(place):
             found.named.append(os.path.join(file_io.absolute_path(place), SQLITE))
             _search_folder(place, found)
@@ -76,10 +78,10 @@ def _search_folder(folder: str, found: FoundRuns) -> None:
             break
         files, folders = _entries(place)
         if SQLITE in files:
-            found.stores.append(os.path.join(place, SQLITE))
+            found.stores.append(PipelineStore(os.path.join(place, SQLITE), ""))
             continue
         if metadata_pointer.FILE_NAME in files:
-            found.pipelines += metadata_pointer.read_stores(place)
+            found.stores += metadata_pointer.read_stores(place)
         if run_record.FILE_NAME in files:
             found.model_runs.append(place)
         elif "saved_model.pb" not in files and depth < _MAX_DEPTH:

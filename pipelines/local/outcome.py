@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import ml_metadata as mlmd
 from ml_metadata.proto import metadata_store_pb2
@@ -14,6 +13,8 @@ from ...executors.monitoring import run_record
 from ...executors.monitoring.unchecked_model import unchecked_line
 from ..definition.options import BASELINE
 from ..history.evaluation_results import ALL, Evaluation, read_evaluation
+from ..history.metadata_runs import Artifact, Execution, contexts_of, metrics_of, push_destination
+from ..history.run_artifacts import outputs_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,27 +66,24 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
     newest = max(runs, key=lambda run: run.create_time_since_epoch)
     # The baseline's Importer also outputs a Model, which this run did not train.
     executions = [one for one in store.get_executions_by_context(newest.id) if _node(store, one) != BASELINE]
-    artifacts = _outputs(store, executions)
-    cached = metadata_store_pb2.Execution.CACHED
+    artifacts = {kind: made[-1] for kind, made in outputs_of(store, executions).items()}
     evaluation, blessing = artifacts.get("ModelEvaluation"), artifacts.get("ModelBlessing")
     pushed, model = artifacts.get("PushedModel"), artifacts.get("Model")
     results = read_evaluation(evaluation.uri) if evaluation is not None else Evaluation({})
     logs = artifacts["ModelRun"].uri if "ModelRun" in artifacts else None
     slices = {name: {metric: one.value for metric, one in found.items()} for name, found in results.slices.items()}
     overall = slices.pop(ALL, {})
-    logged = _training_metrics(model) if model is not None else {}
+    logged = metrics_of(model) if model is not None else {}
     if set(overall) <= {EXAMPLE_COUNT}:  # only the example count: add the metrics logged during training
         overall = {**logged.get("eval", {}), **overall} if overall or "eval" in logged else {}
     return Outcome(
         model=model.uri if model is not None else None,
         model_run=logs,
-        pushed_model=_destination(pushed) if pushed is not None else None,
+        pushed_model=push_destination(pushed) if pushed is not None else None,
         blessed=bool(blessing.custom_properties["blessed"].int_value) if blessing is not None else None,
         metadata=displayed_metadata,
         metrics={"eval": overall} if overall else logged,
-        cached=tuple(
-            sorted(_node(store, execution) for execution in executions if execution.last_known_state == cached)
-        ),
+        cached=tuple(sorted(_node(store, one) for one in executions if one.last_known_state == Execution.CACHED)),
         slices=slices,
         already_pushed=pushed is not None and bool(pushed.custom_properties[ALREADY_PUSHED].int_value),
         plan=results.verdict.plan_line if results.verdict and not results.verdict.failed else "",
@@ -93,13 +91,13 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
     )
 
 
-def _reason(results: Evaluation, pushed: metadata_store_pb2.Artifact | None, unchecked: str) -> str:
+def _reason(results: Evaluation, pushed: Artifact | None, unchecked: str) -> str:
     verdict = results.verdict
     if pushed is not None and (refused := pushed.custom_properties[NOT_PUSHED].string_value):
         return str(refused)
     if verdict is None:
         return "; ".join(f"{metric} of {name}: {why}" for name, metric, why in results.failures)
-    is_pushed = pushed is not None and _destination(pushed) is not None
+    is_pushed = pushed is not None and push_destination(pushed) is not None
     if verdict.blessed and not verdict.has_threshold:
         if unchecked:
             return f"{verdict.reason}; {'pushed although ' * is_pushed}{unchecked}."
@@ -107,40 +105,5 @@ def _reason(results: Evaluation, pushed: metadata_store_pb2.Artifact | None, unc
     return verdict.reason
 
 
-def _outputs(
-    store: mlmd.MetadataStore, executions: Sequence[metadata_store_pb2.Execution]
-) -> dict[str, metadata_store_pb2.Artifact]:
-    """Returns the newest output artifact of each type."""
-    identifiers = {
-        event.artifact_id
-        for event in store.get_events_by_execution_ids([execution.id for execution in executions])
-        if event.type in (metadata_store_pb2.Event.OUTPUT, metadata_store_pb2.Event.DECLARED_OUTPUT)
-    }
-    found: dict[str, metadata_store_pb2.Artifact] = {}
-    for artifact in sorted(store.get_artifacts_by_id(list(identifiers)), key=lambda artifact: artifact.id):
-        found[artifact.type] = artifact
-    return found
-
-
-def _node(store: mlmd.MetadataStore, execution: metadata_store_pb2.Execution) -> str:
-    for context in store.get_contexts_by_execution(execution.id):
-        if context.type == "node":
-            return str(context.name.rpartition(".")[2])
-    return str(execution.type)
-
-
-def _destination(pushed: metadata_store_pb2.Artifact) -> str | None:
-    """Returns the pushed model's folder, or None if the PushedModel artifact is marked as not pushed."""
-    if not pushed.custom_properties["pushed"].int_value:
-        return None
-    return str(pushed.custom_properties["pushed_destination"].string_value) or str(pushed.uri)
-
-
-def _training_metrics(model: metadata_store_pb2.Artifact) -> dict[str, dict[str, float]]:
-    """Returns the training metrics from the custom properties of the Model artifact, by split."""
-    metrics: dict[str, dict[str, float]] = {}
-    for key, value in model.custom_properties.items():
-        split, separator, name = key.partition("/")
-        if separator and split in ("train", "eval"):
-            metrics.setdefault(split, {})[name] = value.double_value
-    return metrics
+def _node(store: mlmd.MetadataStore, execution: Execution) -> str:
+    return contexts_of(store, execution.id).get("node", execution.type).rpartition(".")[2]
