@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import os
 from typing import Any, cast
 
@@ -95,16 +96,8 @@ def _shortened(folder: str) -> str:
 
 def _columns_of(found: list[Run], sort: str | None) -> list[str]:
     """Returns up to 3 metrics to show: the one to sort by, and the most common ones."""
-    counts: dict[str, int] = {}
-    for run in found:
-        for name in {name for split in ("eval", "train") for name in run.metrics.get(split, {})}:
-            counts[name] = counts.get(name, 0) + 1
-    usual = sorted(
-        counts,
-        key=lambda name: (
-            -counts[name],
-            _COMMON_METRICS.index(name) if name in _COMMON_METRICS else len(_COMMON_METRICS),
-            name,
-        ),
+    counts = collections.Counter(
+        name for run in found for name in {*run.metrics.get("eval", ()), *run.metrics.get("train", ())}
     )
+    usual = sorted(counts, key=lambda name: (-counts[name], (*_COMMON_METRICS, name).index(name), name))
     return list(dict.fromkeys([*([sort] if sort else []), *usual]))[:_MAX_METRICS]

@@ -12,21 +12,14 @@ import contextlib
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
-
-from ml_metadata.proto import metadata_store_pb2
 
 from ...executors.monitoring.run_record import RUNNING
 from ...executors.runtime.logs.redaction import masked
-from .metadata_runs import INPUTS, OUTPUTS, STATUS, Event, contexts_of, events_of, iso_time, query_batches, roles_of
-from .metadata_store import opened_store
+from .metadata_runs import STATUS, iso_time
+from .metadata_store import INPUTS, OUTPUTS, Artifact, Event, Execution, MetadataReader, opened_store, roles_of
 from .run import Run, is_in
 
-if TYPE_CHECKING:
-    import ml_metadata as mlmd
-
 ARTIFACT, EXECUTION = "artifact", "execution"
-_Execution = metadata_store_pb2.Execution
 _TERMINAL_TYPES = ("Model", "ModelRun")  # downstream traversal stops here: their uses are part of that model's lineage
 _OTHER_MODEL_ROLES = {"base_model", "baseline_model"}  # roles for which the outputs belong to another model
 # Inputs in `run.json`: role, artifact type, name of the argument.
@@ -134,25 +127,25 @@ def _id(kind: str, number: int) -> str:
     return f"{kind}/{number}"
 
 
-def _upstream(store: mlmd.MetadataStore, artifacts: set[int], executions: set[int]) -> Iterator[Event]:
+def _upstream(store: MetadataReader, artifacts: set[int], executions: set[int]) -> Iterator[Event]:
     """Yields the events on the paths to artifacts and executions, with one batch of queries per generation."""
     known: set[int] = set()
     visited: set[int] = set()
     while artifacts or executions:
-        made = events_of(store.get_events_by_artifact_ids, artifacts, OUTPUTS)
-        makers = query_batches(store.get_executions_by_id, (event.execution_id for event in made))
-        cached = {maker.id for maker in makers if maker.last_known_state == _Execution.CACHED}  # took it from its maker
+        made = store.events(artifacts=artifacts, kinds=OUTPUTS)
+        makers = store.executions(event.execution_id for event in made)
+        cached = {maker.id for maker in makers if maker.last_known_state == Execution.CACHED}  # took it from its maker
         made = [event for event in made if event.execution_id not in cached]
         executions = (executions | {event.execution_id for event in made}) - visited
-        used = events_of(store.get_events_by_execution_ids, executions, INPUTS)
+        used = store.events(executions=executions, kinds=INPUTS)
         yield from (*made, *used)
         known |= artifacts
         visited |= executions
-        inputs = query_batches(store.get_artifacts_by_id, (event.artifact_id for event in used))
+        inputs = store.artifacts(event.artifact_id for event in used)
         artifacts, executions = {node.id for node in inputs if node.type != "Model"} - known, set()
 
 
-def _downstream(store: mlmd.MetadataStore, artifacts: set[int]) -> Iterator[Event]:
+def _downstream(store: MetadataReader, artifacts: set[int]) -> Iterator[Event]:
     """Yields the events of the executions that directly or indirectly used artifacts, except their other inputs.
 
     The base and baseline models of these executions are included. What was made from an execution that used an artifact
@@ -160,28 +153,26 @@ def _downstream(store: mlmd.MetadataStore, artifacts: set[int]) -> Iterator[Even
     """
     known, visited = set(artifacts), set[int]()
     while artifacts:
-        used = events_of(store.get_events_by_artifact_ids, artifacts, INPUTS)
+        used = store.events(artifacts=artifacts, kinds=INPUTS)
         users = {event.execution_id for event in used}
-        events = query_batches(store.get_events_by_execution_ids, users - visited)
+        events = store.events(executions=users - visited)
         made = [event for event in events if event.type in OUTPUTS]
         yield from (*used, *made, *(event for event in events if _OTHER_MODEL_ROLES & set(roles_of(event))))
         visited |= users
         own = {event.execution_id for event in used if set(roles_of(event)) - _OTHER_MODEL_ROLES}
-        ids = (event.artifact_id for event in made if event.execution_id in own)
-        outputs = query_batches(store.get_artifacts_by_id, ids)
+        outputs = store.artifacts(event.artifact_id for event in made if event.execution_id in own)
         artifacts = {output.id for output in outputs if output.type not in _TERMINAL_TYPES} - known
         known |= artifacts
 
 
-def _lineage_from_store(store: mlmd.MetadataStore, kind: str, subject: int) -> Lineage:
+def _lineage_from_store(store: MetadataReader, kind: str, subject: int) -> Lineage:
     """Returns the graph of an artifact, or of an execution without outputs, with nodes in the order of creation."""
     artifacts, executions = ({subject}, set[int]()) if kind == ARTIFACT else (set[int](), {subject})
     events = [*_upstream(store, artifacts, executions), *_downstream(store, artifacts)]
     artifacts |= {event.artifact_id for event in events}
     executions |= {event.execution_id for event in events}
-    made = sorted(query_batches(store.get_artifacts_by_id, artifacts), key=lambda artifact: artifact.id)
-    steps = sorted(query_batches(store.get_executions_by_id, executions), key=lambda execution: execution.id)
-    nodes = [*map(_artifact, made), *(_execution(store, step) for step in steps)]
+    steps = [_execution(store, execution) for execution in store.executions(executions)]
+    nodes = [*map(_artifact, store.artifacts(artifacts)), *steps]
     nodes.sort(key=lambda node: node.time)
     order = {node.id: number for number, node in enumerate(nodes)}
     edges = {edge for event in events for edge in _edges(event)}
@@ -195,8 +186,8 @@ def _edges(event: Event) -> Iterator[Edge]:
     return (Edge(source, target, role) for role in roles_of(event) or [""])
 
 
-def _execution(store: mlmd.MetadataStore, execution: metadata_store_pb2.Execution) -> Node:
-    contexts = contexts_of(store, execution.id)
+def _execution(store: MetadataReader, execution: Execution) -> Node:
+    contexts = store.contexts(execution.id)
     pipeline, node = contexts.get("pipeline", ""), contexts.get("node", "")
     return Node(
         _id(EXECUTION, execution.id),
@@ -208,12 +199,12 @@ def _execution(store: mlmd.MetadataStore, execution: metadata_store_pb2.Executio
     )
 
 
-def _artifact(artifact: metadata_store_pb2.Artifact) -> Node:
+def _artifact(artifact: Artifact) -> Node:
     time = iso_time(artifact.create_time_since_epoch)
     return Node(_id(ARTIFACT, artifact.id), ARTIFACT, artifact.type, artifact.uri, time, properties=_values(artifact))
 
 
-def _values(node: metadata_store_pb2.Artifact | metadata_store_pb2.Execution) -> dict[str, object]:
+def _values(node: Artifact | Execution) -> dict[str, object]:
     """Returns the properties with a plain value; secrets are redacted, also inside of JSON values."""
     values: dict[str, object] = {}
     for properties in (node.properties, node.custom_properties):

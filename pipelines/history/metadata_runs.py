@@ -9,34 +9,24 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
 
-from ml_metadata.proto import metadata_store_pb2
+from ml_metadata.proto.metadata_store_pb2 import ExecutionType
 
 from ...executors.monitoring import run_record
 from ...executors.monitoring.run_record import FAILED, INTERRUPTED, RUNNING, SUCCEEDED
 from ...executors.runtime.files import file_io
 from ...executors.runtime.files.artifact_layout import FAILED_DIR
-from .metadata_store import opened_store
+from .metadata_store import INPUTS, OUTPUTS, Artifact, Execution, MetadataReader, opened_store, roles_of
 from .run import CACHED, Run, Selection
 
-if TYPE_CHECKING:
-    import ml_metadata as mlmd
-
-Artifact, Event, Execution = metadata_store_pb2.Artifact, metadata_store_pb2.Event, metadata_store_pb2.Execution
 STATUS = {
     Execution.COMPLETE: SUCCEEDED,
     Execution.CACHED: CACHED,
     Execution.FAILED: FAILED,
     Execution.CANCELED: FAILED,
 }
-OUTPUTS = (Event.OUTPUT, Event.DECLARED_OUTPUT, Event.PENDING_OUTPUT)
-INPUTS = (Event.INPUT, Event.DECLARED_INPUT)
 _ALL = Selection()
-_BATCH_SIZE = 5000  # IDs per query
-
-Result = TypeVar("Result")
 
 
 def runs_in_store(url: str, selection: Selection = _ALL, *, pipeline: str = "", roots: Sequence[str] = ()) -> list[Run]:
@@ -63,18 +53,16 @@ def runs_in_store(url: str, selection: Selection = _ALL, *, pipeline: str = "", 
 class _Loader:
     """Reads the runs of a store step by step."""
 
-    store: mlmd.MetadataStore
+    store: MetadataReader
     url: str
     roots: Sequence[str]
 
     def trainings(self, pipeline: str) -> list[Execution]:
         """Returns the executions of this project's and TFX's Trainers."""
-        kinds = [kind.name for kind in self.store.get_execution_types() if _is_trainer(kind)]
+        kinds = [kind.name for kind in self.store.store.get_execution_types() if _is_trainer(kind)]
         if pipeline:
-            return [
-                execution for execution in executions_in(self.store, "pipeline", pipeline) if execution.type in kinds
-            ]
-        return [execution for kind in kinds for execution in self.store.get_executions_by_type(kind)]
+            return [step for step in self.store.executions_in("pipeline", pipeline) if step.type in kinds]
+        return [step for kind in kinds for step in self.store.store.get_executions_by_type(kind)]
 
     def run_of(self, execution: Execution) -> Run:
         """Returns a run with the properties of its execution; with the status of its record if it has not ended."""
@@ -98,7 +86,7 @@ class _Loader:
 
         A failed or running execution has no outputs in ML Metadata; its `run.json` is searched on disk.
         """
-        contexts = contexts_of(self.store, run.execution or 0)
+        contexts = self.store.contexts(run.execution or 0)
         pipeline = contexts.get("pipeline", "")
         run = dataclasses.replace(run, pipeline=pipeline, pipeline_run=contexts.get("pipeline_run", ""))
         if run.status not in (FAILED, RUNNING):
@@ -115,8 +103,8 @@ class _Loader:
         yield from self.roots
         if not file_io.is_remote(self.url):
             yield file_io.parent(self.url)
-        events = events_of(self.store.get_events_by_execution_ids, [run.execution or 0], INPUTS)
-        inputs = query_batches(self.store.get_artifacts_by_id, (event.artifact_id for event in events))
+        events = self.store.events(executions=[run.execution or 0], kinds=INPUTS)
+        inputs = self.store.artifacts(event.artifact_id for event in events)
         roots = dict.fromkeys(file_io.parent(file_io.parent(file_io.parent(artifact.uri))) for artifact in inputs)
         # A remote root would import TensorFlow, which takes seconds.
         yield from (root for root in roots if not file_io.is_remote(root))
@@ -136,9 +124,8 @@ class _Loader:
 
     def _outputs_of(self, executions: Iterable[int]) -> dict[int, dict[str, Artifact]]:
         """Returns the output artifacts of executions: {execution: {artifact type: artifact}}."""
-        events = events_of(self.store.get_events_by_execution_ids, executions, OUTPUTS)
-        made = query_batches(self.store.get_artifacts_by_id, (event.artifact_id for event in events))
-        artifacts = {artifact.id: artifact for artifact in made}
+        events = self.store.events(executions=executions, kinds=OUTPUTS)
+        artifacts = {artifact.id: artifact for artifact in self.store.artifacts(event.artifact_id for event in events)}
         outputs: dict[int, dict[str, Artifact]] = {}
         for event in events:
             artifact = artifacts[event.artifact_id]
@@ -151,20 +138,20 @@ class _Loader:
         A model's makers are the execution that trained it and each execution with a cache hit for it. A user is
         assigned to the last maker before it.
         """
-        events = query_batches(self.store.get_events_by_artifact_ids, models)
+        events = [event for event in self.store.events(artifacts=models) if "model" in roles_of(event)]
         makers: dict[int, int] = {}
         users: dict[int, list[int]] = {}
         for event in sorted(events, key=lambda event: event.execution_id):
-            if "model" in roles_of(event) and event.type in OUTPUTS:
+            if event.type in OUTPUTS:
                 makers[event.artifact_id] = event.execution_id
-            elif "model" in roles_of(event) and event.type in INPUTS:
+            else:
                 users.setdefault(makers.get(event.artifact_id, 0), []).append(event.execution_id)
         return users
 
 
-def _is_trainer(kind: metadata_store_pb2.ExecutionType) -> bool:
+def _is_trainer(kind: ExecutionType) -> bool:
     name = kind.name.rpartition(".")[2]  # a Tuner has the same base type
-    return name == "Trainer" or (kind.base_type == metadata_store_pb2.ExecutionType.TRAIN and name != "Tuner")
+    return name == "Trainer" or (kind.base_type == ExecutionType.TRAIN and name != "Tuner")
 
 
 def _recorded(run: Run, folder: str) -> Run | None:
@@ -199,37 +186,6 @@ def _with_results(run: Run, outputs: dict[str, Artifact], results: dict[str, Art
     )
 
 
-def query_batches(query: Callable[[Sequence[int]], Iterable[Result]], ids: Iterable[int]) -> list[Result]:
-    """Queries ML Metadata for many IDs, in batches that fit into an SQL statement (5000)."""
-    unique = sorted(set(ids))
-    return [
-        result for start in range(0, len(unique), _BATCH_SIZE) for result in query(unique[start : start + _BATCH_SIZE])
-    ]
-
-
-def events_of(
-    query: Callable[[Sequence[int]], Iterable[Event]], ids: Iterable[int], kinds: Sequence[int]
-) -> list[Event]:
-    """Returns the events of executions or artifacts whose type is in `kinds`, which is OUTPUTS or INPUTS."""
-    return [event for event in query_batches(query, ids) if event.type in kinds]
-
-
-def executions_in(store: mlmd.MetadataStore, kind: str, name: str) -> list[Execution]:
-    """Returns the executions of a pipeline or pipeline run."""
-    context = store.get_context_by_type_and_name(kind, name)
-    return list(store.get_executions_by_context(context.id)) if context is not None else []
-
-
-def contexts_of(store: mlmd.MetadataStore, execution: int) -> dict[str, str]:
-    """Returns the names of an execution's pipeline, pipeline run and node: {"pipeline": "taxi", ...}."""
-    return {context.type: context.name for context in store.get_contexts_by_execution(execution)}
-
-
-def roles_of(event: Event) -> list[str]:
-    """Returns an event's input or output keys; several if the artifact was passed as both model and baseline."""
-    return [step.key for step in event.path.steps if step.HasField("key")]
-
-
 def text_of(node: Artifact | Execution, name: str) -> str:
     """Returns a string property or custom property of an artifact or execution; "" if there is none."""
     for properties in (node.properties, node.custom_properties):
@@ -240,9 +196,8 @@ def text_of(node: Artifact | Execution, name: str) -> str:
 
 def iso_time(milliseconds: int) -> str:
     """Converts a time of ML Metadata, in milliseconds since the epoch, to ISO 8601, UTC."""
-    return datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.timezone.utc).isoformat(
-        timespec="milliseconds"
-    )
+    time = datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.timezone.utc)
+    return time.isoformat(timespec="milliseconds")
 
 
 def metrics_of(model: Artifact) -> dict[str, dict[str, float]]:

@@ -1,11 +1,18 @@
-"""Connections to ML Metadata: a SQLite file, or a MySQL database by URL."""
+"""Connections to ML Metadata, in a SQLite file or a MySQL database, and queries of it.
+
+with opened_store("root/metadata.sqlite") as store:
+    made = store.events(executions=[7], kinds=OUTPUTS)
+    store.artifacts(event.artifact_id for event in made)
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 import ml_metadata as mlmd
@@ -17,10 +24,16 @@ from ...executors.runtime.logs import redaction
 from .metadata_errors import translated_errors
 from .odd_rows import readable_copy
 
+Artifact, Event, Execution = metadata_store_pb2.Artifact, metadata_store_pb2.Event, metadata_store_pb2.Execution
+INPUTS = (Event.INPUT, Event.DECLARED_INPUT)
+OUTPUTS = (Event.OUTPUT, Event.DECLARED_OUTPUT, Event.PENDING_OUTPUT)
 SQLITE = "metadata.sqlite"
 # Name of the environment variable; with the suffix _FILE, of the one with a file's path.
 PASSWORD = "GENERIC_TRAINER_METADATA_PASSWORD"  # noqa: S105  # nosec B105
 _LOCK_TIMEOUT = 3.0  # seconds to wait for another process's lock
+_BATCH_SIZE = 5000  # IDs that fit into an SQL statement
+
+Result = TypeVar("Result")
 
 
 def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
@@ -84,10 +97,14 @@ def open_store(url: str) -> mlmd.MetadataStore:
 
 
 @contextlib.contextmanager
-def opened_store(url: str) -> Iterator[mlmd.MetadataStore]:
-    """Yields the store of `open_store`, and also converts errors of the block's queries."""
+def opened_store(url: str) -> Iterator[MetadataReader]:
+    """Opens a store for the block, as `open_store` does.
+
+    Raises:
+      InputError: When the store cannot be read, also by a query of the block.
+    """
     with translated_errors(url, "read"):
-        yield open_store(url)
+        yield MetadataReader(open_store(url))
 
 
 def _require_sqlite(path: str) -> None:
@@ -117,3 +134,52 @@ def _has_metadata(location: str) -> bool:
     with contextlib.closing(sqlite3.connect(location, timeout=_LOCK_TIMEOUT, uri=True)) as connection:
         found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'MLMDEnv'").fetchone()
         return found is not None
+
+
+@dataclasses.dataclass(frozen=True)
+class MetadataReader:
+    """Queries of a store, for thousands of IDs at a time."""
+
+    store: mlmd.MetadataStore
+
+    def artifacts(self, ids: Iterable[int]) -> list[Artifact]:
+        """Returns artifacts, the oldest first."""
+        return sorted(_batches(self.store.get_artifacts_by_id, ids), key=lambda artifact: artifact.id)
+
+    def executions(self, ids: Iterable[int]) -> list[Execution]:
+        """Returns executions, the oldest first."""
+        return sorted(_batches(self.store.get_executions_by_id, ids), key=lambda execution: execution.id)
+
+    def events(
+        self,
+        *,
+        executions: Iterable[int] = (),
+        artifacts: Iterable[int] = (),
+        kinds: Sequence[int] = (*INPUTS, *OUTPUTS),
+    ) -> list[Event]:
+        """Returns the events of executions and of artifacts."""
+        events = [
+            *_batches(self.store.get_events_by_execution_ids, executions),
+            *_batches(self.store.get_events_by_artifact_ids, artifacts),
+        ]
+        return [event for event in events if event.type in kinds]
+
+    def executions_in(self, kind: str, name: str) -> list[Execution]:
+        """Returns the executions in a context, such as ("pipeline", "taxi") or ("pipeline_run", "run-1")."""
+        context = self.store.get_context_by_type_and_name(kind, name)
+        return list(self.store.get_executions_by_context(context.id)) if context is not None else []
+
+    def contexts(self, execution: int) -> dict[str, str]:
+        """Returns the contexts of one execution: {"pipeline": "taxi", "node": "taxi.Trainer", ...}."""
+        return {context.type: context.name for context in self.store.get_contexts_by_execution(execution)}
+
+
+def _batches(query: Callable[[Sequence[int]], Iterable[Result]], ids: Iterable[int]) -> Iterator[Result]:
+    unique = sorted(set(ids))
+    for start in range(0, len(unique), _BATCH_SIZE):
+        yield from query(unique[start : start + _BATCH_SIZE])
+
+
+def roles_of(event: Event) -> list[str]:
+    """Returns an event's input or output keys; several if the artifact was passed as both model and baseline."""
+    return [step.key for step in event.path.steps if step.HasField("key")]

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ...executors.examples_format import TF_EXAMPLE
 from ...executors.runtime.files import file_io
 from .lineage import lineage_of_run
-from .metadata_runs import OUTPUTS, Artifact, Execution, events_of, executions_in, query_batches
-from .metadata_store import opened_store
+from .metadata_store import OUTPUTS, Artifact, Execution, MetadataReader, opened_store
 from .run import Run
-
-if TYPE_CHECKING:
-    import ml_metadata as mlmd
 
 _SPLIT = "Split-"
 _EXAMPLES = "Examples"
@@ -27,15 +22,14 @@ def artifacts_of(run: Run) -> dict[str, list[Artifact]]:
       InputError: When the store cannot be read.
     """
     with opened_store(run.metadata) as store:
-        return outputs_of(store, executions_in(store, "pipeline_run", run.pipeline_run))
+        return outputs_of(store, store.executions_in("pipeline_run", run.pipeline_run))
 
 
-def outputs_of(store: mlmd.MetadataStore, executions: Iterable[Execution]) -> dict[str, list[Artifact]]:
+def outputs_of(store: MetadataReader, executions: Iterable[Execution]) -> dict[str, list[Artifact]]:
     """Returns the output artifacts (new or cached) of executions by type, newest last."""
-    events = events_of(store.get_events_by_execution_ids, (execution.id for execution in executions), OUTPUTS)
-    made = query_batches(store.get_artifacts_by_id, (event.artifact_id for event in events))
+    events = store.events(executions=(execution.id for execution in executions), kinds=OUTPUTS)
     outputs: dict[str, list[Artifact]] = {}
-    for artifact in sorted(made, key=lambda artifact: artifact.id):
+    for artifact in store.artifacts(event.artifact_id for event in events):
         outputs.setdefault(artifact.type, []).append(artifact)
     return outputs
 

@@ -13,7 +13,8 @@ from ...executors.monitoring import run_record
 from ...executors.monitoring.unchecked_model import unchecked_line
 from ..definition.options import BASELINE
 from ..history.evaluation_results import ALL, Evaluation, read_evaluation
-from ..history.metadata_runs import Artifact, Execution, contexts_of, metrics_of, push_destination
+from ..history.metadata_runs import metrics_of, push_destination
+from ..history.metadata_store import Artifact, Execution, MetadataReader
 from ..history.run_artifacts import outputs_of
 
 
@@ -65,8 +66,9 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
     ]
     newest = max(runs, key=lambda run: run.create_time_since_epoch)
     # The baseline's Importer also outputs a Model, which this run did not train.
-    executions = [one for one in store.get_executions_by_context(newest.id) if _node(store, one) != BASELINE]
-    artifacts = {kind: made[-1] for kind, made in outputs_of(store, executions).items()}
+    reader = MetadataReader(store)
+    executions = [one for one in reader.executions_in("pipeline_run", newest.name) if _node(reader, one) != BASELINE]
+    artifacts = {kind: made[-1] for kind, made in outputs_of(reader, executions).items()}
     evaluation, blessing = artifacts.get("ModelEvaluation"), artifacts.get("ModelBlessing")
     pushed, model = artifacts.get("PushedModel"), artifacts.get("Model")
     results = read_evaluation(evaluation.uri) if evaluation is not None else Evaluation({})
@@ -83,7 +85,7 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
         blessed=bool(blessing.custom_properties["blessed"].int_value) if blessing is not None else None,
         metadata=displayed_metadata,
         metrics={"eval": overall} if overall else logged,
-        cached=tuple(sorted(_node(store, one) for one in executions if one.last_known_state == Execution.CACHED)),
+        cached=tuple(sorted(_node(reader, one) for one in executions if one.last_known_state == Execution.CACHED)),
         slices=slices,
         already_pushed=pushed is not None and bool(pushed.custom_properties[ALREADY_PUSHED].int_value),
         plan=results.verdict.plan_line if results.verdict and not results.verdict.failed else "",
@@ -105,5 +107,5 @@ def _reason(results: Evaluation, pushed: Artifact | None, unchecked: str) -> str
     return verdict.reason
 
 
-def _node(store: mlmd.MetadataStore, execution: Execution) -> str:
-    return contexts_of(store, execution.id).get("node", execution.type).rpartition(".")[2]
+def _node(store: MetadataReader, execution: Execution) -> str:
+    return store.contexts(execution.id).get("node", execution.type).rpartition(".")[2]
