@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import os
 from typing import Any, cast
 
@@ -10,8 +9,8 @@ import click
 
 from ..executors.number_range import STEPS
 from ..executors.runtime.quantities import duration_text
-from ..pipelines.history.run import STATUSES, metric_of
-from ..pipelines.history.runs import Run, find_runs
+from ..pipelines.history.run import STATUSES
+from ..pipelines.history.runs import Run, find_runs, metric_of
 from .history_flags import LocationFlags, pop_locations, store_flags
 from .number_type import NumberType
 from .tables import Column, format_number, format_time, print_json, print_table
@@ -96,8 +95,16 @@ def _shortened(folder: str) -> str:
 
 def _columns_of(found: list[Run], sort: str | None) -> list[str]:
     """Returns up to 3 metrics to show: the one to sort by, and the most common ones."""
-    counts = collections.Counter(
-        name for run in found for name in {*run.metrics.get("eval", ()), *run.metrics.get("train", ())}
+    counts: dict[str, int] = {}
+    for run in found:
+        for name in {name for split in ("eval", "train") for name in run.metrics.get(split, {})}:
+            counts[name] = counts.get(name, 0) + 1
+    usual = sorted(
+        counts,
+        key=lambda name: (
+            -counts[name],
+            _COMMON_METRICS.index(name) if name in _COMMON_METRICS else len(_COMMON_METRICS),
+            name,
+        ),
     )
-    usual = sorted(counts, key=lambda name: (-counts[name], (*_COMMON_METRICS, name).index(name), name))
     return list(dict.fromkeys([*([sort] if sort else []), *usual]))[:_MAX_METRICS]

@@ -25,7 +25,7 @@ from .metadata_url import display_url
 from .run import CACHED, MODEL_RUN, Run, Selection, is_in, is_same, metric_of, read_run
 from .search import FoundRuns, search
 
-__all__ = ["Run", "find_run", "find_runs"]
+__all__ = ["Run", "find_run", "find_runs", "metric_of"]
 
 LAST = "last"
 _ALL = Selection()
