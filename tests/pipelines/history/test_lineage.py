@@ -80,6 +80,16 @@ def test_a_run_without_a_model_has_its_inputs(metadata: Any) -> None:
     assert executions(lineage) == [("run-1", "ExampleGen"), ("run-3", "Trainer")]
 
 
+def test_each_output_of_a_step_has_its_maker(new_metadata: Any) -> None:
+    made = new_metadata.step("run-1", "Prepare", {}, {"examples": ("Examples", {}), "notes": ("Schema", {})})
+    schema = new_metadata.step("run-1", "Describe", {"notes": made["notes"]}, {"schema": ("Schema", {})})
+    inputs = {"examples": made["examples"], **schema}
+    new_metadata.step("run-1", "Trainer", inputs, {"model": ("Model", {})})
+    lineage = of(new_metadata, "run-1")
+    [prepare] = [node for node in lineage.nodes if node.type == "Prepare"]
+    assert sorted(role for role, _ in lineage.successors(prepare.id)) == ["examples", "notes"]
+
+
 @pytest.fixture
 def trained(tmp_path: pathlib.Path) -> str:
     """The records of a run of train, and of one that started from its model."""
