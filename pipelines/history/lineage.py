@@ -13,10 +13,12 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
+from ml_metadata.proto.metadata_store_pb2 import Artifact, Event, Execution
+
 from ...executors.monitoring.run_record import RUNNING
 from ...executors.runtime.logs.redaction import masked
 from .metadata_runs import STATUS, iso_time
-from .metadata_store import INPUTS, OUTPUTS, Artifact, Event, Execution, MetadataReader, opened_store, roles_of
+from .metadata_store import INPUTS, OUTPUTS, MetadataReader, opened_store, roles_of
 from .run import Run, is_in
 
 ARTIFACT, EXECUTION = "artifact", "execution"

@@ -11,13 +11,13 @@ import datetime
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
-from ml_metadata.proto.metadata_store_pb2 import ExecutionType
+from ml_metadata.proto.metadata_store_pb2 import Artifact, Execution, ExecutionType
 
 from ...executors.monitoring import run_record
 from ...executors.monitoring.run_record import FAILED, INTERRUPTED, RUNNING, SUCCEEDED
 from ...executors.runtime.files import file_io
 from ...executors.runtime.files.artifact_layout import FAILED_DIR
-from .metadata_store import INPUTS, OUTPUTS, Artifact, Execution, MetadataReader, opened_store, roles_of
+from .metadata_store import INPUTS, OUTPUTS, MetadataReader, opened_store, roles_of
 from .run import CACHED, Run, Selection
 
 STATUS = {
@@ -41,8 +41,8 @@ def runs_in_store(url: str, selection: Selection = _ALL, *, pipeline: str = "", 
     Raises:
       InputError: When the store cannot be read.
     """
-    with opened_store(url) as store:
-        loader = _Loader(store, url, roots)
+    with opened_store(url) as reader:
+        loader = _Loader(reader, url, roots)
         runs = [run for run in map(loader.run_of, loader.trainings(pipeline)) if selection.includes(run)]
         if not selection.sort:  # results are loaded only for the first runs; for a metric, for all
             runs = selection.first(runs)
@@ -53,16 +53,16 @@ def runs_in_store(url: str, selection: Selection = _ALL, *, pipeline: str = "", 
 class _Loader:
     """Reads the runs of a store step by step."""
 
-    store: MetadataReader
+    reader: MetadataReader
     url: str
     roots: Sequence[str]
 
     def trainings(self, pipeline: str) -> list[Execution]:
         """Returns the executions of this project's and TFX's Trainers."""
-        kinds = [kind.name for kind in self.store.store.get_execution_types() if _is_trainer(kind)]
+        kinds = [kind.name for kind in self.reader.store.get_execution_types() if _is_trainer(kind)]
         if pipeline:
-            return [step for step in self.store.executions_in("pipeline", pipeline) if step.type in kinds]
-        return [step for kind in kinds for step in self.store.store.get_executions_by_type(kind)]
+            return [step for step in self.reader.executions_in("pipeline", pipeline) if step.type in kinds]
+        return [step for kind in kinds for step in self.reader.store.get_executions_by_type(kind)]
 
     def run_of(self, execution: Execution) -> Run:
         """Returns a run with the properties of its execution; with the status of its record if it has not ended."""
@@ -86,7 +86,7 @@ class _Loader:
 
         A failed or running execution has no outputs in ML Metadata; its `run.json` is searched on disk.
         """
-        contexts = self.store.contexts(run.execution or 0)
+        contexts = self.reader.contexts(run.execution or 0)
         pipeline = contexts.get("pipeline", "")
         run = dataclasses.replace(run, pipeline=pipeline, pipeline_run=contexts.get("pipeline_run", ""))
         if run.status not in (FAILED, RUNNING):
@@ -103,8 +103,8 @@ class _Loader:
         yield from self.roots
         if not file_io.is_remote(self.url):
             yield file_io.parent(self.url)
-        events = self.store.events(executions=[run.execution or 0], kinds=INPUTS)
-        inputs = self.store.artifacts(event.artifact_id for event in events)
+        events = self.reader.events(executions=[run.execution or 0], kinds=INPUTS)
+        inputs = self.reader.artifacts(event.artifact_id for event in events)
         roots = dict.fromkeys(file_io.parent(file_io.parent(file_io.parent(artifact.uri))) for artifact in inputs)
         # A remote root would import TensorFlow, which takes seconds.
         yield from (root for root in roots if not file_io.is_remote(root))
@@ -124,8 +124,8 @@ class _Loader:
 
     def _outputs_of(self, executions: Iterable[int]) -> dict[int, dict[str, Artifact]]:
         """Returns the output artifacts of executions: {execution: {artifact type: artifact}}."""
-        events = self.store.events(executions=executions, kinds=OUTPUTS)
-        artifacts = {artifact.id: artifact for artifact in self.store.artifacts(event.artifact_id for event in events)}
+        events = self.reader.events(executions=executions, kinds=OUTPUTS)
+        artifacts = {artifact.id: artifact for artifact in self.reader.artifacts(event.artifact_id for event in events)}
         outputs: dict[int, dict[str, Artifact]] = {}
         for event in events:
             artifact = artifacts[event.artifact_id]
@@ -138,7 +138,7 @@ class _Loader:
         A model's makers are the execution that trained it and each execution with a cache hit for it. A user is
         assigned to the last maker before it.
         """
-        events = [event for event in self.store.events(artifacts=models) if "model" in roles_of(event)]
+        events = [event for event in self.reader.events(artifacts=models) if "model" in roles_of(event)]
         makers: dict[int, int] = {}
         users: dict[int, list[int]] = {}
         for event in sorted(events, key=lambda event: event.execution_id):

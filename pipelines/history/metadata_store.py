@@ -16,7 +16,14 @@ from typing import TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 import ml_metadata as mlmd
-from ml_metadata.proto import metadata_store_pb2
+from ml_metadata.proto.metadata_store_pb2 import (
+    Artifact,
+    ConnectionConfig,
+    Event,
+    Execution,
+    MySQLDatabaseConfig,
+    SqliteMetadataSourceConfig,
+)
 
 from ...executors.errors import InputError
 from ...executors.runtime.files import file_io
@@ -24,7 +31,6 @@ from ...executors.runtime.logs import redaction
 from .metadata_errors import translated_errors
 from .odd_rows import readable_copy
 
-Artifact, Event, Execution = metadata_store_pb2.Artifact, metadata_store_pb2.Event, metadata_store_pb2.Execution
 INPUTS = (Event.INPUT, Event.DECLARED_INPUT)
 OUTPUTS = (Event.OUTPUT, Event.DECLARED_OUTPUT, Event.PENDING_OUTPUT)
 SQLITE = "metadata.sqlite"
@@ -36,7 +42,7 @@ _BATCH_SIZE = 5000  # IDs that fit into an SQL statement
 Result = TypeVar("Result")
 
 
-def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
+def connection_config(url: str) -> ConnectionConfig:
     """Returns ML Metadata's connection configuration for a SQLite file or `mysql://user@host:port/database`.
 
     A password in the URL (`mysql://user:password@host:port/database`) takes precedence over the environment variable
@@ -47,19 +53,19 @@ def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
       InputError: When the URL has another scheme or no database, or the password file cannot be read.
     """
     if not file_io.is_remote(url):
-        sqlite = metadata_store_pb2.SqliteMetadataSourceConfig(filename_uri=os.path.abspath(url))
-        sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
-        return metadata_store_pb2.ConnectionConfig(sqlite=sqlite)
+        sqlite = SqliteMetadataSourceConfig(filename_uri=os.path.abspath(url))
+        sqlite.connection_mode = SqliteMetadataSourceConfig.READWRITE_OPENCREATE
+        return ConnectionConfig(sqlite=sqlite)
     parts = urlsplit(url)
     database = parts.path.strip("/")
     if parts.scheme != "mysql" or not parts.hostname or not database:
         raise InputError(f"--metadata {_mask_password(url)}: expected a file path, or mysql://user@host:port/database.")
     user, password = unquote(parts.username or ""), unquote(parts.password or "") or _password()
     redaction.remember_secrets({"password": password})  # TFX logs the connection configuration
-    mysql = metadata_store_pb2.MySQLDatabaseConfig(
+    mysql = MySQLDatabaseConfig(
         host=parts.hostname, port=parts.port or 3306, database=database, user=user, password=password
     )
-    return metadata_store_pb2.ConnectionConfig(mysql=mysql)
+    return ConnectionConfig(mysql=mysql)
 
 
 def _mask_password(url: str) -> str:
@@ -91,7 +97,7 @@ def open_store(url: str) -> mlmd.MetadataStore:
         if file_io.is_remote(url):
             return mlmd.MetadataStore(config)
         _require_sqlite(url)
-        config.sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READONLY
+        config.sqlite.connection_mode = SqliteMetadataSourceConfig.READONLY
         with readable_copy(url) as config.sqlite.filename_uri:
             return mlmd.MetadataStore(config)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from ml_metadata.proto.metadata_store_pb2 import Artifact, Execution
+
 from ...executors.examples_format import TF_EXAMPLE
 from ...executors.runtime.files import file_io
 from .lineage import lineage_of_run
-from .metadata_store import OUTPUTS, Artifact, Execution, MetadataReader, opened_store
+from .metadata_store import OUTPUTS, MetadataReader, opened_store
 from .run import Run
 
 _SPLIT = "Split-"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import ml_metadata as mlmd
-from ml_metadata.proto import metadata_store_pb2
+from ml_metadata.proto.metadata_store_pb2 import Artifact, ConnectionConfig, Execution
 
 from ...components.pusher import ALREADY_PUSHED, NOT_PUSHED
 from ...executors.evaluation.metrics import EXAMPLE_COUNT
@@ -14,7 +14,7 @@ from ...executors.monitoring.unchecked_model import unchecked_line
 from ..definition.options import BASELINE
 from ..history.evaluation_results import ALL, Evaluation, read_evaluation
 from ..history.metadata_runs import metrics_of, push_destination
-from ..history.metadata_store import Artifact, Execution, MetadataReader
+from ..history.metadata_store import MetadataReader
 from ..history.run_artifacts import outputs_of
 
 
@@ -50,7 +50,7 @@ class Outcome:
     reason: str = ""
 
 
-def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, displayed_metadata: str) -> Outcome:
+def outcome_of(config: ConnectionConfig, pipeline_name: str, displayed_metadata: str) -> Outcome:
     """Reads the results of a pipeline's newest run.
 
     Args:
@@ -58,17 +58,12 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
       pipeline_name: The pipeline's name.
       displayed_metadata: The store's location as displayed to the user, for `Outcome.metadata`.
     """
-    store = mlmd.MetadataStore(config)
-    runs = [
-        run
-        for run in store.get_contexts_by_type("pipeline_run")
-        if any(parent.name == pipeline_name for parent in store.get_parent_contexts_by_context(run.id))
-    ]
-    newest = max(runs, key=lambda run: run.create_time_since_epoch)
+    store = MetadataReader(mlmd.MetadataStore(config))
+    newest = max(execution.id for execution in store.executions_in("pipeline", pipeline_name))
+    steps = store.executions_in("pipeline_run", store.contexts(newest)["pipeline_run"])
     # The baseline's Importer also outputs a Model, which this run did not train.
-    reader = MetadataReader(store)
-    executions = [one for one in reader.executions_in("pipeline_run", newest.name) if _node(reader, one) != BASELINE]
-    artifacts = {kind: made[-1] for kind, made in outputs_of(reader, executions).items()}
+    executions = [step for step in steps if _node(store, step) != BASELINE]
+    artifacts = {kind: made[-1] for kind, made in outputs_of(store, executions).items()}
     evaluation, blessing = artifacts.get("ModelEvaluation"), artifacts.get("ModelBlessing")
     pushed, model = artifacts.get("PushedModel"), artifacts.get("Model")
     results = read_evaluation(evaluation.uri) if evaluation is not None else Evaluation({})
@@ -85,7 +80,7 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
         blessed=bool(blessing.custom_properties["blessed"].int_value) if blessing is not None else None,
         metadata=displayed_metadata,
         metrics={"eval": overall} if overall else logged,
-        cached=tuple(sorted(_node(reader, one) for one in executions if one.last_known_state == Execution.CACHED)),
+        cached=tuple(sorted(_node(store, step) for step in executions if step.last_known_state == Execution.CACHED)),
         slices=slices,
         already_pushed=pushed is not None and bool(pushed.custom_properties[ALREADY_PUSHED].int_value),
         plan=results.verdict.plan_line if results.verdict and not results.verdict.failed else "",
