@@ -19,7 +19,8 @@ from ...executors.monitoring.run_record import RUNNING
 from ...executors.runtime.logs.redaction import masked
 from .metadata_runs import STATUS, iso_time
 from .metadata_store import INPUTS, OUTPUTS, MetadataReader, opened_store, roles_of
-from .run import Run, is_in
+from .run import Run
+from .search import is_in
 
 ARTIFACT, EXECUTION = "artifact", "execution"
 _TERMINAL_TYPES = ("Model", "ModelRun")  # downstream traversal stops here: their uses are part of that model's lineage

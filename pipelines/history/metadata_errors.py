@@ -59,7 +59,7 @@ def translate_pipeline_error(error: Exception, url: str, before: int | None) -> 
             f"ML Metadata in {url} was deleted or replaced while the pipeline ran, so it has no records of this run's "
             "steps. Their outputs still exist, unless they were deleted, too. Run the pipeline again."
         )
-    return translate_error(error, url)
+    return _translated(error, url)
 
 
 def require_store(config: metadata_store_pb2.ConnectionConfig, url: str) -> None:
@@ -89,17 +89,11 @@ def translated_errors(url: str, what: str = "used") -> Iterator[None]:
         yield
     except (RuntimeError, sqlite3.Error, errors.StatusError) as error:
         where = f"ML Metadata in {display_url(url)}"
-        raise translate_error(error, url, what) or InputError(f"{where} cannot be {what}: {error}") from error
+        raise _translated(error, url, what) or InputError(f"{where} cannot be {what}: {error}") from error
 
 
-def translate_error(error: Exception, url: str, what: str = "used") -> InputError | None:
-    """Returns an InputError with a remedy for an error caused by the metadata store; None for other errors.
-
-    Args:
-      error: The exception raised.
-      url: The store, as for `connection_config`.
-      what: The failed operation, for the message: "used" (default) or "read".
-    """
+def _translated(error: Exception, url: str, what: str = "used") -> InputError | None:
+    """Returns an InputError with a remedy for an error caused by the metadata store; None for other errors."""
     where = f"ML Metadata in {display_url(url)}"
     if "mysql_" in str(error):
         return InputError(f"{where} cannot be {what}: {_server_problem(error, url)}")
@@ -153,5 +147,5 @@ def _require_unlocked(path: str) -> None:
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute("ROLLBACK")
         except sqlite3.OperationalError as error:
-            if translated := translate_error(error, path):
+            if translated := _translated(error, path):
                 raise translated from error

@@ -46,7 +46,7 @@ def runs_in_store(url: str, selection: Selection = _ALL, *, pipeline: str = "", 
         runs = [run for run in map(loader.run_of, loader.trainings(pipeline)) if selection.includes(run)]
         if not selection.sort:  # results are loaded only for the first runs; for a metric, for all
             runs = selection.first(runs)
-        return [loader.named(run) for run in selection.first(loader.with_results(runs))]
+        return [loader.with_names(run) for run in selection.first(loader.with_results(runs))]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,9 +79,9 @@ class _Loader:
             metadata=self.url,
             execution=execution.id,
         )
-        return self.named(run) if status == RUNNING else run
+        return self.with_names(run) if status == RUNNING else run
 
-    def named(self, run: Run) -> Run:
+    def with_names(self, run: Run) -> Run:
         """Adds the names of pipeline and pipeline run, which ML Metadata returns for one execution per query only.
 
         A failed or running execution has no outputs in ML Metadata; its `run.json` is searched on disk.

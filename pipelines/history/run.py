@@ -183,18 +183,3 @@ def _model_of(model_run: str, record: RunRecord) -> str | None:
         return None
     serving = record.arguments.get("serving_model_dir")
     return file_io.parent(serving) if serving and file_io.isdir(serving) else None
-
-
-def is_in(place: str, folder: str) -> bool:
-    """Whether a path is a folder or below it; symbolic links are resolved."""
-    place, folder = _real_path(place), _real_path(folder)
-    return place == folder or place.startswith(f"{folder}/")
-
-
-def is_same(first: str, second: str) -> bool:
-    """Whether two paths are of the same file or folder."""
-    return _real_path(first) == _real_path(second)
-
-
-def _real_path(path: str) -> str:
-    return path.rstrip("/") if file_io.is_remote(path) else os.path.realpath(path)

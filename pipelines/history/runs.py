@@ -22,8 +22,8 @@ from ...executors.training import metadata_pointer
 from .metadata_runs import runs_in_store
 from .metadata_store import SQLITE
 from .metadata_url import display_url
-from .run import CACHED, MODEL_RUN, Run, Selection, is_in, is_same, metric_of, read_run
-from .search import FoundRuns, search
+from .run import CACHED, MODEL_RUN, Run, Selection, metric_of, read_run
+from .search import FoundRuns, is_in, is_same, search
 
 __all__ = ["Run", "find_run", "find_runs", "metric_of"]
 

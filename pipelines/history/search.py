@@ -105,3 +105,18 @@ def _entries(folder: str) -> tuple[set[str], list[str]]:
 
 def _may_contain_runs(name: str) -> bool:
     return name == FAILED_DIR or (not name.startswith((".", "Split-", "checkpoints.")) and name not in _SKIPPED_FOLDERS)
+
+
+def is_in(place: str, folder: str) -> bool:
+    """Whether a path is a folder or below it; symbolic links are resolved."""
+    place, folder = _real_path(place), _real_path(folder)
+    return place == folder or place.startswith(f"{folder}/")
+
+
+def is_same(first: str, second: str) -> bool:
+    """Whether two paths are of the same file or folder."""
+    return _real_path(first) == _real_path(second)
+
+
+def _real_path(path: str) -> str:
+    return path.rstrip("/") if file_io.is_remote(path) else os.path.realpath(path)
