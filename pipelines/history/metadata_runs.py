@@ -11,6 +11,7 @@ import datetime
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
+import ml_metadata as mlmd
 from ml_metadata.proto.metadata_store_pb2 import Artifact, Execution, ExecutionType
 
 from ...executors.monitoring import run_record
@@ -59,10 +60,15 @@ class _Loader:
 
     def trainings(self, pipeline: str) -> list[Execution]:
         """Returns the executions of this project's and TFX's Trainers."""
-        kinds = [kind.name for kind in self.reader.store.get_execution_types() if _is_trainer(kind)]
-        if pipeline:
-            return [step for step in self.reader.executions_in("pipeline", pipeline) if step.type in kinds]
-        return [step for kind in kinds for step in self.reader.store.get_executions_by_type(kind)]
+        store = self.reader.store
+        kinds = [kind for kind in store.get_execution_types() if _is_trainer(kind)]
+        if not pipeline:
+            return [execution for kind in kinds for execution in store.get_executions_by_type(kind.name)]
+        context = store.get_context_by_type_and_name("pipeline", pipeline)
+        if not kinds or context is None:
+            return []
+        query = f"type_id IN ({', '.join(str(kind.id) for kind in kinds)}) AND contexts_c.id = {context.id}"
+        return list(store.get_executions(mlmd.ListOptions(filter_query=query)))
 
     def run_of(self, execution: Execution) -> Run:
         """Returns a run with the properties of its execution; with the status of its record if it has not ended."""

@@ -170,10 +170,11 @@ class MetadataReader:
         ]
         return [event for event in events if event.type in kinds]
 
-    def executions_in(self, kind: str, name: str) -> list[Execution]:
-        """Returns the executions in a context, such as ("pipeline", "taxi") or ("pipeline_run", "run-1")."""
+    def executions_in(self, kind: str, name: str, limit: int | None = None) -> list[Execution]:
+        """Returns the executions of a "pipeline" or "pipeline_run", newest first."""
         context = self.store.get_context_by_type_and_name(kind, name)
-        return list(self.store.get_executions_by_context(context.id)) if context is not None else []
+        newest = mlmd.ListOptions(limit=limit, order_by=mlmd.OrderByField.ID, is_asc=False)
+        return list(self.store.get_executions_by_context(context.id, newest)) if context is not None else []
 
     def contexts(self, execution: int) -> dict[str, str]:
         """Returns the contexts of one execution: {"pipeline": "taxi", "node": "taxi.Trainer", ...}."""

@@ -59,8 +59,8 @@ def outcome_of(config: ConnectionConfig, pipeline_name: str, displayed_metadata:
       displayed_metadata: The store's location as displayed to the user, for `Outcome.metadata`.
     """
     store = MetadataReader(mlmd.MetadataStore(config))
-    newest = max(execution.id for execution in store.executions_in("pipeline", pipeline_name))
-    steps = store.executions_in("pipeline_run", store.contexts(newest)["pipeline_run"])
+    [newest] = store.executions_in("pipeline", pipeline_name, limit=1)
+    steps = store.executions_in("pipeline_run", store.contexts(newest.id)["pipeline_run"])
     # The baseline's Importer also outputs a Model, which this run did not train.
     executions = [step for step in steps if _node(store, step) != BASELINE]
     artifacts = {kind: made[-1] for kind, made in outputs_of(store, executions).items()}
