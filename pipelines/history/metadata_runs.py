@@ -157,7 +157,7 @@ class _Loader:
 
 def _is_trainer(kind: ExecutionType) -> bool:
     name = kind.name.rpartition(".")[2]  # a Tuner has the same base type
-    return name == "Trainer" or (kind.base_type == ExecutionType.TRAIN and name != "Tuner")
+    return name == "Trainer" or (name != "Tuner" and bool(kind.base_type == ExecutionType.TRAIN))
 
 
 def _recorded(run: Run, folder: str) -> Run | None:

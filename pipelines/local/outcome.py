@@ -103,4 +103,5 @@ def _reason(results: Evaluation, pushed: Artifact | None, unchecked: str) -> str
 
 
 def _node(store: MetadataReader, execution: Execution) -> str:
-    return store.contexts(execution.id).get("node", execution.type).rpartition(".")[2]
+    node: str = store.contexts(execution.id).get("node", execution.type)
+    return node.rpartition(".")[2]
