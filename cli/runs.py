@@ -9,7 +9,7 @@ import click
 
 from ..executors.number_range import STEPS
 from ..executors.runtime.quantities import duration_text
-from ..pipelines.history.past_runs import STATUSES
+from ..pipelines.history.run import STATUSES
 from ..pipelines.history.runs import Run, find_runs, metric_of
 from .history_flags import LocationFlags, pop_locations, store_flags
 from .number_type import NumberType

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...executors.errors import InputError
-from ...executors.examples_format import TF_EXAMPLE, has_examples
+from ...executors.examples_format import has_examples
 from ...executors.runtime.files import file_io
-from .past_runs import Run
+from .run import Run
 from .run_artifacts import artifacts_of, example_files, has_splits, payload_of
 
 if TYPE_CHECKING:
@@ -31,15 +31,13 @@ class StatisticsSource:
 
     Attributes:
       files: {split: files}, of statistics or of examples.
-      are_statistics: Whether the files are statistics.
+      payload: The payload format of files of examples; "" if the files are statistics.
       facts: Sizes, times and fingerprints of files of examples.
-      payload: The payload format of files of examples.
     """
 
     files: Mapping[str, Sequence[str]]
-    are_statistics: bool
+    payload: str = ""
     facts: object = None
-    payload: str = TF_EXAMPLE
 
     def read(self, split: str) -> statistics_pb2.DatasetFeatureStatisticsList:
         """Reads a split's statistics, or computes them from a sample of at most 10,000 examples.
@@ -47,7 +45,7 @@ class StatisticsSource:
         Raises:
           InputError: If there are no examples, or a file is damaged.
         """
-        return _read(self.files[split][0]) if self.are_statistics else _computed(self.files[split], self.payload)
+        return _computed(self.files[split], self.payload) if self.payload else _read(self.files[split][0])
 
 
 def find_statistics(name: str, run: Run) -> StatisticsSource:
@@ -63,15 +61,14 @@ def find_statistics(name: str, run: Run) -> StatisticsSource:
     found = artifacts_of(run).get("ExampleStatistics", []) if run.execution is not None else []
     if folders := [one.uri for one in found if has_splits(one.uri)]:
         paths = {split: os.path.join(folders[-1], f"Split-{split}", "FeatureStats.pb") for split in SPLITS}
-        return StatisticsSource({split: [path] for split, path in paths.items() if file_io.exists(path)}, True)
+        return StatisticsSource({split: [path] for split, path in paths.items() if file_io.exists(path)})
     if not has_examples(payload := payload_of(run)):
         raise InputError(f"the {name} run has no statistics, and its data is not of tf.Examples, but {payload}")
     files = {split: example_files(run, split) for split in SPLITS}
     if not any(files.values()):
         raise InputError(f"the {name} run has no statistics, and its examples do not exist")
-    return StatisticsSource(
-        {split: paths for split, paths in files.items() if paths}, False, run.record.parts.get("data"), payload
-    )
+    existing = {split: paths for split, paths in files.items() if paths}
+    return StatisticsSource(existing, payload, run.record.parts.get("data"))
 
 
 def _read(path: str) -> statistics_pb2.DatasetFeatureStatisticsList:

@@ -10,17 +10,15 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from ...executors.modules.snapshot import read_source
 from ...executors.monitoring.run_record import RUN_SPECIFIC_ARGUMENTS
 from .lineage import ARTIFACT, lineage_of_run
 from .metric_comparison import is_higher_better
-from .past_runs import Run
+from .run import Run
 
-if TYPE_CHECKING:
-    from ...executors.monitoring.run_record import RunRecord
-
+T = TypeVar("T")
 # Fields of fn_args that are left out: output paths differ in every run, and the others follow from compared values.
 _STEP_OUTPUTS = ("schema_path", "transform_graph_path")  # in a pipeline a new folder for each execution of a step
 _DATA = ("train_files", "eval_files")
@@ -90,21 +88,23 @@ def compare(first: Run, second: Run) -> RunDifference:
     files, text = _source_diff(*sources) if all(sources) else ({}, "")
     return RunDifference(
         runs=runs,
-        arguments=_differences(*(_arguments(run) for run in runs)),
+        arguments=_differences(*map(_arguments, runs)),
         same_code=known[0] == known[1] if all(known) else None,
         files=files,
         source=text,
-        data=_differences(*(_data(run) for run in runs)),
-        metrics=_metrics(first, second),
-        versions=_differences(*(_versions(run.record) for run in runs)),
-        phases=_phases(*(run.record.phases for run in runs)),
+        data=_differences(*map(_data, runs)),
+        metrics={name: _metric(name, *pair) for name, pair in _pairs(*map(_metrics, runs)).items()},
+        versions=_differences(*map(_versions, runs)),
+        phases=_pairs(*(run.record.phases for run in runs)),
     )
 
 
+def _pairs(first: Mapping[str, T], second: Mapping[str, T]) -> dict[str, tuple[T | None, T | None]]:
+    return {name: (first.get(name), second.get(name)) for name in (*first, *second)}
+
+
 def _differences(first: Mapping[str, object], second: Mapping[str, object]) -> dict[str, tuple[object, object]]:
-    """Returns {name: (first, second)} for entries that differ; None for a missing value."""
-    names = list(dict.fromkeys([*first, *second]))
-    return {name: (first.get(name), second.get(name)) for name in names if first.get(name) != second.get(name)}
+    return {name: pair for name, pair in _pairs(first, second).items() if pair[0] != pair[1]}
 
 
 def _arguments(run: Run) -> dict[str, object]:
@@ -144,17 +144,17 @@ def _data(run: Run) -> dict[str, object]:
     return known
 
 
-def _versions(record: RunRecord) -> dict[str, object]:
-    dialect, keras = record.dialect.get("name"), record.keras.get("version")
-    return {"dialect": dialect, "Keras mode": keras, **record.stack}
+def _versions(run: Run) -> dict[str, object]:
+    record = run.record
+    return {"dialect": record.dialect.get("name"), "Keras mode": record.keras.get("version"), **record.stack}
 
 
-def _metrics(first: Run, second: Run) -> dict[str, MetricDifference]:
-    sides = [
-        {f"{split}/{name}": value for split in ("train", "eval") for name, value in run.metrics.get(split, {}).items()}
-        for run in (first, second)
-    ]
-    return {name: _metric(name, *(side.get(name) for side in sides)) for name in dict.fromkeys([*sides[0], *sides[1]])}
+def _metrics(run: Run) -> dict[str, float]:
+    return {
+        f"{split}/{name}": run.metrics[split][name]
+        for split in ("train", "eval")
+        for name in run.metrics.get(split, ())
+    }
 
 
 def _metric(name: str, before: float | None, after: float | None) -> MetricDifference:
@@ -165,16 +165,11 @@ def _metric(name: str, before: float | None, after: float | None) -> MetricDiffe
     return MetricDifference(before, after, after - before, is_better)
 
 
-def _phases(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, tuple[float | None, float | None]]:
-    return {name: (first.get(name), second.get(name)) for name in dict.fromkeys([*first, *second])}
-
-
 def _source_diff(first: Mapping[str, str], second: Mapping[str, str]) -> tuple[dict[str, str], str]:
     """Returns {file: "changed", "added" or "removed"}, and the unified diff of these files."""
     files: dict[str, str] = {}
     lines: list[str] = []
-    for name in sorted({*first, *second}):
-        before, after = first.get(name), second.get(name)
+    for name, (before, after) in sorted(_pairs(first, second).items()):
         if before == after:
             continue
         files[name] = "added" if before is None else "removed" if after is None else "changed"

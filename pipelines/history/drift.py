@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...executors.errors import InputError
 from .data_statistics import SPLITS, find_statistics
 from .distributions import distance
-from .past_runs import Run
+from .run import Run
 
 if TYPE_CHECKING:
-    from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
+    from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatisticsList as Statistics
+    from tensorflow_metadata.proto.v0.statistics_pb2 import FeatureNameStatistics as Feature
 
 THRESHOLD = 0.1  # distance that counts as drift if there are enough examples
 NUMBERS, VALUES = "Kolmogorov-Smirnov", "L-infinity"
@@ -103,86 +104,52 @@ def compare_data(first: Run, second: Run) -> DataDrift:
         return DataDrift(problem=str(error))
 
 
-def _drift(
-    statistics: Mapping[
-        str, tuple[statistics_pb2.DatasetFeatureStatisticsList, statistics_pb2.DatasetFeatureStatisticsList]
-    ],
-) -> DataDrift:
+def _drift(statistics: Mapping[str, tuple[Statistics, Statistics]]) -> DataDrift:
+    from tensorflow_metadata.proto.v0.anomalies_pb2 import AnomalyInfo
+
     from ...executors.compat.tfdv import import_tfdv
 
     tfdv = import_tfdv()
     distances: list[Distance] = []
     anomalies: list[Anomaly] = []
-    examples: dict[str, tuple[int, int]] = {}
     for split, (before, after) in statistics.items():
-        pairs = _pairs(before.datasets[0], after.datasets[0])
         schema = tfdv.infer_schema(before)
-        _set_comparators(schema, pairs)
+        types = {feature.name: feature for feature in schema.feature}
+        for name, pair in _pairs(before, after).items():
+            threshold = _threshold(pair)
+            if all(feature.WhichOneof("stats") == "num_stats" for feature in pair):
+                value = distance(*(feature.num_stats for feature in pair))
+                distances.append(Distance(name, split, NUMBERS, value, threshold))
+            elif name in types:
+                types[name].drift_comparator.infinity_norm.threshold = threshold
         found = tfdv.validate_statistics(after, schema, previous_statistics=before)
-        distances += [*_distances_of_numbers(pairs, split), *_distances_of_values(found, split)]
-        anomalies += _anomalies(found, split)
-        examples[split] = int(before.datasets[0].num_examples), int(after.datasets[0].num_examples)
+        distances += [
+            Distance(".".join(info.path.step), split, VALUES, measured.value, measured.threshold)
+            for info in found.drift_skew_info
+            for measured in info.drift_measurements
+        ]
+        anomalies += [
+            Anomaly(name, split, reason.short_description, reason.description)
+            for name, info in sorted(found.anomaly_info.items())
+            for reason in info.reason
+            if reason.type != AnomalyInfo.COMPARATOR_L_INFTY_HIGH  # is in the distances
+        ]
+    examples = {
+        split: (int(before.datasets[0].num_examples), int(after.datasets[0].num_examples))
+        for split, (before, after) in statistics.items()
+    }
     return DataDrift(examples, sorted(distances, key=lambda one: -one.distance), anomalies)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Pair:
-    """A feature's statistics in both runs."""
-
-    before: statistics_pb2.FeatureNameStatistics
-    after: statistics_pb2.FeatureNameStatistics
-
-    @property
-    def threshold(self) -> float:
-        """The threshold, above what chance alone causes: the critical value of the Kolmogorov-Smirnov test."""
-        counts = [
-            getattr(one, one.WhichOneof("stats")).common_stats.tot_num_values for one in (self.before, self.after)
-        ]
-        return max(THRESHOLD, _CRITICAL * math.sqrt(sum(1 / max(count, 1) for count in counts)))
-
-    @property
-    def are_numbers(self) -> bool:
-        """Whether the feature is numeric in both runs."""
-        return all(one.WhichOneof("stats") == "num_stats" for one in (self.before, self.after))
-
-
-def _pairs(
-    before: statistics_pb2.DatasetFeatureStatistics, after: statistics_pb2.DatasetFeatureStatistics
-) -> dict[str, _Pair]:
+def _pairs(before: Statistics, after: Statistics) -> dict[str, tuple[Feature, Feature]]:
     """Returns the statistics of the features that both runs have."""
-    known = {".".join(feature.path.step): feature for feature in before.features}
-    return {
-        name: _Pair(known[name], feature)
-        for feature in after.features
-        if (name := ".".join(feature.path.step)) in known
-    }
-
-
-def _set_comparators(schema: schema_pb2.Schema, pairs: Mapping[str, _Pair]) -> None:
-    for feature in schema.feature:
-        if feature.name in pairs and not pairs[feature.name].are_numbers:
-            feature.drift_comparator.infinity_norm.threshold = pairs[feature.name].threshold
-
-
-def _distances_of_numbers(pairs: Mapping[str, _Pair], split: str) -> Iterator[Distance]:
-    for name, pair in pairs.items():
-        if pair.are_numbers:
-            value = distance(pair.before.num_stats, pair.after.num_stats)
-            yield Distance(name, split, NUMBERS, value, pair.threshold)
-
-
-def _distances_of_values(found: anomalies_pb2.Anomalies, split: str) -> Iterator[Distance]:
-    for info in found.drift_skew_info:
-        for one in info.drift_measurements:
-            yield Distance(".".join(info.path.step), split, VALUES, one.value, one.threshold)
-
-
-def _anomalies(found: anomalies_pb2.Anomalies, split: str) -> list[Anomaly]:
-    from tensorflow_metadata.proto.v0 import anomalies_pb2
-
-    return [
-        Anomaly(name, split, reason.short_description, reason.description)
-        for name, info in sorted(found.anomaly_info.items())
-        for reason in info.reason
-        if reason.type != anomalies_pb2.AnomalyInfo.COMPARATOR_L_INFTY_HIGH  # is in the distances
+    sides = [
+        {".".join(feature.path.step): feature for feature in side.datasets[0].features} for side in (before, after)
     ]
+    return {name: (sides[0][name], feature) for name, feature in sides[1].items() if name in sides[0]}
+
+
+def _threshold(pair: tuple[Feature, Feature]) -> float:
+    """Returns the threshold, above what chance alone causes: the critical value of the Kolmogorov-Smirnov test."""
+    counts = [getattr(feature, feature.WhichOneof("stats")).common_stats.tot_num_values for feature in pair]
+    return max(THRESHOLD, _CRITICAL * math.sqrt(sum(1 / max(count, 1) for count in counts)))

@@ -11,23 +11,18 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
-from ml_metadata.proto import metadata_store_pb2
+from ml_metadata.proto.metadata_store_pb2 import Artifact, Event, Execution
 
-from ...executors.errors import InputError
-from ...executors.runtime.files import file_io
+from ...executors.monitoring.run_record import RUNNING
 from ...executors.runtime.logs.redaction import masked
-from .metadata_runs import INPUTS, OUTPUTS, STATUS, iso_time, query_batches, roles_of
-from .metadata_store import open_store, translated_errors
-from .past_runs import RUNNING, Run
-
-if TYPE_CHECKING:
-    import ml_metadata as mlmd
+from .metadata_runs import STATUS, iso_time
+from .metadata_store import INPUTS, OUTPUTS, MetadataReader, opened_store, roles_of
+from .run import Run
+from .search import is_in
 
 ARTIFACT, EXECUTION = "artifact", "execution"
-_Execution = metadata_store_pb2.Execution
 _TERMINAL_TYPES = ("Model", "ModelRun")  # downstream traversal stops here: their uses are part of that model's lineage
 _OTHER_MODEL_ROLES = {"base_model", "baseline_model"}  # roles for which the outputs belong to another model
 # Inputs in `run.json`: role, artifact type, name of the argument.
@@ -109,29 +104,12 @@ class Lineage:
         return dataclasses.asdict(self)
 
 
-def lineage_of(store: mlmd.MetadataStore, artifact: int) -> Lineage:
-    """Returns the lineage graph of an artifact in ML Metadata.
-
-    Upstream it contains all direct and indirect inputs; a path ends at another model. Downstream it contains the
-    executions that directly or indirectly used the artifact, and their outputs; a path ends at a model trained from it.
-
-    Args:
-      store: An `ml_metadata.MetadataStore`.
-      artifact: The artifact's ID in the store.
-
-    Raises:
-      InputError: When the store has no such artifact.
-    """
-    if not store.get_artifacts_by_id([artifact]):
-        raise InputError(f"ML Metadata has no artifact with the id {artifact}.")
-    graph = _Graph(store)
-    graph.add_upstream(artifact)
-    graph.add_downstream(artifact)
-    return graph.to_lineage(_id(ARTIFACT, artifact))
-
-
 def lineage_of_run(run: Run, others: Sequence[Run] = ()) -> Lineage:
     """Returns the lineage graph of a run's model: from ML Metadata, or without a pipeline from `run.json`.
+
+    In ML Metadata, it contains all direct and indirect inputs; a path upstream ends at another model. Downstream it
+    contains the executions that directly or indirectly used the model, and their outputs; a path ends at a model
+    trained from it.
 
     Args:
       run: The run.
@@ -142,138 +120,94 @@ def lineage_of_run(run: Run, others: Sequence[Run] = ()) -> Lineage:
     """
     if run.execution is None:
         return _lineage_from_record(run, others)
-    with translated_errors(run.metadata):
-        store = open_store(run.metadata)
-        if run.model_artifact is not None:
-            return lineage_of(store, run.model_artifact)
-        graph = _Graph(store)
-        graph.add_upstream_of_execution(run.execution)
-        return graph.to_lineage(_id(EXECUTION, run.execution))
+    with opened_store(run.metadata) as store:
+        if run.model_artifact is None:
+            return _lineage_from_store(store, EXECUTION, run.execution)
+        return _lineage_from_store(store, ARTIFACT, run.model_artifact)
 
 
 def _id(kind: str, number: int) -> str:
     return f"{kind}/{number}"
 
 
-class _Graph:
-    """Collects nodes and edges around an artifact, with one batch of queries per generation."""
-
-    def __init__(self, store: mlmd.MetadataStore) -> None:
-        self._store = store
-        self._artifacts: set[int] = set()
-        self._executions: set[int] = set()
-        self._edges: set[Edge] = set()
-
-    def add_upstream(self, artifact: int) -> None:
-        """Adds the artifact and everything upstream of it."""
-        self._artifacts.add(artifact)
-        producers = self._add_producers([artifact])
-        while producers:
-            producers = self._add_producers(self._add_inputs(producers))
-
-    def add_upstream_of_execution(self, execution: int) -> None:
-        """Adds an execution without outputs and everything upstream of it."""
-        producers = [execution]
-        while producers:
-            self._executions |= set(producers)
-            producers = self._add_producers(self._add_inputs(producers))
-
-    def add_downstream(self, artifact: int) -> None:
-        """Adds everything downstream of an artifact: executions that used it, their outputs, and further users."""
-        made = [artifact]
-        while made:
-            users: list[int] = []
-            others: list[int] = []
-            for event in query_batches(self._store.get_events_by_artifact_ids, made):
-                if event.type in INPUTS:
-                    side = others if set(roles_of(event)) <= _OTHER_MODEL_ROLES else users
-                    side.append(event.execution_id)
-                    self._add_edge(event)
-            self._add_outputs(others)
-            made = [one.id for one in self._add_outputs(users) if one.type not in _TERMINAL_TYPES]
-
-    def to_lineage(self, subject: str) -> Lineage:
-        """Returns the graph, with nodes in the order of creation."""
-        artifacts = query_batches(self._store.get_artifacts_by_id, self._artifacts)
-        executions = query_batches(self._store.get_executions_by_id, self._executions)
-        timed = [(one.create_time_since_epoch, one.id, _artifact(one)) for one in artifacts]
-        timed += [(one.create_time_since_epoch, one.id, self._execution(one)) for one in executions]
-        nodes = tuple(node for _, _, node in sorted(timed, key=lambda item: (item[0], item[2].kind, item[1])))
-        order = {node.id: number for number, node in enumerate(nodes)}
-        edges = sorted(self._edges, key=lambda edge: (order[edge.source], order[edge.target], edge.role))
-        return Lineage(subject, nodes, tuple(edges))
-
-    def _add_producers(self, artifacts: Iterable[int]) -> list[int]:
-        """Adds the executions that wrote artifacts, except cached ones, and returns the IDs of those that are new."""
-        events = [
-            one for one in query_batches(self._store.get_events_by_artifact_ids, artifacts) if one.type in OUTPUTS
-        ]
-        ids = [event.execution_id for event in events]
-        cached = {
-            one.id
-            for one in query_batches(self._store.get_executions_by_id, ids)
-            if one.last_known_state == _Execution.CACHED
-        }
-        producers = []
-        for event in events:
-            if event.execution_id not in self._executions | cached:
-                producers.append(event.execution_id)
-                self._add_edge(event)
-        self._executions |= set(producers)
-        return producers
-
-    def _add_inputs(self, executions: Iterable[int]) -> list[int]:
-        """Adds the inputs of executions; returns the IDs of new ones other than models, to continue upstream."""
-        events = [
-            one for one in query_batches(self._store.get_events_by_execution_ids, executions) if one.type in INPUTS
-        ]
-        new = {event.artifact_id for event in events} - self._artifacts
-        for event in events:
-            self._add_edge(event)
-        return [one.id for one in query_batches(self._store.get_artifacts_by_id, new) if one.type != "Model"]
-
-    def _add_outputs(self, executions: Iterable[int]) -> list[metadata_store_pb2.Artifact]:
-        """Adds the outputs of executions, and their base and baseline models; returns the outputs that are new."""
-        new = set(executions) - self._executions
-        self._executions |= new
-        outputs = set()
-        for event in query_batches(self._store.get_events_by_execution_ids, new):
-            if event.type in OUTPUTS:
-                outputs |= {event.artifact_id} - self._artifacts
-                self._add_edge(event)
-            elif set(roles_of(event)) & _OTHER_MODEL_ROLES:
-                self._add_edge(event)
-        return query_batches(self._store.get_artifacts_by_id, outputs)
-
-    def _add_edge(self, event: metadata_store_pb2.Event) -> None:
-        artifact, execution = _id(ARTIFACT, event.artifact_id), _id(EXECUTION, event.execution_id)
-        self._artifacts.add(event.artifact_id)
-        source, target = (execution, artifact) if event.type in OUTPUTS else (artifact, execution)
-        self._edges |= {Edge(source, target, role) for role in roles_of(event) or [""]}
-
-    def _execution(self, execution: metadata_store_pb2.Execution) -> Node:
-        contexts = {one.type: one.name for one in self._store.get_contexts_by_execution(execution.id)}
-        pipeline, node = contexts.get("pipeline", ""), contexts.get("node", "")
-        name = node.removeprefix(f"{pipeline}.") or str(execution.type).rpartition(".")[2]
-        properties = {"pipeline": pipeline, "pipeline_run": contexts.get("pipeline_run", ""), **_values(execution)}
-        state = STATUS.get(execution.last_known_state, RUNNING)
-        return Node(
-            _id(EXECUTION, execution.id),
-            EXECUTION,
-            name,
-            "",
-            iso_time(execution.create_time_since_epoch),
-            state,
-            properties,
-        )
+def _upstream(store: MetadataReader, artifacts: set[int], executions: set[int]) -> Iterator[Event]:
+    """Yields the events on the paths to artifacts and executions, with one batch of queries per generation."""
+    known: set[int] = set()
+    visited: set[int] = set()
+    while artifacts or executions:
+        made = store.events(artifacts=artifacts, kinds=OUTPUTS)
+        makers = store.executions(event.execution_id for event in made)
+        cached = {maker.id for maker in makers if maker.last_known_state == Execution.CACHED}  # took it from its maker
+        made = [event for event in made if event.execution_id not in cached]
+        executions = (executions | {event.execution_id for event in made}) - visited
+        used = store.events(executions=executions, kinds=INPUTS)
+        yield from (*made, *used)
+        known |= artifacts
+        visited |= executions
+        inputs = store.artifacts(event.artifact_id for event in used)
+        artifacts, executions = {node.id for node in inputs if node.type != "Model"} - known, set()
 
 
-def _artifact(artifact: metadata_store_pb2.Artifact) -> Node:
+def _downstream(store: MetadataReader, artifacts: set[int]) -> Iterator[Event]:
+    """Yields the events of the executions that directly or indirectly used artifacts, except their other inputs.
+
+    The base and baseline models of these executions are included. What was made from an execution that used an artifact
+    only as such a model is part of another model's lineage, so a path ends there.
+    """
+    known, visited = set(artifacts), set[int]()
+    while artifacts:
+        used = store.events(artifacts=artifacts, kinds=INPUTS)
+        users = {event.execution_id for event in used}
+        events = store.events(executions=users - visited)
+        made = [event for event in events if event.type in OUTPUTS]
+        yield from (*used, *made, *(event for event in events if _OTHER_MODEL_ROLES & set(roles_of(event))))
+        visited |= users
+        own = {event.execution_id for event in used if set(roles_of(event)) - _OTHER_MODEL_ROLES}
+        outputs = store.artifacts(event.artifact_id for event in made if event.execution_id in own)
+        artifacts = {output.id for output in outputs if output.type not in _TERMINAL_TYPES} - known
+        known |= artifacts
+
+
+def _lineage_from_store(store: MetadataReader, kind: str, subject: int) -> Lineage:
+    """Returns the graph of an artifact, or of an execution without outputs, with nodes in the order of creation."""
+    artifacts, executions = ({subject}, set[int]()) if kind == ARTIFACT else (set[int](), {subject})
+    events = [*_upstream(store, artifacts, executions), *_downstream(store, artifacts)]
+    artifacts |= {event.artifact_id for event in events}
+    executions |= {event.execution_id for event in events}
+    steps = [_execution(store, execution) for execution in store.executions(executions)]
+    nodes = [*map(_artifact, store.artifacts(artifacts)), *steps]
+    nodes.sort(key=lambda node: node.time)
+    order = {node.id: number for number, node in enumerate(nodes)}
+    edges = {edge for event in events for edge in _edges(event)}
+    ordered = sorted(edges, key=lambda edge: (order[edge.source], order[edge.target], edge.role))
+    return Lineage(_id(kind, subject), tuple(nodes), tuple(ordered))
+
+
+def _edges(event: Event) -> Iterator[Edge]:
+    artifact, execution = _id(ARTIFACT, event.artifact_id), _id(EXECUTION, event.execution_id)
+    source, target = (execution, artifact) if event.type in OUTPUTS else (artifact, execution)
+    return (Edge(source, target, role) for role in roles_of(event) or [""])
+
+
+def _execution(store: MetadataReader, execution: Execution) -> Node:
+    contexts = store.contexts(execution.id)
+    pipeline, node = contexts.get("pipeline", ""), contexts.get("node", "")
+    return Node(
+        _id(EXECUTION, execution.id),
+        EXECUTION,
+        node.removeprefix(f"{pipeline}.") or str(execution.type).rpartition(".")[2],
+        time=iso_time(execution.create_time_since_epoch),
+        state=STATUS.get(execution.last_known_state, RUNNING),
+        properties={"pipeline": pipeline, "pipeline_run": contexts.get("pipeline_run", ""), **_values(execution)},
+    )
+
+
+def _artifact(artifact: Artifact) -> Node:
     time = iso_time(artifact.create_time_since_epoch)
-    return Node(_id(ARTIFACT, artifact.id), ARTIFACT, artifact.type, artifact.uri, time, "", _values(artifact))
+    return Node(_id(ARTIFACT, artifact.id), ARTIFACT, artifact.type, artifact.uri, time, properties=_values(artifact))
 
 
-def _values(node: metadata_store_pb2.Artifact | metadata_store_pb2.Execution) -> dict[str, object]:
+def _values(node: Artifact | Execution) -> dict[str, object]:
     """Returns the properties with a plain value; secrets are redacted, also inside of JSON values."""
     values: dict[str, object] = {}
     for properties in (node.properties, node.custom_properties):
@@ -296,10 +230,15 @@ def _parse_json(value: object) -> object:
 def _lineage_from_record(run: Run, others: Sequence[Run]) -> Lineage:
     """Builds the graph from `run.json`: the run's inputs, and the other runs that started from its model."""
     training = Node(f"{EXECUTION}/{run.id}", EXECUTION, "train", "", run.started, run.status, _properties_of(run))
-    nodes, edges = [training], []
-    for role, (kind, place, known) in _inputs_of(run).items():
-        nodes.insert(-1, node := Node(f"{ARTIFACT}/{role}/{run.id}", ARTIFACT, kind, place, "", "", known))
-        edges.append(Edge(node.id, training.id, role))
+    data = run.record.part("data", dict[str, dict[str, object]])
+    nodes, edges = [], []
+    for role, kind, argument in _INPUTS:
+        if place := run.record.arguments.get(argument):
+            shown = ", ".join(place) if isinstance(place, list) else str(place)
+            known = data.get(argument, {})
+            nodes.append(Node(f"{ARTIFACT}/{role}/{run.id}", ARTIFACT, kind, shown, properties=known))
+            edges.append(Edge(nodes[-1].id, training.id, role))
+    nodes.append(training)
     if not run.model:
         return Lineage(training.id, tuple(nodes), tuple(edges))
     model = Node(f"{ARTIFACT}/model/{run.id}", ARTIFACT, "Model", run.model, run.started, "", _model_properties(run))
@@ -307,7 +246,7 @@ def _lineage_from_record(run: Run, others: Sequence[Run]) -> Lineage:
     edges.append(Edge(training.id, model.id, "model"))
     for other in others:
         base = other.record.arguments.get("base_model") if other.execution is None else None
-        if base and other.id != run.id and _is_in(base, run.model) and other.started > run.started:
+        if base and other.id != run.id and is_in(base, run.model) and other.started > run.started:
             later = Node(f"{EXECUTION}/{other.id}", EXECUTION, "train", "", other.started, other.status, {})
             nodes.append(later)
             edges.append(Edge(model.id, later.id, "base_model"))
@@ -315,17 +254,6 @@ def _lineage_from_record(run: Run, others: Sequence[Run]) -> Lineage:
                 nodes.append(Node(f"{ARTIFACT}/model/{other.id}", ARTIFACT, "Model", other.model, other.started))
                 edges.append(Edge(later.id, f"{ARTIFACT}/model/{other.id}", "model"))
     return Lineage(model.id, tuple(nodes), tuple(edges))
-
-
-def _inputs_of(run: Run) -> dict[str, tuple[str, str, Mapping[str, object]]]:
-    """Returns a run's inputs: {role: (artifact type, location, recorded properties)}."""
-    arguments, data = run.record.arguments, run.record.part("data", dict[str, dict[str, object]])
-    inputs: dict[str, tuple[str, str, Mapping[str, object]]] = {}
-    for role, kind, name in _INPUTS:
-        if place := arguments.get(name):
-            shown = ", ".join(place) if isinstance(place, list) else str(place)
-            inputs[role] = (kind, shown, data.get(name, {}))
-    return inputs
 
 
 def _properties_of(run: Run) -> dict[str, object]:
@@ -342,8 +270,3 @@ def _model_properties(run: Run) -> dict[str, object]:
         "size_bytes": check.get("size_bytes"),
         **_properties_of(run),
     }
-
-
-def _is_in(place: str, folder: str) -> bool:
-    place, folder = file_io.absolute_path(place), file_io.absolute_path(folder)
-    return place == folder or place.startswith(f"{folder}/")

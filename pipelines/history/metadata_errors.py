@@ -16,9 +16,11 @@ import contextlib
 import os
 import socket
 import sqlite3
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import ml_metadata as mlmd
+from ml_metadata import errors
 from ml_metadata.proto import metadata_store_pb2
 
 from ...executors.errors import InputError
@@ -57,7 +59,7 @@ def translate_pipeline_error(error: Exception, url: str, before: int | None) -> 
             f"ML Metadata in {url} was deleted or replaced while the pipeline ran, so it has no records of this run's "
             "steps. Their outputs still exist, unless they were deleted, too. Run the pipeline again."
         )
-    return translate_error(error, url)
+    return _translated(error, url)
 
 
 def require_store(config: metadata_store_pb2.ConnectionConfig, url: str) -> None:
@@ -68,22 +70,30 @@ def require_store(config: metadata_store_pb2.ConnectionConfig, url: str) -> None
     """
     if not file_io.is_remote(url):
         _require_unlocked(url)
-    try:
+    with translated_errors(url):
         mlmd.MetadataStore(config)
-    except RuntimeError as error:
-        raise translate_error(error, url) or InputError(
-            f"ML Metadata in {display_url(url)} cannot be used: {error}"
-        ) from error
 
 
-def translate_error(error: Exception, url: str, what: str = "used") -> InputError | None:
-    """Returns an InputError with a remedy for an error caused by the metadata store; None for other errors.
+@contextlib.contextmanager
+def translated_errors(url: str, what: str = "used") -> Iterator[None]:
+    """Converts errors of ML Metadata and SQLite in the block.
 
     Args:
-      error: The exception raised.
       url: The store, as for `connection_config`.
       what: The failed operation, for the message: "used" (default) or "read".
+
+    Raises:
+      InputError: When ML Metadata or SQLite raises an error.
     """
+    try:
+        yield
+    except (RuntimeError, sqlite3.Error, errors.StatusError) as error:
+        where = f"ML Metadata in {display_url(url)}"
+        raise _translated(error, url, what) or InputError(f"{where} cannot be {what}: {error}") from error
+
+
+def _translated(error: Exception, url: str, what: str = "used") -> InputError | None:
+    """Returns an InputError with a remedy for an error caused by the metadata store; None for other errors."""
     where = f"ML Metadata in {display_url(url)}"
     if "mysql_" in str(error):
         return InputError(f"{where} cannot be {what}: {_server_problem(error, url)}")
@@ -105,8 +115,8 @@ def _server_problem(error: Exception, url: str) -> str:
             f"{parts.hostname}:{parts.port or 3306} does not respond ({problem}). Start the server, or check the "
             "address and the network, and run again."
         )
-    if _short_message(error):
-        return f"{_short_message(error)}."
+    if message := str(error).partition(" query: ")[0].rpartition("error:")[2].strip():
+        return f"{message}."
     return (
         f"the server denied access to user {parts.username or ''!r}. Check the user, the database "
         f"{parts.path.strip('/')!r}, and the password in GENERIC_TRAINER_METADATA_PASSWORD."
@@ -123,14 +133,6 @@ def _unreachable(url: str) -> str:
         return error.strerror or str(error) or type(error).__name__
 
 
-def _short_message(error: Exception) -> str:
-    """Returns the error message of MySQL or SQLite without the SQL statement."""
-    text = str(error)
-    if "mysql_" in text:
-        return text.partition(" query: ")[0].rpartition("error:")[2].strip()
-    return next((known for known in _REMEDIES if known in text), text)
-
-
 def _require_unlocked(path: str) -> None:
     """Waits until a SQLite file is not locked; ML Metadata would report missing tables instead of the lock.
 
@@ -145,5 +147,5 @@ def _require_unlocked(path: str) -> None:
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute("ROLLBACK")
         except sqlite3.OperationalError as error:
-            if translated := translate_error(error, path):
+            if translated := _translated(error, path):
                 raise translated from error

@@ -1,31 +1,48 @@
-"""Connections to ML Metadata: a SQLite file, or a MySQL database by URL."""
+"""Connections to ML Metadata, in a SQLite file or a MySQL database, and queries of it.
+
+with opened_store("root/metadata.sqlite") as store:
+    made = store.events(executions=[7], kinds=OUTPUTS)
+    store.artifacts(event.artifact_id for event in made)
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 import ml_metadata as mlmd
-from ml_metadata import errors
-from ml_metadata.proto import metadata_store_pb2
+from ml_metadata.proto.metadata_store_pb2 import (
+    Artifact,
+    ConnectionConfig,
+    Event,
+    Execution,
+    MySQLDatabaseConfig,
+    SqliteMetadataSourceConfig,
+)
 
 from ...executors.errors import InputError
 from ...executors.runtime.files import file_io
 from ...executors.runtime.logs import redaction
-from .metadata_errors import translate_error
-from .metadata_url import display_url
+from .metadata_errors import translated_errors
 from .odd_rows import readable_copy
 
+INPUTS = (Event.INPUT, Event.DECLARED_INPUT)
+OUTPUTS = (Event.OUTPUT, Event.DECLARED_OUTPUT, Event.PENDING_OUTPUT)
 SQLITE = "metadata.sqlite"
 # Name of the environment variable; with the suffix _FILE, of the one with a file's path.
 PASSWORD = "GENERIC_TRAINER_METADATA_PASSWORD"  # noqa: S105  # nosec B105
 _LOCK_TIMEOUT = 3.0  # seconds to wait for another process's lock
+_BATCH_SIZE = 5000  # IDs that fit into an SQL statement
+
+Result = TypeVar("Result")
 
 
-def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
+def connection_config(url: str) -> ConnectionConfig:
     """Returns ML Metadata's connection configuration for a SQLite file or `mysql://user@host:port/database`.
 
     A password in the URL (`mysql://user:password@host:port/database`) takes precedence over the environment variable
@@ -36,19 +53,19 @@ def connection_config(url: str) -> metadata_store_pb2.ConnectionConfig:
       InputError: When the URL has another scheme or no database, or the password file cannot be read.
     """
     if not file_io.is_remote(url):
-        sqlite = metadata_store_pb2.SqliteMetadataSourceConfig(filename_uri=os.path.abspath(url))
-        sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
-        return metadata_store_pb2.ConnectionConfig(sqlite=sqlite)
+        sqlite = SqliteMetadataSourceConfig(filename_uri=os.path.abspath(url))
+        sqlite.connection_mode = SqliteMetadataSourceConfig.READWRITE_OPENCREATE
+        return ConnectionConfig(sqlite=sqlite)
     parts = urlsplit(url)
     database = parts.path.strip("/")
     if parts.scheme != "mysql" or not parts.hostname or not database:
         raise InputError(f"--metadata {_mask_password(url)}: expected a file path, or mysql://user@host:port/database.")
     user, password = unquote(parts.username or ""), unquote(parts.password or "") or _password()
     redaction.remember_secrets({"password": password})  # TFX logs the connection configuration
-    mysql = metadata_store_pb2.MySQLDatabaseConfig(
+    mysql = MySQLDatabaseConfig(
         host=parts.hostname, port=parts.port or 3306, database=database, user=user, password=password
     )
-    return metadata_store_pb2.ConnectionConfig(mysql=mysql)
+    return ConnectionConfig(mysql=mysql)
 
 
 def _mask_password(url: str) -> str:
@@ -76,30 +93,24 @@ def open_store(url: str) -> mlmd.MetadataStore:
       InputError: When the store does not exist, is locked, is not an ML Metadata store, or has an incompatible version.
     """
     config = connection_config(url)
-    try:
+    with translated_errors(url, "read"):
         if file_io.is_remote(url):
             return mlmd.MetadataStore(config)
         _require_sqlite(url)
-        config.sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READONLY
+        config.sqlite.connection_mode = SqliteMetadataSourceConfig.READONLY
         with readable_copy(url) as config.sqlite.filename_uri:
             return mlmd.MetadataStore(config)
-    except (RuntimeError, sqlite3.Error) as error:
-        raise translate_error(error, url, "read") or InputError(
-            f"ML Metadata in {display_url(url)} cannot be read: {error}"
-        ) from error
 
 
 @contextlib.contextmanager
-def translated_errors(url: str) -> Iterator[None]:
-    """Converts ML Metadata's errors in the block to an InputError that names the store.
+def opened_store(url: str) -> Iterator[MetadataReader]:
+    """Opens a store for the block, as `open_store` does.
 
     Raises:
-      InputError: When ML Metadata raises a StatusError.
+      InputError: When the store cannot be read, also by a query of the block.
     """
-    try:
-        yield
-    except errors.StatusError as error:
-        raise InputError(f"ML Metadata in {display_url(url)} cannot be read: {error}") from error
+    with translated_errors(url, "read"):
+        yield MetadataReader(open_store(url))
 
 
 def _require_sqlite(path: str) -> None:
@@ -129,3 +140,53 @@ def _has_metadata(location: str) -> bool:
     with contextlib.closing(sqlite3.connect(location, timeout=_LOCK_TIMEOUT, uri=True)) as connection:
         found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'MLMDEnv'").fetchone()
         return found is not None
+
+
+@dataclasses.dataclass(frozen=True)
+class MetadataReader:
+    """Queries of a store, for thousands of IDs at a time."""
+
+    store: mlmd.MetadataStore
+
+    def artifacts(self, ids: Iterable[int]) -> list[Artifact]:
+        """Returns artifacts, the oldest first."""
+        return sorted(_batches(self.store.get_artifacts_by_id, ids), key=lambda artifact: artifact.id)
+
+    def executions(self, ids: Iterable[int]) -> list[Execution]:
+        """Returns executions, the oldest first."""
+        return sorted(_batches(self.store.get_executions_by_id, ids), key=lambda execution: execution.id)
+
+    def events(
+        self,
+        *,
+        executions: Iterable[int] = (),
+        artifacts: Iterable[int] = (),
+        kinds: Sequence[int] = (*INPUTS, *OUTPUTS),
+    ) -> list[Event]:
+        """Returns the events of executions and of artifacts."""
+        events = [
+            *_batches(self.store.get_events_by_execution_ids, executions),
+            *_batches(self.store.get_events_by_artifact_ids, artifacts),
+        ]
+        return [event for event in events if event.type in kinds]
+
+    def executions_in(self, kind: str, name: str, limit: int | None = None) -> list[Execution]:
+        """Returns the executions of a "pipeline" or "pipeline_run", newest first."""
+        context = self.store.get_context_by_type_and_name(kind, name)
+        newest = mlmd.ListOptions(limit=limit, order_by=mlmd.OrderByField.ID, is_asc=False)
+        return list(self.store.get_executions_by_context(context.id, newest)) if context is not None else []
+
+    def contexts(self, execution: int) -> dict[str, str]:
+        """Returns the contexts of one execution: {"pipeline": "taxi", "node": "taxi.Trainer", ...}."""
+        return {context.type: context.name for context in self.store.get_contexts_by_execution(execution)}
+
+
+def _batches(query: Callable[[Sequence[int]], Iterable[Result]], ids: Iterable[int]) -> Iterator[Result]:
+    unique = sorted(set(ids))
+    for start in range(0, len(unique), _BATCH_SIZE):
+        yield from query(unique[start : start + _BATCH_SIZE])
+
+
+def roles_of(event: Event) -> list[str]:
+    """Returns an event's input or output keys; several if the artifact was passed as both model and baseline."""
+    return [step.key for step in event.path.steps if step.HasField("key")]

@@ -11,9 +11,10 @@ from ...executors.evaluation.model_comparison import ComparedModel, ModelCompari
 from ...executors.evaluation.plan import EvaluationPlan
 from ...executors.evaluation.verdict import read_verdict
 from ...executors.examples_format import has_examples
+from ...executors.monitoring.run_record import SUCCEEDED
 from ...executors.runtime.files import file_io
 from ...executors.saved_models.base_model import base_model_path
-from .past_runs import CACHED, SUCCEEDED, Run
+from .run import CACHED, Run
 from .run_artifacts import example_files, payload_of
 
 _SECONDS = 10.0  # time limit for reading examples

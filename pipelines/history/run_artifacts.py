@@ -3,40 +3,37 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+
+from ml_metadata.proto.metadata_store_pb2 import Artifact, Execution
 
 from ...executors.examples_format import TF_EXAMPLE
 from ...executors.runtime.files import file_io
 from .lineage import lineage_of_run
-from .metadata_store import open_store, translated_errors
-from .past_runs import Run
-
-if TYPE_CHECKING:
-    from ml_metadata.proto import metadata_store_pb2
+from .metadata_store import OUTPUTS, MetadataReader, opened_store
+from .run import Run
 
 _SPLIT = "Split-"
 _EXAMPLES = "Examples"
 
 
-def artifacts_of(run: Run) -> dict[str, list[metadata_store_pb2.Artifact]]:
+def artifacts_of(run: Run) -> dict[str, list[Artifact]]:
     """Returns a pipeline run's output artifacts (new or cached) by type, newest last.
 
     Raises:
       InputError: When the store cannot be read.
     """
-    from ml_metadata.proto import metadata_store_pb2
+    with opened_store(run.metadata) as store:
+        return outputs_of(store, store.executions_in("pipeline_run", run.pipeline_run))
 
-    outputs = (metadata_store_pb2.Event.OUTPUT, metadata_store_pb2.Event.DECLARED_OUTPUT)
-    with translated_errors(run.metadata):
-        store = open_store(run.metadata)
-        context = store.get_context_by_type_and_name("pipeline_run", run.pipeline_run)
-        executions = store.get_executions_by_context(context.id) if context is not None else []
-        events = store.get_events_by_execution_ids([one.id for one in executions]) if executions else []
-        ids = sorted({event.artifact_id for event in events if event.type in outputs})
-        found: dict[str, list[metadata_store_pb2.Artifact]] = {}
-        for artifact in sorted(store.get_artifacts_by_id(ids), key=lambda artifact: artifact.id):
-            found.setdefault(artifact.type, []).append(artifact)
-    return found
+
+def outputs_of(store: MetadataReader, executions: Iterable[Execution]) -> dict[str, list[Artifact]]:
+    """Returns the output artifacts (new or cached) of executions by type, newest last."""
+    events = store.events(executions=(execution.id for execution in executions), kinds=OUTPUTS)
+    outputs: dict[str, list[Artifact]] = {}
+    for artifact in store.artifacts(event.artifact_id for event in events):
+        outputs.setdefault(artifact.type, []).append(artifact)
+    return outputs
 
 
 def has_splits(uri: str) -> bool:

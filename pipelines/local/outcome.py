@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import ml_metadata as mlmd
-from ml_metadata.proto import metadata_store_pb2
+from ml_metadata.proto.metadata_store_pb2 import Artifact, ConnectionConfig, Execution
 
 from ...components.pusher import ALREADY_PUSHED, NOT_PUSHED
 from ...executors.evaluation.metrics import EXAMPLE_COUNT
@@ -14,6 +13,9 @@ from ...executors.monitoring import run_record
 from ...executors.monitoring.unchecked_model import unchecked_line
 from ..definition.options import BASELINE
 from ..history.evaluation_results import ALL, Evaluation, read_evaluation
+from ..history.metadata_runs import metrics_of, push_destination
+from ..history.metadata_store import MetadataReader
+from ..history.run_artifacts import outputs_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Outcome:
     reason: str = ""
 
 
-def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, displayed_metadata: str) -> Outcome:
+def outcome_of(config: ConnectionConfig, pipeline_name: str, displayed_metadata: str) -> Outcome:
     """Reads the results of a pipeline's newest run.
 
     Args:
@@ -56,36 +58,29 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
       pipeline_name: The pipeline's name.
       displayed_metadata: The store's location as displayed to the user, for `Outcome.metadata`.
     """
-    store = mlmd.MetadataStore(config)
-    runs = [
-        run
-        for run in store.get_contexts_by_type("pipeline_run")
-        if any(parent.name == pipeline_name for parent in store.get_parent_contexts_by_context(run.id))
-    ]
-    newest = max(runs, key=lambda run: run.create_time_since_epoch)
+    store = MetadataReader(mlmd.MetadataStore(config))
+    [newest] = store.executions_in("pipeline", pipeline_name, limit=1)
+    steps = store.executions_in("pipeline_run", store.contexts(newest.id)["pipeline_run"])
     # The baseline's Importer also outputs a Model, which this run did not train.
-    executions = [one for one in store.get_executions_by_context(newest.id) if _node(store, one) != BASELINE]
-    artifacts = _outputs(store, executions)
-    cached = metadata_store_pb2.Execution.CACHED
+    executions = [step for step in steps if _node(store, step) != BASELINE]
+    artifacts = {kind: made[-1] for kind, made in outputs_of(store, executions).items()}
     evaluation, blessing = artifacts.get("ModelEvaluation"), artifacts.get("ModelBlessing")
     pushed, model = artifacts.get("PushedModel"), artifacts.get("Model")
     results = read_evaluation(evaluation.uri) if evaluation is not None else Evaluation({})
     logs = artifacts["ModelRun"].uri if "ModelRun" in artifacts else None
     slices = {name: {metric: one.value for metric, one in found.items()} for name, found in results.slices.items()}
     overall = slices.pop(ALL, {})
-    logged = _training_metrics(model) if model is not None else {}
+    logged = metrics_of(model) if model is not None else {}
     if set(overall) <= {EXAMPLE_COUNT}:  # only the example count: add the metrics logged during training
         overall = {**logged.get("eval", {}), **overall} if overall or "eval" in logged else {}
     return Outcome(
         model=model.uri if model is not None else None,
         model_run=logs,
-        pushed_model=_destination(pushed) if pushed is not None else None,
+        pushed_model=push_destination(pushed) if pushed is not None else None,
         blessed=bool(blessing.custom_properties["blessed"].int_value) if blessing is not None else None,
         metadata=displayed_metadata,
         metrics={"eval": overall} if overall else logged,
-        cached=tuple(
-            sorted(_node(store, execution) for execution in executions if execution.last_known_state == cached)
-        ),
+        cached=tuple(sorted(_node(store, step) for step in executions if step.last_known_state == Execution.CACHED)),
         slices=slices,
         already_pushed=pushed is not None and bool(pushed.custom_properties[ALREADY_PUSHED].int_value),
         plan=results.verdict.plan_line if results.verdict and not results.verdict.failed else "",
@@ -93,13 +88,13 @@ def outcome_of(config: metadata_store_pb2.ConnectionConfig, pipeline_name: str, 
     )
 
 
-def _reason(results: Evaluation, pushed: metadata_store_pb2.Artifact | None, unchecked: str) -> str:
+def _reason(results: Evaluation, pushed: Artifact | None, unchecked: str) -> str:
     verdict = results.verdict
     if pushed is not None and (refused := pushed.custom_properties[NOT_PUSHED].string_value):
         return str(refused)
     if verdict is None:
         return "; ".join(f"{metric} of {name}: {why}" for name, metric, why in results.failures)
-    is_pushed = pushed is not None and _destination(pushed) is not None
+    is_pushed = pushed is not None and push_destination(pushed) is not None
     if verdict.blessed and not verdict.has_threshold:
         if unchecked:
             return f"{verdict.reason}; {'pushed although ' * is_pushed}{unchecked}."
@@ -107,40 +102,6 @@ def _reason(results: Evaluation, pushed: metadata_store_pb2.Artifact | None, unc
     return verdict.reason
 
 
-def _outputs(
-    store: mlmd.MetadataStore, executions: Sequence[metadata_store_pb2.Execution]
-) -> dict[str, metadata_store_pb2.Artifact]:
-    """Returns the newest output artifact of each type."""
-    identifiers = {
-        event.artifact_id
-        for event in store.get_events_by_execution_ids([execution.id for execution in executions])
-        if event.type in (metadata_store_pb2.Event.OUTPUT, metadata_store_pb2.Event.DECLARED_OUTPUT)
-    }
-    found: dict[str, metadata_store_pb2.Artifact] = {}
-    for artifact in sorted(store.get_artifacts_by_id(list(identifiers)), key=lambda artifact: artifact.id):
-        found[artifact.type] = artifact
-    return found
-
-
-def _node(store: mlmd.MetadataStore, execution: metadata_store_pb2.Execution) -> str:
-    for context in store.get_contexts_by_execution(execution.id):
-        if context.type == "node":
-            return str(context.name.rpartition(".")[2])
-    return str(execution.type)
-
-
-def _destination(pushed: metadata_store_pb2.Artifact) -> str | None:
-    """Returns the pushed model's folder, or None if the PushedModel artifact is marked as not pushed."""
-    if not pushed.custom_properties["pushed"].int_value:
-        return None
-    return str(pushed.custom_properties["pushed_destination"].string_value) or str(pushed.uri)
-
-
-def _training_metrics(model: metadata_store_pb2.Artifact) -> dict[str, dict[str, float]]:
-    """Returns the training metrics from the custom properties of the Model artifact, by split."""
-    metrics: dict[str, dict[str, float]] = {}
-    for key, value in model.custom_properties.items():
-        split, separator, name = key.partition("/")
-        if separator and split in ("train", "eval"):
-            metrics.setdefault(split, {})[name] = value.double_value
-    return metrics
+def _node(store: MetadataReader, execution: Execution) -> str:
+    node: str = store.contexts(execution.id).get("node", execution.type)
+    return node.rpartition(".")[2]

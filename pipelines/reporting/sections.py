@@ -22,7 +22,7 @@ from ..history.evaluation_results import Evaluation, read_evaluation
 from ..history.lineage import Lineage, lineage_of_run
 from ..history.metadata_runs import runs_in_store
 from ..history.metadata_url import display_url
-from ..history.past_runs import CACHED, Run
+from ..history.run import CACHED, Run, Selection
 from ..history.run_artifacts import artifacts_of, has_splits
 from .evaluation import evaluation_sections, prediction_sections
 from .statistics import data_sections
@@ -31,8 +31,6 @@ from .trials import trials_section
 if TYPE_CHECKING:
     from ml_metadata.proto import metadata_store_pb2
 
-_SEARCHED_RUNS = 20  # newest runs in a store; other pipelines in it may have started runs since
-
 
 def write_newest_report(metadata: str, pipeline: str) -> str | None:
     """Writes the report of a pipeline's newest run into its ModelRun folder; returns its path, or None.
@@ -40,14 +38,12 @@ def write_newest_report(metadata: str, pipeline: str) -> str | None:
     Errors are logged as warnings: the model exists, and a report without the pipeline was written after training.
     """
     try:
-        newest = (run for run in runs_in_store(metadata, limit=_SEARCHED_RUNS) if run.pipeline == pipeline)
-        run = next(newest, None)
-        if run is None or run.model_run is None or not run.record.id:
-            return None
-        return write_report(run.model_run, run.record, make_pipeline_parts(run))
+        for run in runs_in_store(metadata, Selection(limit=1), pipeline=pipeline):
+            if run.model_run is not None and run.record.id:
+                return write_report(run.model_run, run.record, make_pipeline_parts(run))
     except Exception as error:
         logging.warning("The report has no sections on the pipeline: %s: %s", type(error).__name__, error)
-        return None
+    return None
 
 
 def make_pipeline_parts(run: Run) -> PipelineParts:

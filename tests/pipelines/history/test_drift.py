@@ -12,8 +12,7 @@ import pytest
 
 from generic_trainer.executors.compat.tfdv import import_tfdv
 from generic_trainer.pipelines.history.drift import NUMBERS, VALUES, compare_data
-from generic_trainer.pipelines.history.past_runs import Run
-from generic_trainer.pipelines.history.recorded_runs import read_run
+from generic_trainer.pipelines.history.run import Run, read_run
 from generic_trainer.pipelines.history.run_artifacts import example_files, raw_patterns
 from generic_trainer.pipelines.history.runs import find_runs
 

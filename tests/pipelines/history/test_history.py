@@ -18,7 +18,8 @@ from generic_trainer import InputError
 from generic_trainer.executors.monitoring.run_record import RunRecord
 from generic_trainer.pipelines.history.metadata_store import open_store
 from generic_trainer.pipelines.history.metric_comparison import is_higher_better
-from generic_trainer.pipelines.history.runs import Run, find_run, find_runs, sorted_by
+from generic_trainer.pipelines.history.run import Run, Selection
+from generic_trainer.pipelines.history.runs import find_run, find_runs
 
 
 @pytest.fixture
@@ -71,14 +72,20 @@ def test_runs_are_filtered(root: str, wanted: dict[str, Any], names: list[str]) 
 
 def test_the_best_come_first(root: str) -> None:
     runs = find_runs([root])
-    assert [run.pipeline_run for run in sorted_by(runs, "auc")] == ["run-2", "run-1", "run-4", "run-5", "run-3"]
-    assert {run.pipeline_run for run in sorted_by(runs, "train/auc")[:3]} == {"run-1", "run-2", "run-4"}
+    assert [run.pipeline_run for run in Selection(sort="auc").first(runs)] == [
+        "run-2",
+        "run-1",
+        "run-4",
+        "run-5",
+        "run-3",
+    ]
+    assert {run.pipeline_run for run in Selection(sort="train/auc", limit=3).first(runs)} == {"run-1", "run-2", "run-4"}
     losses = [Run(str(loss), "succeeded", "", metrics={"eval": {"loss": loss}}) for loss in (0.3, float("nan"), 0.1)]
-    assert [run.id for run in sorted_by(losses, "loss")] == ["0.1", "0.3", "nan"]
+    assert [run.id for run in Selection(sort="loss").first(losses)] == ["0.1", "0.3", "nan"]
     with pytest.raises(
         InputError, match=r"no run has this metric\. Did you mean 'auc'\? Available metrics: auc, loss\."
     ):
-        sorted_by(runs, "acu")
+        find_runs([root], sort="acu")
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from generic_trainer import InputError
 from generic_trainer.executors.monitoring.run_record import RunRecord
-from generic_trainer.pipelines.history.lineage import Lineage, Node, lineage_of, lineage_of_run
-from generic_trainer.pipelines.history.metadata_store import open_store
+from generic_trainer.pipelines.history.lineage import Lineage, Node, lineage_of_run
 from generic_trainer.pipelines.history.runs import find_run, find_runs
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -82,9 +80,14 @@ def test_a_run_without_a_model_has_its_inputs(metadata: Any) -> None:
     assert executions(lineage) == [("run-1", "ExampleGen"), ("run-3", "Trainer")]
 
 
-def test_a_missing_artifact(metadata: Any) -> None:
-    with pytest.raises(InputError, match="no artifact with the id 4711"):
-        lineage_of(open_store(str(metadata.root / "metadata.sqlite")), 4711)
+def test_each_output_of_a_step_has_its_maker(new_metadata: Any) -> None:
+    made = new_metadata.step("run-1", "Prepare", {}, {"examples": ("Examples", {}), "notes": ("Schema", {})})
+    schema = new_metadata.step("run-1", "Describe", {"notes": made["notes"]}, {"schema": ("Schema", {})})
+    inputs = {"examples": made["examples"], **schema}
+    new_metadata.step("run-1", "Trainer", inputs, {"model": ("Model", {})})
+    lineage = of(new_metadata, "run-1")
+    [prepare] = [node for node in lineage.nodes if node.type == "Prepare"]
+    assert sorted(role for role, _ in lineage.successors(prepare.id)) == ["examples", "notes"]
 
 
 @pytest.fixture
