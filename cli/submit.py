@@ -18,15 +18,14 @@ from ..executors.number_range import CPUS, GIGABYTES, PORTS
 from ..executors.options import TrainingOptions, declared_options
 from ..executors.runtime.files.output_file import STDOUT, write_output
 from ..pipelines.definition.code_archive import CodeArchive
-from ..pipelines.submit import kuberay, kubernetes_api, train_job, vertex
+from ..pipelines.submit import kuberay, kubernetes_api, train_job
 from ..pipelines.submit.job_file import JobFile, kinds, read_job_file
 from ..pipelines.submit.secrets import require_no_secrets
 from ..pipelines.submit.submission import SubmittedJob, derived_name
-from ..pipelines.submit.vertex import Vertex
 from .cluster_flag import parse_counts
 from .number_type import NumberType
-from .pod_flags import pod_flags, pop_pod_settings, require_only
-from .submit_request import KUBERAY, PLATFORMS, TRAINER, VERTEX, PlatformOption, SubmitRequest
+from .pod_flags import pod_flags, pop_pod_settings
+from .submit_request import HINT, KUBERAY, PLATFORMS, TRAINER, PlatformOption, SubmitRequest
 from .submitted_command import CommandLine, read_command_line
 from .submitted_files import pack_modules, require_reachable
 from .training_flags import parse_custom_config
@@ -36,9 +35,7 @@ _REPLACED_BY_REPLICAS = (
     *("engine", "cluster"),
     *(option.name for option in declared_options() if option.needs_cluster),
 )
-_kuberay, _trainer, _vertex = (
-    functools.partial(click.option, cls=PlatformOption, platform=platform) for platform in PLATFORMS
-)
+_kuberay, _trainer = (functools.partial(click.option, cls=PlatformOption, platform=platform) for platform in PLATFORMS)
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -72,16 +69,11 @@ _kuberay, _trainer, _vertex = (
     metavar="NAME",
     help="ClusterTrainingRuntime to use (default: a TrainingRuntime is made for the job).",
 )
-@_vertex("--project", default="", help="Google Cloud project; required with --send.")
-@_vertex("--region", default="", help="Google Cloud region; required with --send.")
-@_vertex("--staging-bucket", default="", metavar="URI", help="gs:// URI for Vertex AI's own outputs.")
-@_vertex("--machine-type", default="", help="machine type of each replica, such as n1-standard-8; required.")
-@_vertex("--ps-machine-type", default="", help="machine type of parameter servers (default: --machine-type).")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def submit(command: tuple[str, ...], **flags: Any) -> None:
-    """Creates a job for KubeRay, Kubeflow Trainer or Vertex AI from a command line.
+    """Creates a job for KubeRay or Kubeflow Trainer from a command line.
 
-    The job is a RayJob, a TrainJob or a CustomJob. COMMAND is train, run or another command that trains, with its
+    The job is a RayJob or a TrainJob. COMMAND is train, run or another command that trains, with its
     arguments. Workers, resources, restarts and timeout are taken from its options. For kubeflow-trainer without
     COMMAND, the result is a ClusterTrainingRuntime with the name of --runtime.
 
@@ -96,8 +88,6 @@ def submit(command: tuple[str, ...], **flags: Any) -> None:
     for option in submit.params:
         if isinstance(option, PlatformOption):
             option.require_for(platform, flags[str(option.name)])
-    if platform == VERTEX:
-        require_only(flags, ("labels", "env"), VERTEX)
     request = SubmitRequest(pods=pop_pod_settings(flags, flags["not_secret"]), **flags)
     if request.platform == TRAINER and request.runtime and not command:
         _require_image(request.image)
@@ -112,7 +102,7 @@ def submit(command: tuple[str, ...], **flags: Any) -> None:
         notes.append(f"The output directory is {output}. To change it, add -- --output=DIR.")
         command = (f"--output={output}", *command)
     line = _parse_command(request, [*(job_file.command if job_file else ()), *command])
-    require_reachable(line, folders, request.in_image, request.hint)
+    require_reachable(line, folders, request.in_image, HINT)
     archives = pack_modules(line, request.code_root, folders, request.in_image)
     job = _job(request, line, archives, job_file)
     manifests, more = _manifests(request, job, job_file)
@@ -126,13 +116,8 @@ def submit(command: tuple[str, ...], **flags: Any) -> None:
 def _finish(request: SubmitRequest, manifests: Sequence[Mapping[str, Any]], notes: list[str]) -> None:
     """Writes the manifests, and creates them on the platform if the user wishes."""
     _write(request, manifests, notes)
-    if not request.sends:
-        return
-    if request.platform == VERTEX:
-        created = [vertex.send(manifests[0], request.project, request.region)]
-    else:
-        created = kubernetes_api.create(manifests)
-    click.echo(f"Created {' and '.join(created)}.", err=True)
+    if request.sends:
+        click.echo(f"Created {' and '.join(kubernetes_api.create(manifests))}.", err=True)
 
 
 def _derived_output(request: SubmitRequest, job_file: JobFile, folders: Sequence[str]) -> str:
@@ -160,11 +145,6 @@ def _parse_command(request: SubmitRequest, words: Sequence[str]) -> CommandLine:
         if name == "custom_config":
             text = json.dumps(parse_custom_config(text))
         require_no_secrets(line.flag(name), text, request.not_secret)
-    if line.name == "run" and request.platform == VERTEX:
-        raise InputError(
-            "run: a pipeline stores its metadata in SQLite, which needs a persistent file system; Vertex AI jobs have "
-            "none. Submit it with --to kuberay and a volume, or submit train."
-        )
     if line.name == "run" and request.platform == TRAINER:
         raise InputError("run: a pipeline is one process; Kubeflow Trainer starts a cluster. Use --to kuberay.")
     if line.values.get("cluster") and request.platform == KUBERAY:
@@ -186,7 +166,6 @@ def _job(
         evaluators=evaluators,
         service_account=request.service_account,
         accelerator=request.accelerator,
-        output=str(line.values["output"]) if "output" in line.values else "",
     )
 
 
@@ -241,11 +220,6 @@ def _manifests(
     request: SubmitRequest, job: SubmittedJob, job_file: JobFile | None
 ) -> tuple[Sequence[Mapping[str, Any]], list[str]]:
     """Returns the manifests, and notes to show to the user."""
-    if request.platform == VERTEX:
-        output = request.staging_bucket or (job.output if job.output.startswith("gs://") else "")
-        pods = request.pods
-        place = Vertex(request.machine_type, request.ps_machine_type, output, dict(pods.labels), dict(pods.env))
-        return [vertex.custom_job(job, place)], vertex.remarks(job)
     if request.platform == TRAINER:
         return train_job.manifests(job, request.kubeflow_trainer()), train_job.remarks(job)
     manifest = kuberay.ray_job(job, request.kuberay(job_file))
@@ -258,28 +232,17 @@ def _manifests(
 def _write(request: SubmitRequest, manifests: Sequence[Mapping[str, Any]], notes: list[str]) -> None:
     for note in notes:
         click.echo(f"Note: {note}", err=True)
-    is_spec = request.platform == VERTEX and request.output.endswith((".yaml", ".yml"))
-    documents = [manifests[0]["jobSpec"]] if is_spec else manifests
-    if is_spec or (request.platform != VERTEX and not request.output.endswith(".json")):
+    if request.output.endswith(".json"):
+        whole = manifests[0] if len(manifests) == 1 else {"apiVersion": "v1", "kind": "List", "items": manifests}
+        text = json.dumps(whole, indent=2, ensure_ascii=False, default=str) + "\n"
+    else:
         comments = "".join(f"# {line}\n" for note in notes for line in note.splitlines())
         # Parsing the JSON text removes shared objects, which YAML would write as anchors and aliases.
-        plain = [json.loads(json.dumps(one, default=str)) for one in documents]
+        plain = json.loads(json.dumps(manifests, default=str))
         text = comments + yaml.safe_dump_all(plain, sort_keys=False, allow_unicode=True, width=110)
-    else:
-        whole = documents[0] if len(documents) == 1 else {"apiVersion": "v1", "kind": "List", "items": documents}
-        text = json.dumps(whole, indent=2, ensure_ascii=False, default=str) + "\n"
     try:
         write_output(request.output, text)
     except OSError as error:
         raise InputError(f"--output {request.output}: cannot write there ({error.strerror or error}).") from error
-    if request.output == STDOUT:
-        return
-    if request.platform != VERTEX:
-        how = f"kubectl create -f {request.output}"
-    elif is_spec:
-        how = vertex.gcloud_command(manifests[0], request.output, request.project, request.region)
-    else:
-        region, project = request.region or "REGION", request.project or "PROJECT"
-        parent = f"https://{region}-aiplatform.googleapis.com/v1/projects/{project}/locations/{region}"
-        how = f"POST it to {parent}/customJobs, use --send, or write YAML for gcloud"
-    click.echo(f"Wrote {request.output}; to start the job: {how}", err=True)
+    if request.output != STDOUT:
+        click.echo(f"Wrote {request.output}; to start the job: kubectl create -f {request.output}", err=True)

@@ -8,15 +8,13 @@ from typing import Any
 import click
 
 from ..executors.errors import InputError
-from ..pipelines.submit import vertex
 from ..pipelines.submit.job_file import JobFile
 from ..pipelines.submit.kuberay import KubeRay
-from ..pipelines.submit.names import BUCKET, PROJECT, REGION
 from ..pipelines.submit.pods import PodSettings
 from ..pipelines.submit.train_job import KubeflowTrainer
 
-KUBERAY, TRAINER, VERTEX = "kuberay", "kubeflow-trainer", "vertex"
-PLATFORMS = (KUBERAY, TRAINER, VERTEX)
+KUBERAY, TRAINER = PLATFORMS = ("kuberay", "kubeflow-trainer")
+HINT = "Use URIs such as gs://bucket/…, or folders of a volume mounted with --volume CLAIM:/FOLDER."
 
 
 class PlatformOption(click.Option):
@@ -34,11 +32,7 @@ class PlatformOption(click.Option):
 
 @dataclasses.dataclass(frozen=True)
 class SubmitRequest:
-    """The flags of `submit`, by the names of its parameters.
-
-    Raises:
-      InputError: From the constructor, when a required flag is missing, or a name of Google Cloud is invalid.
-    """
+    """The flags of `submit`, by the names of its parameters."""
 
     platform: str
     image: str
@@ -58,32 +52,9 @@ class SubmitRequest:
     ray_version: str
     metrics_port: int | None
     runtime: str
-    project: str
-    region: str
-    staging_bucket: str
-    machine_type: str
-    ps_machine_type: str
-
-    def __post_init__(self) -> None:
-        if self.platform == VERTEX and self.namespace:
-            raise InputError("--namespace requires Kubernetes.")
-        if self.platform == VERTEX and self.sends and not (self.project and self.region):
-            raise InputError("--send needs --project and --region.")
-        BUCKET.require(self.staging_bucket, "--staging-bucket")
-        PROJECT.require(self.project, "--project")
-        REGION.require(self.region, "--region")
-
-    @property
-    def hint(self) -> str:
-        """The remedy for a path on this machine, as a sentence for error messages."""
-        if self.platform == VERTEX:
-            return f"Use gs://bucket/… or {vertex.BUCKETS}/bucket/…."
-        return "Use URIs such as gs://bucket/…, or folders of a volume mounted with --volume CLAIM:/FOLDER."
 
     def folders(self, job: JobFile | None) -> list[str]:
         """Returns the folders that are mounted on the platform."""
-        if self.platform == VERTEX:
-            return [vertex.BUCKETS]
         return [*(volume.path for volume in self.pods.volumes), *(job.folders if job else ())]
 
     def kuberay(self, job: JobFile | None) -> KubeRay:

@@ -40,11 +40,11 @@ from ..definition.code_archive import CodeArchive, make_archive
 from ..definition.examples import example_gen_for, is_split_with_test
 from ..definition.options import AUTO, PipelineOptions, notices_of
 from ..definition.steps import beam_args_of, steps_of
+from ..submit.accelerators import GPU, node_label, vertex_type
 from ..submit.expansion import environment
 from ..submit.names import IMAGE
-from ..submit.pods import PodSettings, SecretEnv, accelerator_label
+from ..submit.pods import PodSettings, SecretEnv
 from ..submit.submission import derived_name, is_reachable
-from ..submit.vertex import ACCELERATORS, BUCKETS
 from .executor_config import executor_config, require_supported
 from .step_command import step_command
 
@@ -54,7 +54,7 @@ _LONGEST_NAME = 128
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")  # the pattern in tfx.orchestration.kubeflow.v2.pipeline_builder
 # The numbers of `StepResources`.
 _AMOUNTS = {"cpus": CPUS, "memory_gb": GIGABYTES, "gpus": WORKERS}
-_ANY_GPU = "nvidia.com/gpu"
+_BUCKETS = "/gcs"  # Vertex AI mounts every bucket below it in each step
 _BACKOFF = {"backoffDuration": "30s", "backoffFactor": 2.0, "backoffMaxDuration": "600s"}
 _PATHS = ("data", "pipeline_root", "code_root", "push_to", "schema", "baseline_model", "hyperparameters")
 
@@ -258,7 +258,7 @@ def _name_of(options: KubeflowPipeline, source: ModuleSource) -> str:
 
 def _folders(options: KubeflowPipeline) -> list[str]:
     """Returns the folders that are mounted in all containers."""
-    return [BUCKETS] if options.platform == VERTEX else [volume.path for volume in options.pods.volumes]
+    return [_BUCKETS] if options.platform == VERTEX else [volume.path for volume in options.pods.volumes]
 
 
 def _require_usable(options: KubeflowPipeline) -> None:
@@ -377,7 +377,7 @@ def _apply_resources(spec: dict[str, Any], options: KubeflowPipeline) -> dict[st
         if options.platform == VERTEX:
             continue
         if requested.accelerator:
-            label = accelerator_label(requested.accelerator, "--resources: accelerator")
+            label = node_label(requested.accelerator, "--resources: accelerator")
             pods = dataclasses.replace(pods, node_selector={**pods.node_selector, **label})
         if settings := executor_config(pods):
             platform[_executor(spec, task)] = settings
@@ -401,20 +401,10 @@ def _resources(requested: StepResources, platform: str) -> dict[str, object]:
             for bound in ("Request", "Limit"):
                 resources |= {f"{name}{bound}": number, f"resource{name.title()}{bound}": text}
     if requested.gpus:
-        kind = _vertex_accelerator(requested.accelerator) if platform == VERTEX else _ANY_GPU
+        kind = vertex_type(requested.accelerator, "--resources accelerator") if platform == VERTEX else GPU
         count = str(requested.gpus)
         resources["accelerator"] = {"type": kind, "count": count, "resourceType": kind, "resourceCount": count}
     return resources
-
-
-def _vertex_accelerator(name: str) -> str:
-    kind = name.upper().replace("-", "_")
-    if kind not in ACCELERATORS:
-        raise InputError(
-            f"--resources accelerator={name}: Vertex AI offers {', '.join(ACCELERATORS)}."
-            f"{did_you_mean(kind, ACCELERATORS)}"
-        )
-    return kind
 
 
 def _apply_retries(spec: dict[str, Any], retries: int) -> None:

@@ -1,4 +1,4 @@
-"""The rules of Kubernetes, container registries and Google Cloud for names in manifests.
+"""The rules of Kubernetes and container registries for names in manifests.
 
 SUBDOMAIN.require("ml-team", "--queue")         # "ml-team"
 IMAGE.require("a; b", "--image")                # InputError: --image 'a; b': …
@@ -72,15 +72,6 @@ IMAGE = NameRule(
     512,
 )
 RAY_VERSION = NameRule(r"\d+(\.\d+)+((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?", "expected a version such as 2.60.0", 40)
-_GOOGLE = "Google Cloud allows lower-case letters, digits, '-' and '_'"
-GOOGLE_LABEL_KEY = NameRule(r"[a-z][-_a-z0-9]*", f"{_GOOGLE}, with a letter at the beginning", 63)
-GOOGLE_LABEL_VALUE = NameRule(r"[-_a-z0-9]*", _GOOGLE, 63)
-_WORD = "expected lower-case letters, digits and '-', with a letter at the beginning"
-MACHINE_TYPE = REGION = NameRule(r"[a-z]([-a-z0-9]*[a-z0-9])?", _WORD, 63)
-PROJECT = NameRule(r"[a-z0-9][-a-z0-9.:]*", "expected a project's id or number", 63)
-ACCOUNT = NameRule(r"[-+.\w]+@[-a-z0-9.]+", "expected an e-mail address, such as me@project.iam.gserviceaccount.com")
-BUCKET = NameRule(r"gs://[a-z0-9][-_.a-z0-9]*(/[^\s;\x00-\x1f\x7f]*)?", "must be a gs:// URI", 1024)
-DISPLAY_NAME = NameRule(r"[^\x00-\x1f\x7f]*", "control characters are not allowed", 128)
 
 
 def require_unique(names: Iterable[str], flag: str) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ...executors.errors import InputError, did_you_mean
 from ...executors.runtime.files.plain_yaml import yaml_documents
+from .accelerators import GPU, node_label
 from .expansion import environment
 from .names import LABEL_KEY, LABEL_VALUE, QUEUE, SECRET_KEY, SUBDOMAIN, VARIABLE, NameRule, require_unique
 from .strategic_merge import merged
@@ -24,8 +25,6 @@ from .submission import SubmittedJob
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 METRICS_PORT = "metrics"
-_GPU = "nvidia.com/gpu"
-_GKE_GPUS = "cloud.google.com/gke-accelerator"
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  # nosec B108
 
@@ -251,19 +250,9 @@ def training_pods(settings: PodSettings, job: SubmittedJob) -> PodSettings:
         return settings
     selector = dict(settings.node_selector)
     if job.accelerator:
-        selector |= accelerator_label(job.accelerator, "--accelerator")
-    taint = Toleration(_GPU, effect="NoSchedule")
+        selector |= node_label(job.accelerator, "--accelerator")
+    taint = Toleration(GPU, effect="NoSchedule")
     return dataclasses.replace(settings, node_selector=selector, tolerations=(*settings.tolerations, taint))
-
-
-def accelerator_label(text: str, flag: str) -> dict[str, str]:
-    """Returns the node label of a type of GPU, LABEL=VALUE or a value of GKE's label.
-
-    Raises:
-      InputError: When Kubernetes does not allow it.
-    """
-    label, _, value = text.rpartition("=")
-    return {LABEL_KEY.require(label, flag) or _GKE_GPUS: LABEL_VALUE.require(value, flag)}
 
 
 def training_resources(job: SubmittedJob, overhead_gb: float = 0.0) -> dict[str, str]:
@@ -283,7 +272,7 @@ def training_resources(job: SubmittedJob, overhead_gb: float = 0.0) -> dict[str,
     if options.gpus_per_worker % 1:
         raise InputError(f"--gpus-per-worker {options.gpus_per_worker:g}: pods take whole GPUs only. Set an integer.")
     if options.gpus_per_worker:
-        resources[_GPU] = f"{options.gpus_per_worker:g}"
+        resources[GPU] = f"{options.gpus_per_worker:g}"
     return resources
 
 

@@ -4,7 +4,7 @@ job = SubmittedJob(
     name="taxi", image="registry/trainer:1", command=("train", "taxi_keras", "--engine=ray", "--workers=1:4"),
     options=TrainingOptions(engine="ray", workers="1:4"),
 )
-manifest = kuberay.ray_job(job, KubeRay())       # or vertex.custom_job(job, Vertex(machine_type="n1-standard-8"))
+manifest = kuberay.ray_job(job, KubeRay())
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ class SubmittedJob:
       evaluators: Number of evaluator replicas besides the training cluster.
       service_account: Service account of the job; "" for the platform's default.
       accelerator: Type of GPU, by the platform's name; "" for any.
-      output: Output folder of the command; "" if the command line has none.
 
     Raises:
       InputError: From the constructor, when the image is no valid reference.
@@ -51,7 +50,6 @@ class SubmittedJob:
     evaluators: int = 0
     service_account: str = ""
     accelerator: str = ""
-    output: str = ""
 
     def __post_init__(self) -> None:
         IMAGE.require(self.image, "--image")

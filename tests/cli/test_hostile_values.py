@@ -16,7 +16,7 @@ import pytest
 from generic_trainer.cli import main
 from generic_trainer.cli.number_type import NumberType
 from generic_trainer.cli.submit import submit
-from generic_trainer.cli.submit_request import PLATFORMS, TRAINER, VERTEX, PlatformOption
+from generic_trainer.cli.submit_request import PLATFORMS, TRAINER, PlatformOption
 
 Run = Callable[..., str]
 OWN = (NumberType, click.Choice, click.types.BoolParamType)
@@ -137,8 +137,6 @@ def submitted(flag: str) -> list[str]:
     own = {option.opts[0]: option.platform for option in submit.params if isinstance(option, PlatformOption)}
     platform = own.get(flag, PLATFORMS[0])
     line = ["submit", "--to", platform, "--image", "registry/trainer:1", "--code-root", "gs://b/code", "--output=job"]
-    if platform == VERTEX:
-        line += ["--machine-type", "n1-standard-8"]
     return [*line, "{}", "--", *REMOTE, *(["--gpus-per-worker=1"] if flag == "--accelerator" else [])]
 
 
@@ -176,7 +174,6 @@ def test_what_cannot_be_a_name_is_refused_by_every_option_of_submit(flag: str, r
         ("--env", "1A=b"),
         ("--env-secret", "A=secret/key;b"),
         ("--volume", "claim:/a\tb"),
-        ("--region", "europe-west4.example.com/"),
         ("--service-account", "me@project"),
     ],
 )

@@ -164,45 +164,6 @@ def test_invalid_values_are_rejected(submit: Any, flags: tuple[str, ...], messag
         submit("kuberay", *flags)
 
 
-def test_vertex_has_labels_and_environment_but_no_pods(submit: Any) -> None:
-    machine = ("--machine-type", "n1-standard-8")
-    [job] = submit("vertex", *machine, "--job-label", "team=ads", "--env", "A=b")
-    assert job["labels"] == {"team": "ads"}
-    assert job["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["env"] == [{"name": "A", "value": "b"}]
-    for flags in EVERYTHING:
-        if flags[0] not in ("--job-label", "--env", "--service-account"):
-            with pytest.raises(InputError, match=f"{flags[0]}.* requires Kubernetes"):
-                submit("vertex", *machine, *flags)
-    with pytest.raises(InputError, match="--job-label 'Team': Google Cloud allows lower-case letters"):
-        submit("vertex", *machine, "--job-label", "Team=ads")
-
-
-def test_yaml_for_vertex_is_the_job_spec_that_gcloud_reads(tmp_path: pathlib.Path, capsys: Any) -> None:
-    file = tmp_path / "job.yaml"
-    flags = (
-        "--machine-type",
-        "n1-standard-8",
-        "--region",
-        "europe-west4",
-        "--job-label",
-        "team=ads",
-        "--output",
-        str(file),
-    )
-    cli.main(
-        ["submit", "--to", "vertex", "--image", "i", *flags, "--", *TRAIN, "--timeout", "60"], standalone_mode=False
-    )
-    spec = yaml.safe_load(file.read_text())
-    assert (list(spec), spec["scheduling"]["timeout"]) == (
-        ["workerPoolSpecs", "scheduling", "baseOutputDirectory"],
-        "960s",
-    )
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        f"Wrote {file}; to start the job: gcloud ai custom-jobs create --region=europe-west4 "
-        f"--display-name=project-taxi --labels=team=ads --config={file}"
-    )
-
-
 def test_rays_metrics_get_a_port_in_every_pod(submit: Any, require_valid: Callable[..., None]) -> None:
     manifests = submit("kuberay", "--metrics-port", "9100")
     require_all_valid(manifests, require_valid)
