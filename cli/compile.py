@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -15,7 +16,7 @@ from ..pipelines.submit.names import require_unique
 from ..pipelines.submit.pods import SecretEnv
 from .number_type import NumberType
 from .pipeline_flags import pipeline_flags, pipeline_options
-from .pod_flags import parse_env, pod_flags, pop_pod_settings, require_only, split_steps
+from .pod_flags import parse_env, pod_flags, pop_pod_settings
 
 
 @click.command()
@@ -61,10 +62,8 @@ def compile(output: str, resources: tuple[str, ...], not_secret: tuple[str, ...]
       generic-trainer compile --to kubeflow --image IMAGE --data gs://bucket/taxi --module-file taxi_keras.py \\
           --label big_tip --pipeline-root gs://bucket/pipelines --resources Trainer:cpus=4,memory_gb=16
     """  # noqa: D301 (click's mark of lines to keep)
-    if flags["platform"] == "vertex":
-        require_only(flags, ("env", "volumes"), "vertex")
-    step_env, flags["env"] = split_steps(flags["env"])
-    step_secrets, flags["env_secrets"] = split_steps(flags["env_secrets"])
+    step_env, flags["env"] = _split_steps(flags["env"])
+    step_secrets, flags["env_secrets"] = _split_steps(flags["env_secrets"])
     pods = pop_pod_settings(flags, not_secret)
     options = pipeline_options(flags)
     keep_logs(os.devnull, native=True)
@@ -88,3 +87,16 @@ def compile(output: str, resources: tuple[str, ...], not_secret: tuple[str, ...]
         click.echo(f"Code: {archive.path(compiled.code_root)}", err=True)
     if output != STDOUT:
         click.echo(f"Wrote {output}", err=True)
+
+
+def _split_steps(texts: Sequence[str]) -> tuple[dict[str, list[str]], tuple[str, ...]]:
+    """Splits texts into those of single steps, written STEP:NAME=…, by step, and those of all steps."""
+    by_step: dict[str, list[str]] = {}
+    rest = []
+    for text in texts:
+        step, is_for_step, value = text.partition(":")
+        if is_for_step and "=" not in step:
+            by_step.setdefault(step, []).append(value)
+        else:
+            rest.append(text)
+    return by_step, tuple(rest)

@@ -25,14 +25,13 @@ _PATHS = (
 _LOCAL_ONLY = ("pipeline_root", "push_to")  # TFX's local runners do not support URIs here
 
 
-def require_reachable(line: CommandLine, folders: Sequence[str], in_image: Sequence[str], hint: str) -> None:
+def require_reachable(line: CommandLine, folders: Sequence[str], in_image: Sequence[str]) -> None:
     """Checks that the job can access all paths of a command line, including defaults, on other machines.
 
     Args:
       line: The command line.
       folders: Folders that are mounted on the other machines.
       in_image: Folders in the image, which are read-only.
-      hint: The remedy on the platform, for the error message.
 
     Raises:
       InputError: When some paths cannot be accessed; the message lists all of them.
@@ -53,7 +52,10 @@ def require_reachable(line: CommandLine, folders: Sequence[str], in_image: Seque
                     f"{line.flag(name)} {value}: a pipeline needs a folder here, not a URI. Mount one with --volume."
                 )
     if bad:
-        raise InputError(f"{', '.join(bad)}: on this machine only, but the job runs on others. {hint}")
+        raise InputError(
+            f"{', '.join(bad)}: on this machine only, but the job runs on others. Use URIs such as gs://bucket/…, or "
+            "folders of a volume mounted with --volume CLAIM:/FOLDER."
+        )
 
 
 def _is_table(value: str) -> bool:

@@ -41,15 +41,15 @@ from ..definition.examples import example_gen_for, is_split_with_test
 from ..definition.options import AUTO, PipelineOptions, notices_of
 from ..definition.steps import beam_args_of, steps_of
 from ..submit.accelerators import GPU, node_label, vertex_type
-from ..submit.expansion import environment
 from ..submit.names import IMAGE
-from ..submit.pods import PodSettings, SecretEnv
+from ..submit.pods import QUEUE_LABEL, PodSettings, SecretEnv
 from ..submit.submission import derived_name, is_reachable
 from .executor_config import executor_config, require_supported
 from .step_command import step_command
 
 KUBEFLOW, VERTEX = "kubeflow", "vertex"
 ALL_STEPS = "*"
+_CONTAINER = "main"  # the only one of a step's pod template
 _LONGEST_NAME = 128
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")  # the pattern in tfx.orchestration.kubeflow.v2.pipeline_builder
 # The numbers of `StepResources`.
@@ -271,7 +271,10 @@ def _require_usable(options: KubeflowPipeline) -> None:
         if options.pods.volumes:
             raise InputError("--volume: Vertex AI does not mount volume claims; it mounts every bucket at /gcs/BUCKET.")
         if options.pods != PodSettings(env=options.pods.env) or options.step_env_secrets:
-            raise InputError("pods: on Vertex AI, only environment variables of the steps can be set.")
+            raise InputError(
+                "--queue, --env-secret, --image-pull-secret, --pod-patch: Vertex AI sets environment variables of the "
+                "steps only. Use --env, or --to kubeflow."
+            )
     else:
         for pods in (options.pods, *map(options.pods_of, options.step_env_secrets)):
             require_supported(pods)
@@ -368,20 +371,26 @@ def _apply_resources(spec: dict[str, Any], options: KubeflowPipeline) -> dict[st
             raise InputError(f"{flag} {step}: the steps are {known}.{did_you_mean(step, containers)}")
     platform: dict[str, dict[str, object]] = {}
     for task, container in containers.items():
-        requested, pods = options.resources_of(task), options.pods_of(task)
-        resources = _resources(requested, options.platform)
-        if resources:
+        if resources := _resources(options.resources_of(task), options.platform):
             container["resources"] = resources
-        if pods.env:
-            container["env"] = [*container.get("env", []), *environment(pods.env)]
-        if options.platform == VERTEX:
-            continue
-        if requested.accelerator:
-            label = node_label(requested.accelerator, "--resources: accelerator")
-            pods = dataclasses.replace(pods, node_selector={**pods.node_selector, **label})
-        if settings := executor_config(pods):
+        template = _template(options, task)
+        variables = [item for item in template["spec"]["containers"][0].get("env", []) if "valueFrom" not in item]
+        if variables:
+            container["env"] = [*container.get("env", []), *variables]
+        if settings := executor_config(template):
             platform[_executor(spec, task)] = settings
     return {"platforms": {"kubernetes": {"deploymentSpec": {"executors": platform}}}} if platform else {}
+
+
+def _template(options: KubeflowPipeline, task: str) -> dict[str, Any]:
+    """Returns the template of a step's pod."""
+    pods, accelerator = options.pods_of(task), options.resources_of(task).accelerator
+    template: dict[str, Any] = {"spec": {"containers": [{"name": _CONTAINER}]}}
+    if pods.queue:
+        template["metadata"] = {"labels": {QUEUE_LABEL: pods.queue}}
+    if accelerator and options.platform == KUBEFLOW:
+        template["spec"]["nodeSelector"] = node_label(accelerator, "--resources: accelerator")
+    return pods.apply(template, _CONTAINER)
 
 
 def _executor(spec: Mapping[str, Any], task: str) -> str:

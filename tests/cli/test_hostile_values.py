@@ -15,8 +15,7 @@ import pytest
 
 from generic_trainer.cli import main
 from generic_trainer.cli.number_type import NumberType
-from generic_trainer.cli.submit import submit
-from generic_trainer.cli.submit_request import PLATFORMS, TRAINER, PlatformOption
+from generic_trainer.cli.submit import PLATFORMS, TRAINER, PlatformOption, submit
 
 Run = Callable[..., str]
 OWN = (NumberType, click.Choice, click.types.BoolParamType)
@@ -166,11 +165,9 @@ def test_what_cannot_be_a_name_is_refused_by_every_option_of_submit(flag: str, r
         ("--namespace", "a.b"),
         ("--queue", "a..b"),
         ("--queue", "a" * 64),
-        ("--priority-class", "A"),
-        ("--job-label", f"{'a' * 300}/b=c"),
-        ("--job-label", "a..b/c=d"),
-        ("--job-label", "team=a;b"),
-        ("--node-selector", "a=b c"),
+        ("--accelerator", f"{'a' * 300}/b=c"),
+        ("--accelerator", "a..b/c=d"),
+        ("--accelerator", "team=a;b"),
         ("--env", "1A=b"),
         ("--env-secret", "A=secret/key;b"),
         ("--volume", "claim:/a\tb"),
@@ -186,9 +183,6 @@ def test_names_follow_the_rules_of_the_platform(flag: str, value: str, refused: 
 @pytest.mark.parametrize(
     "flags",
     [
-        ["--job-label=team=a", "--job-label=team=b"],
-        ["--job-annotation=a=1", "--job-annotation=a=1"],
-        ["--node-selector=a=1", "--node-selector=a=2"],
         ["--env=A=1", "--env=A=2"],
         ["--env=A=1", "--env-secret=A=secret/key"],
         ["--env-secret=A=secret/key", "--env-secret=A=secret/other"],

@@ -101,8 +101,10 @@ def test_variables_and_arguments_are_what_was_given(platform: str, submitted: An
         assert {"--train-files=gs://b/$(X)/$$*", f"--custom-config={CONFIG}"} <= set(command)
 
 
-def test_other_fields_are_not_escaped(submitted: Any) -> None:
-    [manifest] = submitted("kuberay", "--job-annotation=example.com/a=$(X)$$")
+def test_other_fields_are_not_escaped(submitted: Any, tmp_path: pathlib.Path) -> None:
+    patch = tmp_path / "patch.yaml"
+    patch.write_text("metadata: {annotations: {example.com/a: $(X)$$}}\n")
+    [manifest] = submitted("kuberay", f"--pod-patch={patch}")
     pods = [manifest["spec"]["rayClusterSpec"]["headGroupSpec"]["template"], manifest]
     assert [pod["metadata"]["annotations"] for pod in pods] == [{"example.com/a": "$(X)$$"}] * 2
 
