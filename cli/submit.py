@@ -10,18 +10,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
-import yaml
 from click.core import ParameterSource
 
 from ..executors.distributed.tf_config import CHIEF, EVALUATOR, MASTER, PS, WORKER
 from ..executors.errors import InputError
 from ..executors.number_range import CPUS, GIGABYTES, PORTS
 from ..executors.options import TrainingOptions, declared_options
-from ..executors.runtime.files.output_file import STDOUT, write_output
+from ..executors.runtime.files.output_file import STDOUT
 from ..pipelines.definition.code_archive import CodeArchive
 from ..pipelines.submit import kuberay, kubernetes_api, train_job
 from ..pipelines.submit.job_file import JobFile, kinds, read_job_file
 from ..pipelines.submit.kuberay import KubeRay
+from ..pipelines.submit.manifest_file import write_manifests
 from ..pipelines.submit.secrets import require_no_secrets
 from ..pipelines.submit.submission import LONGEST_NAME, SubmittedJob, derived_name
 from .cluster_flag import parse_counts
@@ -250,18 +250,7 @@ def _finish(manifests: Sequence[Mapping[str, Any]], notes: Sequence[str], output
     """Shows the notes, writes the manifests, and creates them on the platform if the user wishes."""
     for note in notes:
         click.echo(f"Note: {note}", err=True)
-    if output.endswith(".json"):
-        whole = manifests[0] if len(manifests) == 1 else {"apiVersion": "v1", "kind": "List", "items": manifests}
-        text = json.dumps(whole, indent=2, ensure_ascii=False, default=str) + "\n"
-    else:
-        comments = "".join(f"# {line}\n" for note in notes for line in note.splitlines())
-        # Parsing the JSON text removes shared objects, which YAML would write as anchors and aliases.
-        plain = json.loads(json.dumps(manifests, default=str))
-        text = comments + yaml.safe_dump_all(plain, sort_keys=False, allow_unicode=True, width=110)
-    try:
-        write_output(output, text)
-    except OSError as error:
-        raise InputError(f"--output {output}: cannot write there ({error.strerror or error}).") from error
+    write_manifests(output, manifests, "\n".join(notes))
     if output != STDOUT:
         click.echo(f"Wrote {output}; to start the job: kubectl create -f {output}", err=True)
     if sends:

@@ -82,26 +82,26 @@ def pack_modules(
     """
     if code_root and not is_reachable(code_root, folders):
         raise InputError(f"--code-root {code_root}: not readable from the job. Use a URI, or a folder of a volume.")
-    found = {}
+    archives = {}
     for name, reference in _references(line).items():
         place = path_in_reference(reference) or (reference if line.kind.file_in else None)
         if place and is_reachable(place, (*folders, *in_image)):
             continue
         if code_root:
-            found[name] = _pack_module(line, name, reference)
+            archives[name] = _pack_module(line, name, reference)
         elif place:
             dotted = "" if line.kind.file_in else ", or use package.module for a module in the image"
             raise InputError(
                 f"{line.flag(name)} {reference} is a file on this machine, which the job cannot read. Set --code-root "
                 f"URI to upload an archive of it{dotted}. If the image contains its folder, add --in-image FOLDER."
             )
-    return found
+    return archives
 
 
 def _references(line: CommandLine) -> dict[str, str]:
     """Returns the command line's modules by parameter; for `run` also a file that is found near it for Transform."""
     name = line.kind.module
-    given = {one: line.values[one] for one in (name, "transform_module", "tuner_module") if line.values.get(one)}
+    given = {key: line.values[key] for key in (name, "transform_module", "tuner_module") if line.values.get(key)}
     place = path_in_reference(given[name])
     if line.name != "run" or "transform_module" in given or place is None or not file_io.exists(place):
         return given

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...executors.errors import InputError
-from ..submit.pods import PodSettings
 
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  # nosec B108
 # The fields of a pod template that the configuration has, too. None stands for any value, a list for its items.
@@ -31,6 +30,13 @@ _FIELDS = {
         ],
     },
 }
+_REMEDY = (
+    "Set it for all pods of the namespace, with an admission policy or the installation's default pod configuration."
+)
+_REMEDIES = {
+    "envFrom": "Write --env-secret NAME=SECRET/KEY for each variable.",
+    "readOnly": "It mounts claims writable only: omit :ro of --volume.",
+}
 
 
 def executor_config(template: Mapping[str, Any]) -> dict[str, Any]:
@@ -45,7 +51,7 @@ def executor_config(template: Mapping[str, Any]) -> dict[str, Any]:
     spec = template["spec"]
     main, *others = spec["containers"]
     if others:
-        raise _unsupported(f"container {others[0]['name']}")
+        raise _unsupported("spec.containers[1]", others[0])
     volumes = {volume["name"]: volume for volume in spec.get("volumes", [])}
     config: dict[str, Any] = {
         "podMetadata": template.get("metadata"),
@@ -58,38 +64,21 @@ def executor_config(template: Mapping[str, Any]) -> dict[str, Any]:
         "secretAsEnv": [],
     }
     for mount in main.get("volumeMounts", []):
-        match volumes.get(mount["name"]), mount["mountPath"]:
+        match volumes.get(mount.get("name")), mount["mountPath"]:
             case {"persistentVolumeClaim": {"claimName": claim}}, path:
                 config["pvcMount"].append({"constant": claim, "mountPath": path})
             case {"emptyDir": {"medium": "Memory", "sizeLimit": size}}, path if path == _SHARED_MEMORY:
                 config["enabledSharedMemory"] = {"volumeName": mount["name"], "size": size}
             case _:
-                raise _unsupported(f"the mount of {mount['name']} at {mount['mountPath']}")
+                raise _unsupported("spec.containers[0].volumeMounts", mount)
     for variable in main.get("env", []):
         match variable:
             case {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}:
                 entry = {"secretKey": key, "envVar": name}
                 config["secretAsEnv"].append({"secretName": secret, "keyToEnv": [entry]})
+            case {"valueFrom": _}:
+                raise _unsupported("spec.containers[0].env", variable)
     return {name: value for name, value in config.items() if value}
-
-
-def require_supported(pods: PodSettings) -> None:
-    """Checks that Kubeflow Pipelines has a field for each flag; the patch is checked by `executor_config`.
-
-    Raises:
-      InputError: When it has none; the message names the flag and the alternative.
-    """
-    for volume in pods.volumes:
-        if volume.read_only:
-            raise InputError(
-                f"--volume {volume.claim}:{volume.path}:ro: Kubeflow mounts claims writable only. Omit :ro."
-            )
-    for secret in pods.env_secrets:
-        if not secret.name:
-            raise InputError(
-                f"--env-secret {secret.secret}: Kubeflow Pipelines sets single variables only. Write NAME=SECRET/KEY "
-                "for each."
-            )
 
 
 def _require_supported(value: object, fields: Any, where: str) -> None:
@@ -100,14 +89,14 @@ def _require_supported(value: object, fields: Any, where: str) -> None:
         for name, part in value.items():
             place = f"{where}.{name}".lstrip(".")
             if name not in fields:
-                raise _unsupported(place)
+                raise _unsupported(place, part)
             _require_supported(part, fields[name], place)
     elif fields is not None:
-        raise InputError(f"--pod-patch: {where} must be {'a list' if isinstance(fields, list) else 'an object'}.")
+        kind = "a list" if isinstance(fields, list) else "an object"
+        raise InputError(f"--pod-patch: {where}: {str(value)[:80]} must be {kind}.")
 
 
-def _unsupported(where: str) -> InputError:
-    return InputError(
-        f"--pod-patch: {where}: Kubeflow Pipelines cannot set it in a pipeline's file. Set it for all pods of the "
-        "namespace, with an admission policy or the installation's default pod configuration."
-    )
+def _unsupported(where: str, value: object) -> InputError:
+    remedy = _REMEDIES.get(where.rpartition(".")[2], _REMEDY)
+    shown = str(value)[:80]
+    return InputError(f"pod template: {where}: Kubeflow Pipelines cannot set {shown} in a pipeline's file. {remedy}")

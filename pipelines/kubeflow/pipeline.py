@@ -21,7 +21,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import yaml
 from tfx.dsl.components.base.base_node import BaseNode
 from tfx.orchestration import pipeline
 from tfx.orchestration.data_types import RuntimeParameter
@@ -35,16 +34,16 @@ from ...executors.modules.pipeline_modules import PipelineModules, find_modules
 from ...executors.modules.source import ModuleSource
 from ...executors.number_range import CPUS, GIGABYTES, WORKERS
 from ...executors.runtime.files import file_io
-from ...executors.runtime.files.output_file import write_output
 from ..definition.code_archive import CodeArchive, make_archive
 from ..definition.examples import example_gen_for, is_split_with_test
 from ..definition.options import AUTO, PipelineOptions, notices_of
 from ..definition.steps import beam_args_of, steps_of
 from ..submit.accelerators import GPU, node_label, vertex_type
+from ..submit.manifest_file import write_manifests
 from ..submit.names import IMAGE
 from ..submit.pods import QUEUE_LABEL, PodSettings, SecretEnv
 from ..submit.submission import derived_name, is_reachable
-from .executor_config import executor_config, require_supported
+from .executor_config import executor_config
 from .step_command import step_command
 
 KUBEFLOW, VERTEX = "kubeflow", "vertex"
@@ -168,21 +167,12 @@ class CompiledPipeline:
         Raises:
           InputError: When a file cannot be written, or a pipeline with a `platform_spec` is to be written as JSON.
         """
-        documents = [json.loads(json.dumps(one)) for one in (self.spec, self.platform_spec) if one]
-        if path.endswith(".json"):
-            if len(documents) > 1:
-                raise InputError(f"--output {path}: with settings of pods it is two documents. Use YAML.")
-            text = json.dumps(documents[0], indent=2) + "\n"
-        else:
-            text = _header_comment(self.spec) + yaml.safe_dump_all(
-                documents, sort_keys=True, allow_unicode=True, width=110
-            )
+        documents = [document for document in (self.spec, self.platform_spec) if document]
+        if path.endswith(".json") and len(documents) > 1:
+            raise InputError(f"--output {path}: with settings of pods it is two documents. Use YAML.")
         for archive in self.archives:
             archive.upload(self.code_root)
-        try:
-            write_output(path, text)
-        except OSError as error:
-            raise InputError(f"--output {path}: cannot write there ({error.strerror or error}).") from error
+        write_manifests(path, documents, _header(self.spec), sort_keys=True)
 
 
 def compile_pipeline(options: KubeflowPipeline) -> CompiledPipeline:
@@ -275,9 +265,6 @@ def _require_usable(options: KubeflowPipeline) -> None:
                 "--queue, --env-secret, --image-pull-secret, --pod-patch: Vertex AI sets environment variables of the "
                 "steps only. Use --env, or --to kubeflow."
             )
-    else:
-        for pods in (options.pods, *map(options.pods_of, options.step_env_secrets)):
-            require_supported(pods)
     flags = {name: f"--{name.replace('_', '-')} {value}" for name in _PATHS if (value := getattr(options, name))}
     unreachable = [text for name, text in flags.items() if not is_reachable(getattr(options, name), _folders(options))]
     if unreachable:
@@ -427,8 +414,8 @@ def _disable_example_gen_cache(spec: dict[str, Any], example_gen: str) -> None:
     spec["root"]["dag"]["tasks"][example_gen].pop("cachingOptions", None)
 
 
-def _header_comment(spec: Mapping[str, Any]) -> str:
-    lines = ["# PIPELINE DEFINITION", f"# Name: {spec['pipelineInfo']['name']}", "# Inputs:"]
-    for name, one in sorted(spec["root"]["inputDefinitions"]["parameters"].items()):
-        lines.append(f"#    {name}: {one['parameterType']} [Default: {one['defaultValue']!r}]")
-    return "\n".join(lines) + "\n"
+def _header(spec: Mapping[str, Any]) -> str:
+    lines = ["PIPELINE DEFINITION", f"Name: {spec['pipelineInfo']['name']}", "Inputs:"]
+    for name, parameter in sorted(spec["root"]["inputDefinitions"]["parameters"].items()):
+        lines.append(f"   {name}: {parameter['parameterType']} [Default: {parameter['defaultValue']!r}]")
+    return "\n".join(lines)

@@ -17,7 +17,7 @@ from ...executors.errors import InputError, did_you_mean
 from ...executors.runtime.files.plain_yaml import yaml_documents
 from .expansion import environment
 from .names import QUEUE, SECRET_KEY, SUBDOMAIN, VARIABLE, require_unique
-from .strategic_merge import merged
+from .strategic_merge import DIRECTIVE, merged
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
@@ -218,7 +218,9 @@ def _named(patch: Mapping[str, Any], container: str) -> dict[str, Any]:
     containers = (patch.get("spec") or {}).get("containers")
     if not isinstance(containers, list):
         return dict(patch)
-    named = [{"name": container, **one} if isinstance(one, dict) and "$patch" not in one else one for one in containers]
+    named = [
+        {"name": container, **item} if isinstance(item, dict) and DIRECTIVE not in item else item for item in containers
+    ]
     return {**patch, "spec": {**patch["spec"], "containers": named}}
 
 

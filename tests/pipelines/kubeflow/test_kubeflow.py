@@ -266,16 +266,29 @@ def test_an_image_without_this_package_is_reported(tmp_path: pathlib.Path, monke
             r"Vertex AI does not mount volume claims",
         ),
         ({"platform": "vertex", "pods": PodSettings(queue="ml")}, r"--queue, .* Vertex AI sets environment variables"),
-        (patched(priorityClassName="high"), r"--pod-patch: spec.priorityClassName: Kubeflow Pipelines cannot set it"),
-        (patched(securityContext={"fsGroup": 0}), r"spec.securityContext.fsGroup: Kubeflow Pipelines cannot set it"),
+        (
+            patched(priorityClassName="high"),
+            r"spec.priorityClassName: Kubeflow Pipelines cannot set high in .*admission policy",
+        ),
+        (patched(securityContext={"fsGroup": 0}), r"spec.securityContext.fsGroup: Kubeflow Pipelines cannot set 0 "),
         (patched(containers=[{"securityContext": {}}]), r"spec.containers\[0\].securityContext: Kubeflow Pipelines"),
-        (patched(containers=[{"name": "log"}]), r"--pod-patch: container log: Kubeflow Pipelines cannot set it"),
-        (patched(containers=[{"volumeMounts": [{"name": "a", "mountPath": "/a"}]}]), r"the mount of a at /a: Kubeflow"),
-        (patched(nodeName="a"), r"spec.nodeName: Kubeflow Pipelines cannot set it"),
-        (patched(securityContext=5), r"spec.securityContext must be an object"),
-        ({"step_env_secrets": {"Trainer": (SecretEnv("all"),)}}, r"--env-secret all: .*Write NAME=SECRET/KEY"),
+        (patched(containers=[{"name": "log"}]), r"spec.containers\[1\]: Kubeflow Pipelines cannot set .*log"),
+        (
+            patched(containers=[{"volumeMounts": [{"name": "a", "mountPath": "/a"}]}]),
+            r"\[0\].volumeMounts: Kubeflow Pipelines cannot set .*/a",
+        ),
+        (
+            patched(containers=[{"env": [{"name": "A", "valueFrom": {}}]}]),
+            r"\[0\].env: Kubeflow Pipelines cannot set .*A",
+        ),
+        (patched(nodeName="a"), r"spec.nodeName: Kubeflow Pipelines cannot set a "),
+        (patched(securityContext=5), r"--pod-patch: spec.securityContext: 5 must be an object"),
+        ({"step_env_secrets": {"Trainer": (SecretEnv("all"),)}}, r"envFrom: .*Write --env-secret NAME=SECRET/KEY"),
         ({"step_env": {"Trainr": {"A": "b"}}}, r"--env Trainr: the steps are .*Did you mean 'Trainer'"),
-        ({"pods": PodSettings(volumes=(Volume("a", "/b", read_only=True),))}, r"Kubeflow mounts claims writable only"),
+        (
+            {"pods": PodSettings(volumes=(Volume("a", "/b", read_only=True),))},
+            r"readOnly: .*It mounts claims writable only: omit :ro",
+        ),
     ],
 )
 def test_a_pipeline_that_cannot_run_there_is_rejected(options: dict[str, Any], said: str) -> None:
