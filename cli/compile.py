@@ -13,10 +13,10 @@ from ..executors.runtime.files.output_file import STDOUT
 from ..executors.runtime.logs.setup import keep_logs
 from ..pipelines.definition.options import DATA_FORMATS
 from ..pipelines.submit.names import require_unique
-from ..pipelines.submit.pods import SecretEnv
+from ..pipelines.submit.pods import variables
 from .number_type import NumberType
 from .pipeline_flags import pipeline_flags, pipeline_options
-from .pod_flags import parse_env, pod_flags, pop_pod_settings
+from .pod_flags import pod_flags, pop_pod_settings
 
 
 @click.command()
@@ -65,6 +65,10 @@ def compile(output: str, resources: tuple[str, ...], not_secret: tuple[str, ...]
     step_env, flags["env"] = _split_steps(flags["env"])
     step_secrets, flags["env_secrets"] = _split_steps(flags["env_secrets"])
     pods = pop_pod_settings(flags, not_secret)
+    step_patches = {
+        step: variables(step_env.get(step, ()), step_secrets.get(step, ()), not_secret)
+        for step in (*step_env, *step_secrets)
+    }
     options = pipeline_options(flags)
     keep_logs(os.devnull, native=True)
     from ..pipelines.kubeflow import KubeflowPipeline, StepResources, compile_pipeline  # imports TensorFlow and TFX
@@ -75,8 +79,7 @@ def compile(output: str, resources: tuple[str, ...], not_secret: tuple[str, ...]
         KubeflowPipeline(
             resources=dict(by_step),
             pods=pods,
-            step_env={step: parse_env(texts, not_secret) for step, texts in step_env.items()},
-            step_env_secrets={step: tuple(map(SecretEnv.parse, texts)) for step, texts in step_secrets.items()},
+            step_patches=step_patches,
             **options,
         )
     )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
-from ..pipelines.submit.pods import PodSettings, SecretEnv, Volume, parse_variables, read_patch
-from ..pipelines.submit.secrets import require_no_secrets
+from ..pipelines.submit.pods import PodSettings, pull_secrets, read_patch, variables, volume_claims
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -53,30 +51,16 @@ def pod_flags(command: Command) -> Command:
     return command
 
 
-def parse_env(texts: Sequence[str], not_secret: Sequence[str] = ()) -> dict[str, str]:
-    """Parses NAME=VALUE texts of --env.
-
-    Raises:
-      InputError: When a text has another form or contains a secret.
-    """
-    variables = parse_variables(texts)
-    require_no_secrets("--env", json.dumps(variables), not_secret)
-    return variables
-
-
 def pop_pod_settings(flags: dict[str, Any], not_secret: Sequence[str] = ()) -> PodSettings:
     """Removes the pod flags from a command's flags, and returns the settings.
 
     Raises:
       InputError: When a value is invalid, or --env contains a secret.
     """
-    patch = flags.pop("pod_patch")
-    return PodSettings(
-        volumes=tuple(map(Volume.parse, flags.pop("volumes"))),
-        queue=flags.pop("queue"),
-        service_account=flags.pop("service_account", ""),
-        env=parse_env(flags.pop("env"), not_secret),
-        env_secrets=tuple(map(SecretEnv.parse, flags.pop("env_secrets"))),
-        pull_secrets=flags.pop("pull_secrets"),
-        patch=read_patch(patch) if patch else {},
+    patches = (
+        volume_claims(flags.pop("volumes")),
+        variables(flags.pop("env"), flags.pop("env_secrets"), not_secret),
+        pull_secrets(flags.pop("pull_secrets")),
     )
+    queue, account, patch = flags.pop("queue"), flags.pop("service_account", ""), flags.pop("pod_patch")
+    return PodSettings(tuple(filter(None, patches)), queue, account, read_patch(patch) if patch else {})

@@ -122,7 +122,7 @@ def submit(
         _finish([train_job.cluster_runtime(runtime, _required(image), pods)], [], output, sends)
         return
     source = read_job_file(job_file) if job_file else JobFile()
-    folders = [*(volume.path for volume in pods.volumes), *source.folders]
+    folders = [*pods.folders, *source.folders]
     words, notes = (*source.command, *command), list(source.notes)
     if job_file and not any(word.partition("=")[0] == "--output" for word in command):
         folder = _derived_output(job_file, name or source.name, folders)

@@ -41,7 +41,7 @@ from ..definition.steps import beam_args_of, steps_of
 from ..submit.accelerators import GPU, node_label, vertex_type
 from ..submit.manifest_file import write_manifests
 from ..submit.names import IMAGE
-from ..submit.pods import QUEUE_LABEL, PodSettings, SecretEnv
+from ..submit.pods import QUEUE_LABEL, PodSettings
 from ..submit.submission import derived_name, is_reachable
 from .executor_config import executor_config
 from .step_command import step_command
@@ -114,8 +114,7 @@ class KubeflowPipeline(PipelineOptions):
       resources: Container resources by step; "*" for steps and values that are not set.
       retries: Maximum number of retries of a failed step (default: 0).
       pods: Settings of the pods of all steps; on "vertex" only environment variables.
-      step_env: Environment variables of single steps, besides those of `pods`.
-      step_env_secrets: Environment variables from Secrets, of single steps.
+      step_patches: Patches of the pods of single steps, such as `variables`, applied before that of the user.
     """
 
     platform: str = KUBEFLOW
@@ -125,16 +124,12 @@ class KubeflowPipeline(PipelineOptions):
     resources: Mapping[str, StepResources] = dataclasses.field(default_factory=dict)
     retries: int = 0
     pods: PodSettings = dataclasses.field(default_factory=PodSettings)
-    step_env: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
-    step_env_secrets: Mapping[str, tuple[SecretEnv, ...]] = dataclasses.field(default_factory=dict)
+    step_patches: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
     def pods_of(self, step: str) -> PodSettings:
         """Returns the pod settings of a step."""
-        return dataclasses.replace(
-            self.pods,
-            env={**self.pods.env, **self.step_env.get(step, {})},
-            env_secrets=(*self.pods.env_secrets, *self.step_env_secrets.get(step, ())),
-        )
+        own = [self.step_patches[step]] if step in self.step_patches else []
+        return dataclasses.replace(self.pods, patches=(*self.pods.patches, *own))
 
     def resources_of(self, step: str) -> StepResources:
         """Returns the resources of a step; values that are not set are those of "*"."""
@@ -248,7 +243,7 @@ def _name_of(options: KubeflowPipeline, source: ModuleSource) -> str:
 
 def _folders(options: KubeflowPipeline) -> list[str]:
     """Returns the folders that are mounted in all containers."""
-    return [_BUCKETS] if options.platform == VERTEX else [volume.path for volume in options.pods.volumes]
+    return [_BUCKETS] if options.platform == VERTEX else options.pods.folders
 
 
 def _require_usable(options: KubeflowPipeline) -> None:
@@ -257,14 +252,8 @@ def _require_usable(options: KubeflowPipeline) -> None:
             "--image is missing: set the container image of the steps, which must contain generic-trainer."
         )
     IMAGE.require(options.image, "--image")
-    if options.platform == VERTEX:
-        if options.pods.volumes:
-            raise InputError("--volume: Vertex AI does not mount volume claims; it mounts every bucket at /gcs/BUCKET.")
-        if options.pods != PodSettings(env=options.pods.env) or options.step_env_secrets:
-            raise InputError(
-                "--queue, --env-secret, --image-pull-secret, --pod-patch: Vertex AI sets environment variables of the "
-                "steps only. Use --env, or --to kubeflow."
-            )
+    if options.platform == VERTEX and options.pods.folders:
+        raise InputError("--volume: Vertex AI does not mount volume claims; it mounts every bucket at /gcs/BUCKET.")
     flags = {name: f"--{name.replace('_', '-')} {value}" for name in _PATHS if (value := getattr(options, name))}
     unreachable = [text for name, text in flags.items() if not is_reachable(getattr(options, name), _folders(options))]
     if unreachable:
@@ -350,8 +339,7 @@ def _apply_resources(spec: dict[str, Any], options: KubeflowPipeline) -> dict[st
     containers = {task: executor["container"] for task, executor in containers.items() if "container" in executor}
     for flag, steps in (
         ("--resources", options.resources.keys() - {ALL_STEPS}),
-        ("--env", options.step_env),
-        ("--env-secret", options.step_env_secrets),
+        ("--env, --env-secret", options.step_patches.keys()),
     ):
         for step in sorted(steps - containers.keys()):
             known = ", ".join(containers)
@@ -365,6 +353,11 @@ def _apply_resources(spec: dict[str, Any], options: KubeflowPipeline) -> dict[st
         if variables:
             container["env"] = [*container.get("env", []), *variables]
         if settings := executor_config(template):
+            if options.platform == VERTEX:
+                raise InputError(
+                    f"{', '.join(settings)}: Vertex AI sets only variables with a value in the pods of steps. Omit "
+                    "--queue, --env-secret, --image-pull-secret and --pod-patch, or use --to kubeflow."
+                )
             platform[_executor(spec, task)] = settings
     return {"platforms": {"kubernetes": {"deploymentSpec": {"executors": platform}}}} if platform else {}
 

@@ -19,7 +19,7 @@ pytest.importorskip("kfp")
 from generic_trainer import InputError, TrainingOptions
 from generic_trainer.cli.main import cli
 from generic_trainer.pipelines.kubeflow import KubeflowPipeline, StepResources, compile_pipeline
-from generic_trainer.pipelines.submit.pods import PodSettings, SecretEnv, Volume
+from generic_trainer.pipelines.submit.pods import PodSettings, variables, volume_claims
 
 from .driver import Driver, Failed
 
@@ -122,7 +122,7 @@ def test_kubeflows_own_loader_and_schema_accept_it(platform: str, tmp_path: path
 
     path = tmp_path / "pipeline.yaml"
     options = (
-        {"pods": PodSettings(volumes=(Volume("claim", "/data"),))} if platform == "kubeflow" else {"warm_start": True}
+        {"pods": PodSettings((volume_claims(["claim:/data"]),))} if platform == "kubeflow" else {"warm_start": True}
     )
     accelerator = "nvidia-tesla-t4" if platform == "vertex" else "example.com/gpu=big"
     spec = compiled(
@@ -262,10 +262,10 @@ def test_an_image_without_this_package_is_reported(tmp_path: pathlib.Path, monke
             r"accelerator=t4: Vertex AI offers",
         ),
         (
-            {"platform": "vertex", "pods": PodSettings(volumes=(Volume("a", "/b"),))},
+            {"platform": "vertex", "pods": PodSettings((volume_claims(["a:/b"]),))},
             r"Vertex AI does not mount volume claims",
         ),
-        ({"platform": "vertex", "pods": PodSettings(queue="ml")}, r"--queue, .* Vertex AI sets environment variables"),
+        ({"platform": "vertex", "pods": PodSettings(queue="ml")}, r"podMetadata: Vertex AI sets only variables"),
         (
             patched(priorityClassName="high"),
             r"spec.priorityClassName: Kubeflow Pipelines cannot set high in .*admission policy",
@@ -283,10 +283,13 @@ def test_an_image_without_this_package_is_reported(tmp_path: pathlib.Path, monke
         ),
         (patched(nodeName="a"), r"spec.nodeName: Kubeflow Pipelines cannot set a "),
         (patched(securityContext=5), r"--pod-patch: spec.securityContext: 5 must be an object"),
-        ({"step_env_secrets": {"Trainer": (SecretEnv("all"),)}}, r"envFrom: .*Write --env-secret NAME=SECRET/KEY"),
-        ({"step_env": {"Trainr": {"A": "b"}}}, r"--env Trainr: the steps are .*Did you mean 'Trainer'"),
+        ({"step_patches": {"Trainer": variables([], ["all"])}}, r"envFrom: .*Write --env-secret NAME=SECRET/KEY"),
         (
-            {"pods": PodSettings(volumes=(Volume("a", "/b", read_only=True),))},
+            {"step_patches": {"Trainr": variables(["A=b"], [])}},
+            r"--env-secret Trainr: .*Did you mean 'Trainer'",
+        ),
+        (
+            {"pods": PodSettings((volume_claims(["a:/b:ro"]),))},
             r"readOnly: .*It mounts claims writable only: omit :ro",
         ),
     ],

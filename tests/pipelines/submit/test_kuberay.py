@@ -18,7 +18,7 @@ from generic_trainer import InputError, TrainingOptions
 from generic_trainer.pipelines.submit import kuberay, kubernetes_api, submission
 from generic_trainer.pipelines.submit.job_file import JobFile
 from generic_trainer.pipelines.submit.kuberay import KubeRay, ray_job
-from generic_trainer.pipelines.submit.pods import PodSettings, SecretEnv, Volume
+from generic_trainer.pipelines.submit.pods import PodSettings, variables, volume_claims
 from generic_trainer.pipelines.submit.submission import SubmittedJob, derived_name, require_name
 
 REQUIREMENTS = pathlib.Path(__file__).resolve().parents[3] / "requirements"
@@ -60,9 +60,8 @@ def test_a_job_with_everything(require_valid: Callable[..., None]) -> None:
         accelerator="nvidia-tesla-t4",
         namespace="research",
         pods=PodSettings(
-            volumes=(Volume.parse("training-data:/data:ro"), Volume.parse("outputs:/outputs")),
+            (volume_claims(["training-data:/data:ro", "outputs:/outputs"]), variables([], ["warehouse"])),
             service_account="trainer",
-            env_secrets=(SecretEnv("warehouse"),),
         ),
     )
     manifest = ray_job(asked, KubeRay(head_cpus=4, ray_version="2.55.1"))
@@ -139,7 +138,7 @@ def test_what_kubernetes_cannot_do_is_refused(options: dict[str, Any], text: str
 )
 def test_a_volume_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"--volume .*expected CLAIM:/FOLDER or CLAIM:/FOLDER:ro"):
-        Volume.parse(text)
+        volume_claims([text])
 
 
 @pytest.mark.parametrize("text", ["taxi_keras", "a.b.C", "9 lives", "---", "x" * 99, "été", "a-" * 40])

@@ -13,6 +13,7 @@ import yaml
 
 from generic_trainer import InputError
 from generic_trainer.cli.main import cli
+from generic_trainer.pipelines.submit.pods import PodSettings, variables
 
 TRAIN = ("train", "project.taxi", "--train-files", "gs://b/train*", "--output", "gs://b/out", "--engine", "ray")
 PLATFORMS = ("kuberay", "kubeflow-trainer")
@@ -131,6 +132,14 @@ def test_a_patch_changes_everything_else_and_wins(
         assert (main["imagePullPolicy"], main["image"], log["name"]) == ("Never", "registry/i:1", "log")
         assert (pod["spec"]["schedulerName"], pod["spec"]["serviceAccountName"]) == ("volcano", "other")
         assert pod["metadata"]["annotations"] == {"sidecar.istio.io/inject": "false"}
+
+
+def test_a_variable_of_a_later_patch_replaces_value_and_source() -> None:
+    value, secret = variables(["A=b"], []), variables([], ["A=s/k"])
+    source = {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+    for patches, item in (((value, secret), source), ((secret, value), {"name": "A", "value": "b"})):
+        pod = PodSettings(patches).apply({"spec": {"containers": [{"name": "main"}]}}, "main")
+        assert pod["spec"]["containers"][0]["env"] == [item]
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
