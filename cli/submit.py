@@ -22,8 +22,9 @@ from ..pipelines.submit import kuberay, kubernetes_api, train_job
 from ..pipelines.submit.job_file import JobFile, kinds, read_job_file
 from ..pipelines.submit.kuberay import KubeRay
 from ..pipelines.submit.manifest_file import write_manifests
+from ..pipelines.submit.names import JOB
 from ..pipelines.submit.secrets import require_no_secrets
-from ..pipelines.submit.submission import LONGEST_NAME, SubmittedJob, derived_name
+from ..pipelines.submit.submission import SubmittedJob
 from .cluster_flag import parse_counts
 from .number_type import NumberType
 from .pod_flags import pod_flags, pop_pod_settings
@@ -133,7 +134,7 @@ def submit(
     archives = pack_modules(line, code_root, folders, in_image)
     options, evaluators = (line.options, 0) if platform == KUBERAY else _replicas(line)
     job = SubmittedJob(
-        name=name or derived_name(source.name or _module_name(line), LONGEST_NAME),
+        name=name or JOB.derived(source.name or _module_name(line)),
         image=_required(image or source.image),
         command=line.words(_changes(platform, line, archives, code_root)),
         options=options,
@@ -176,7 +177,7 @@ def _required(image: str) -> str:
 
 def _derived_output(job_file: str, name: str, folders: Sequence[str]) -> str:
     """Returns the output directory of a job file, which has none: a folder with its name on its first volume."""
-    folder = derived_name(name, LONGEST_NAME)
+    folder = JOB.derived(name)
     if not folders:
         raise InputError(
             f"{job_file}: the job has no volume for its outputs. Run: generic-trainer submit --to {KUBERAY} --from "

@@ -16,7 +16,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import posixpath
-import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,7 +30,6 @@ from ...components.transform import Transform
 from ...components.tuner import Tuner
 from ...executors.errors import InputError, did_you_mean
 from ...executors.modules.pipeline_modules import PipelineModules, find_modules
-from ...executors.modules.source import ModuleSource
 from ...executors.number_range import CPUS, GIGABYTES, WORKERS
 from ...executors.runtime.files import file_io
 from ..definition.code_archive import CodeArchive, make_archive
@@ -40,17 +38,15 @@ from ..definition.options import AUTO, PipelineOptions, notices_of
 from ..definition.steps import beam_args_of, steps_of
 from ..submit.accelerators import GPU, node_label, vertex_type
 from ..submit.manifest_file import write_manifests
-from ..submit.names import IMAGE
+from ..submit.names import IMAGE, PIPELINE
 from ..submit.pods import QUEUE_LABEL, PodSettings
-from ..submit.submission import derived_name, is_reachable
+from ..submit.submission import is_reachable
 from .executor_config import executor_config
 from .step_command import step_command
 
 KUBEFLOW, VERTEX = "kubeflow", "vertex"
 ALL_STEPS = "*"
 _CONTAINER = "main"  # the only one of a step's pod template
-_LONGEST_NAME = 128
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")  # the pattern in tfx.orchestration.kubeflow.v2.pipeline_builder
 # The numbers of `StepResources`.
 _AMOUNTS = {"cpus": CPUS, "memory_gb": GIGABYTES, "gpus": WORKERS}
 _BUCKETS = "/gcs"  # Vertex AI mounts every bucket below it in each step
@@ -185,7 +181,7 @@ def compile_pipeline(options: KubeflowPipeline) -> CompiledPipeline:
 
 
 def _compile(options: KubeflowPipeline, modules: PipelineModules) -> CompiledPipeline:
-    name = _name_of(options, modules.trainer)
+    name = PIPELINE.require(options.name, "--pipeline-name") or PIPELINE.derived(options.name_for(modules.trainer))
     archives = _archives_of(modules, _folders(options))
     can_resolve_models = options.platform == VERTEX
     example_gen = example_gen_for(options.data, options.data_format, test_split=options.test_split)
@@ -229,16 +225,6 @@ def _archives_of(modules: PipelineModules, folders: Sequence[str]) -> dict[str, 
         source.reference: make_archive(source, lambda place: is_reachable(place, folders)) for source in modules.sources
     }
     return {reference: archive for reference, archive in archives.items() if archive is not None}
-
-
-def _name_of(options: KubeflowPipeline, source: ModuleSource) -> str:
-    name = options.name or derived_name(options.name_for(source), _LONGEST_NAME)
-    if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
-        raise InputError(
-            f"--pipeline-name {name}: Kubeflow allows lower-case letters, digits and '-', at most {_LONGEST_NAME} "
-            f"characters. For example {derived_name(name, _LONGEST_NAME)}."
-        )
-    return name
 
 
 def _folders(options: KubeflowPipeline) -> list[str]:

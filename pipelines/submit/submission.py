@@ -13,7 +13,6 @@ import copy
 import dataclasses
 import math
 import posixpath
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,16 +20,13 @@ from ...executors.errors import InputError
 from ...executors.options import TrainingOptions
 from ...executors.runtime.files import file_io
 from .accelerators import GPU, node_label
-from .names import IMAGE
+from .names import IMAGE, JOB, NAMESPACE
 from .pods import PodSettings
 
 PROGRAM = "generic-trainer"
-# KubeRay's MaxRayJobNameLength. Host names of a JobSet, NAME-evaluator-0-INDEX, have at most 63 characters.
-LONGEST_NAME = 47
 _UNLIMITED = 2**31 - 1
 # Added to --timeout, which limits the training only: starting machines, pulling the image, checking the model.
 _OVERHEAD_SECONDS = 900
-_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _GPU_TOLERATION = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
 
 
@@ -62,9 +58,8 @@ class SubmittedJob:
     pods: PodSettings = dataclasses.field(default_factory=PodSettings)
 
     def __post_init__(self) -> None:
-        require_name(self.name, LONGEST_NAME, "--name")
-        if self.namespace:
-            require_name(self.namespace, 63, "--namespace")
+        JOB.require(self.name, "--name")
+        NAMESPACE.require(self.namespace, "--namespace")
         IMAGE.require(self.image, "--image")
         if self.accelerator and not self.options.gpus_per_worker:
             raise InputError(f"--accelerator {self.accelerator} requires GPUs: add --gpus-per-worker 1.")
@@ -133,27 +128,6 @@ class SubmittedJob:
 def gigabytes(number: float) -> str:
     """Converts 10^9 bytes to a Kubernetes quantity in units of 10^6 bytes, rounded up."""
     return f"{math.ceil(number * 1000)}M"
-
-
-def derived_name(text: str, longest: int) -> str:
-    """Returns a valid Kubernetes name derived from a text: lower case, digits and "-", starting with a letter."""
-    name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-    name = name if name[:1].isalpha() else f"job-{name}"
-    return name[:longest].rstrip("-")
-
-
-def require_name(name: str, longest: int, what: str) -> str:
-    """Checks that a name is valid for Kubernetes (an RFC 1035 label), and returns it.
-
-    Raises:
-      InputError: When it is not valid; the message proposes a valid one.
-    """
-    if len(name) > longest or not _LABEL.fullmatch(name):
-        raise InputError(
-            f"{what} {name!r}: Kubernetes allows lower-case letters, digits and '-', starting with a letter and "
-            f"ending with a letter or digit, at most {longest} characters. For example {derived_name(name, longest)!r}."
-        )
-    return name
 
 
 def is_reachable(path: str, folders: Sequence[str]) -> bool:

@@ -19,9 +19,9 @@ from ...executors.distributed.tf_config import CHIEF, EVALUATOR, PS, WORKER
 from ...executors.engines.cluster_options import worker_range
 from ...executors.errors import InputError
 from .expansion import environment, literal
-from .names import IMAGE, SUBDOMAIN
+from .names import IMAGE, RUNTIME, SUBDOMAIN
 from .pods import PodSettings
-from .submission import PROGRAM, SubmittedJob, require_name
+from .submission import PROGRAM, SubmittedJob
 
 API_VERSION = "trainer.kubeflow.org/v1alpha1"
 _CONTAINER = "node"  # Kubeflow Trainer sets image and command of containers with this name
@@ -87,7 +87,7 @@ def cluster_runtime(name: str, image: str, pods: PodSettings) -> dict[str, Any]:
     }
     pod = pods.apply({"spec": {"restartPolicy": "OnFailure", "containers": [container]}}, _CONTAINER)
     worker = _replicated_job(WORKER, {"template": pod})
-    runtime = _runtime("ClusterTrainingRuntime", {"name": require_name(name, 63, "--runtime")}, [worker], WORKER)
+    runtime = _runtime("ClusterTrainingRuntime", {"name": RUNTIME.require(name, "--runtime")}, [worker], WORKER)
     return {**runtime, "spec": {"mlPolicy": {"numNodes": 1}, **runtime["spec"]}}
 
 

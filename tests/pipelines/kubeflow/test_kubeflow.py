@@ -255,7 +255,7 @@ def test_an_image_without_this_package_is_reported(tmp_path: pathlib.Path, monke
         ({"pipeline_root": "s3://bucket/root", "platform": "vertex"}, r"Vertex AI requires a bucket"),
         ({"image": ""}, r"--image is missing"),
         ({"warm_start": True}, r"--warm-start: .* --baseline-model URI"),
-        ({"name": "My Pipeline"}, r"--pipeline-name My Pipeline: .* my-pipeline"),
+        ({"name": "My Pipeline"}, r"--pipeline-name 'My Pipeline': .* 'my-pipeline'"),
         ({"resources": {"Trainr": StepResources(cpus=1)}}, r"--resources Trainr: .*Did you mean 'Trainer'"),
         (
             {"platform": "vertex", "resources": {"Trainer": StepResources(gpus=1, accelerator="t4")}},

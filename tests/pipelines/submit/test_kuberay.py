@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 
 from generic_trainer import InputError, TrainingOptions
-from generic_trainer.pipelines.submit import kuberay, kubernetes_api, submission
+from generic_trainer.pipelines.submit import kuberay, kubernetes_api
 from generic_trainer.pipelines.submit.job_file import JobFile
 from generic_trainer.pipelines.submit.kuberay import KubeRay, ray_job
+from generic_trainer.pipelines.submit.names import JOB
 from generic_trainer.pipelines.submit.pods import PodSettings, variables, volume_claims
-from generic_trainer.pipelines.submit.submission import SubmittedJob, derived_name, require_name
+from generic_trainer.pipelines.submit.submission import SubmittedJob
 
 REQUIREMENTS = pathlib.Path(__file__).resolve().parents[3] / "requirements"
 COMMAND = ("train", "taxi", "--train-files=gs://b/train*", "--output=gs://b/out", "--engine=ray")
@@ -143,8 +144,7 @@ def test_a_volume_of_another_form_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["taxi_keras", "a.b.C", "9 lives", "---", "x" * 99, "été", "a-" * 40])
 def test_derived_names_are_names(text: str) -> None:
-    name = derived_name(text, submission.LONGEST_NAME)
-    assert require_name(name, submission.LONGEST_NAME, "--name") == name
+    assert JOB.allows(JOB.derived(text))
 
 
 def test_the_default_ray_is_the_locked_one() -> None:
