@@ -10,48 +10,58 @@ from typing import Any
 
 from ...executors.errors import InputError
 
+KUBEFLOW, VERTEX = "kubeflow", "vertex"
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  # nosec B108
-# The fields of a pod template that the configuration has, too. None stands for any value, a list for its items.
-_FIELDS = {
-    "metadata": {"labels": None, "annotations": None},
-    "spec": {
-        "nodeSelector": None,
-        "tolerations": None,
-        "imagePullSecrets": [{"name": None}],
-        "securityContext": {"runAsUser": None},
-        "volumes": [{"name": None, "persistentVolumeClaim": {"claimName": None}, "emptyDir": None}],
-        "containers": [
-            {
-                "name": None,
-                "imagePullPolicy": None,
-                "env": [{"name": None, "value": None, "valueFrom": {"secretKeyRef": {"name": None, "key": None}}}],
-                "volumeMounts": [{"name": None, "mountPath": None}],
-            }
-        ],
+# The fields of a pod template that a platform has, too. None stands for any value, a list for its items.
+_FIELDS: dict[str, dict[str, Any]] = {
+    KUBEFLOW: {
+        "metadata": {"labels": None, "annotations": None},
+        "spec": {
+            "nodeSelector": None,
+            "tolerations": None,
+            "imagePullSecrets": [{"name": None}],
+            "securityContext": {"runAsUser": None},
+            "volumes": [{"name": None, "persistentVolumeClaim": {"claimName": None}, "emptyDir": None}],
+            "containers": [
+                {
+                    "name": None,
+                    "imagePullPolicy": None,
+                    "env": [{"name": None, "value": None, "valueFrom": {"secretKeyRef": {"name": None, "key": None}}}],
+                    "volumeMounts": [{"name": None, "mountPath": None}],
+                }
+            ],
+        },
     },
+    VERTEX: {"spec": {"containers": [{"name": None, "env": [{"name": None, "value": None}]}]}},
 }
-_REMEDY = (
-    "Set it for all pods of the namespace, with an admission policy or the installation's default pod configuration."
-)
 _REMEDIES = {
     "envFrom": "Write --env-secret NAME=SECRET/KEY for each variable.",
-    "readOnly": "It mounts claims writable only: omit :ro of --volume.",
+    "readOnly": "Claims are mounted writable only: omit :ro of --volume.",
+}
+_REMEDY = {
+    KUBEFLOW: "Set it for all pods of the namespace, with an admission policy or the installation's default pod "
+    "configuration.",
+    VERTEX: "Vertex AI sets variables only: omit --queue, --env-secret, --image-pull-secret and --pod-patch.",
 }
 
 
-def executor_config(template: Mapping[str, Any]) -> dict[str, Any]:
+def executor_config(template: Mapping[str, Any], platform: str = KUBEFLOW) -> dict[str, Any]:
     """Returns the configuration for a step's pod template, without variables that have a value.
 
     Deprecated fields such as `secretName` are used where their replacements are unknown to servers before 2.5.
 
+    Args:
+      template: The template, with one container.
+      platform: "kubeflow", or "vertex", which has no fields but such variables.
+
     Raises:
-      InputError: When Kubeflow Pipelines has no field for a part of the template.
+      InputError: When the platform has no field for a part of the template.
     """
-    _require_supported(template, _FIELDS, "")
+    _require_supported(template, _FIELDS[platform], "", platform)
     spec = template["spec"]
     main, *others = spec["containers"]
     if others:
-        raise _unsupported("spec.containers[1]", others[0])
+        raise _unsupported("spec.containers[1]", others[0], platform)
     volumes = {volume["name"]: volume for volume in spec.get("volumes", [])}
     config: dict[str, Any] = {
         "podMetadata": template.get("metadata"),
@@ -70,33 +80,32 @@ def executor_config(template: Mapping[str, Any]) -> dict[str, Any]:
             case {"emptyDir": {"medium": "Memory", "sizeLimit": size}}, path if path == _SHARED_MEMORY:
                 config["enabledSharedMemory"] = {"volumeName": mount["name"], "size": size}
             case _:
-                raise _unsupported("spec.containers[0].volumeMounts", mount)
+                raise _unsupported("spec.containers[0].volumeMounts", mount, platform)
     for variable in main.get("env", []):
         match variable:
             case {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}:
                 entry = {"secretKey": key, "envVar": name}
                 config["secretAsEnv"].append({"secretName": secret, "keyToEnv": [entry]})
             case {"valueFrom": _}:
-                raise _unsupported("spec.containers[0].env", variable)
+                raise _unsupported("spec.containers[0].env", variable, platform)
     return {name: value for name, value in config.items() if value}
 
 
-def _require_supported(value: object, fields: Any, where: str) -> None:
+def _require_supported(value: object, fields: Any, where: str, platform: str) -> None:
     if isinstance(fields, list) and isinstance(value, list):
         for index, item in enumerate(value):
-            _require_supported(item, fields[0], f"{where}[{index}]")
+            _require_supported(item, fields[0], f"{where}[{index}]", platform)
     elif isinstance(fields, dict) and isinstance(value, Mapping):
         for name, part in value.items():
             place = f"{where}.{name}".lstrip(".")
             if name not in fields:
-                raise _unsupported(place, part)
-            _require_supported(part, fields[name], place)
+                raise _unsupported(place, part, platform)
+            _require_supported(part, fields[name], place, platform)
     elif fields is not None:
         kind = "a list" if isinstance(fields, list) else "an object"
         raise InputError(f"--pod-patch: {where}: {str(value)[:80]} must be {kind}.")
 
 
-def _unsupported(where: str, value: object) -> InputError:
-    remedy = _REMEDIES.get(where.rpartition(".")[2], _REMEDY)
-    shown = str(value)[:80]
-    return InputError(f"pod template: {where}: Kubeflow Pipelines cannot set {shown} in a pipeline's file. {remedy}")
+def _unsupported(where: str, value: object, platform: str) -> InputError:
+    remedy = _REMEDIES.get(where.rpartition(".")[2] if platform == KUBEFLOW else "", _REMEDY[platform])
+    return InputError(f"{where}: {str(value)[:80]}: a pipeline --to {platform} has no such field. {remedy}")

@@ -41,10 +41,9 @@ from ..submit.manifest_file import write_manifests
 from ..submit.names import IMAGE, PIPELINE
 from ..submit.pods import QUEUE_LABEL, PodSettings
 from ..submit.submission import is_reachable
-from .executor_config import executor_config
+from .executor_config import KUBEFLOW, VERTEX, executor_config
 from .step_command import step_command
 
-KUBEFLOW, VERTEX = "kubeflow", "vertex"
 ALL_STEPS = "*"
 _CONTAINER = "main"  # the only one of a step's pod template
 # The numbers of `StepResources`.
@@ -325,7 +324,7 @@ def _apply_resources(spec: dict[str, Any], options: KubeflowPipeline) -> dict[st
     containers = {task: executor["container"] for task, executor in containers.items() if "container" in executor}
     for flag, steps in (
         ("--resources", options.resources.keys() - {ALL_STEPS}),
-        ("--env, --env-secret", options.step_patches.keys()),
+        ("--env or --env-secret", options.step_patches.keys()),
     ):
         for step in sorted(steps - containers.keys()):
             known = ", ".join(containers)
@@ -338,12 +337,7 @@ def _apply_resources(spec: dict[str, Any], options: KubeflowPipeline) -> dict[st
         variables = [item for item in template["spec"]["containers"][0].get("env", []) if "valueFrom" not in item]
         if variables:
             container["env"] = [*container.get("env", []), *variables]
-        if settings := executor_config(template):
-            if options.platform == VERTEX:
-                raise InputError(
-                    f"{', '.join(settings)}: Vertex AI sets only variables with a value in the pods of steps. Omit "
-                    "--queue, --env-secret, --image-pull-secret and --pod-patch, or use --to kubeflow."
-                )
+        if settings := executor_config(template, options.platform):
             platform[_executor(spec, task)] = settings
     return {"platforms": {"kubernetes": {"deploymentSpec": {"executors": platform}}}} if platform else {}
 
