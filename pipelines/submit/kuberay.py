@@ -28,6 +28,7 @@ _CLUSTER_TTL_SECONDS = 300  # the cluster stays for this long after the job, for
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104  # nosec B104
 _OBJECT_STORE_BYTES = "200000000"  # training data does not pass through Ray's object store
 _RAY_OVERHEAD_GB = 1.0  # memory in each worker pod for Ray's processes
+_HEAD, _WORKER = "ray-head", "ray-worker"  # names of containers
 _PORTS = {"gcs-server": 6379, "dashboard": 8265, "client": 10001}
 
 
@@ -63,10 +64,7 @@ def ray_job(job: SubmittedJob, settings: KubeRay) -> dict[str, Any]:
     cluster = {
         "rayVersion": RAY_VERSION.require(settings.ray_version, "--ray-version") or _installed_ray(),
         "enableInTreeAutoscaling": least < most,
-        # The head offers no CPUs, so that Ray schedules workers on worker pods only; the driver needs none.
-        "headGroupSpec": _group(
-            job, settings, "ray-head", head, _PORTS, {"dashboard-host": _ALL_ADDRESSES, "num-cpus": "0"}
-        ),
+        "headGroupSpec": _group(job, settings, _HEAD, head),
         "workerGroupSpecs": [
             {
                 "groupName": "workers",
@@ -74,7 +72,7 @@ def ray_job(job: SubmittedJob, settings: KubeRay) -> dict[str, Any]:
                 "replicas": most,
                 "minReplicas": least,
                 "maxReplicas": most,
-                **_group(job, settings, "ray-worker", job.training_resources(_RAY_OVERHEAD_GB), {}, {}),
+                **_group(job, settings, _WORKER, job.training_resources(_RAY_OVERHEAD_GB)),
             }
         ],
     }
@@ -96,19 +94,18 @@ def ray_job(job: SubmittedJob, settings: KubeRay) -> dict[str, Any]:
     return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": spec}
 
 
-def _group(
-    job: SubmittedJob,
-    settings: KubeRay,
-    name: str,
-    resources: dict[str, str],
-    ports: dict[str, int],
-    parameters: dict[str, str],
-) -> dict[str, Any]:
+def _group(job: SubmittedJob, settings: KubeRay, name: str, resources: dict[str, str]) -> dict[str, Any]:
     """Returns the parameters of `ray start` and the pod template of a group of nodes."""
-    parameters = {**parameters, "object-store-memory": _OBJECT_STORE_BYTES}
+    parameters = {"object-store-memory": _OBJECT_STORE_BYTES}
+    ports: dict[str, int] = {}
+    if name == _HEAD:
+        # The head offers no CPUs, so that Ray schedules workers on worker pods only; the driver needs none.
+        parameters |= {"dashboard-host": _ALL_ADDRESSES, "num-cpus": "0"}
+        ports |= _PORTS
     if port := settings.metrics_port:
-        ports, parameters = {**ports, "metrics": port}, {**parameters, "metrics-export-port": str(port)}
-    container = {"name": name}
+        parameters["metrics-export-port"] = str(port)
+        ports["metrics"] = port
+    container: dict[str, object] = {"name": name}
     if ports:
         container["ports"] = [{"name": key, "containerPort": number} for key, number in ports.items()]
     return {"rayStartParams": parameters, "template": job.pod(container, resources, settings.source.pod_template)}
