@@ -119,10 +119,15 @@ def submit(
     """  # noqa: D301 (click's mark of lines to keep)
     _require_flags_of(platform)
     pods = pop_pod_settings(flags, not_secret)
-    if runtime and not command:
-        _finish([train_job.cluster_runtime(runtime, _required(image), pods)], [], output, sends)
-        return
     source = read_job_file(job_file) if job_file else JobFile()
+    if not (image or source.image):
+        raise InputError(
+            "submit needs --image: a container image with generic-trainer (for kuberay generic-trainer[kuberay]) and "
+            "the module's imports."
+        )
+    if runtime and not command:
+        _finish([train_job.cluster_runtime(runtime, image, pods)], [], output, sends)
+        return
     folders = [*pods.folders, *source.folders]
     words, notes = (*source.command, *command), list(source.notes)
     if job_file and not any(word.partition("=")[0] == "--output" for word in command):
@@ -135,7 +140,7 @@ def submit(
     options, evaluators = (line.options, 0) if platform == KUBERAY else _replicas(line)
     job = SubmittedJob(
         name=name or JOB.derived(source.name or _module_name(line)),
-        image=_required(image or source.image),
+        image=image or source.image,
         command=line.words(_changes(platform, line, archives, code_root)),
         options=options,
         evaluators=evaluators,
@@ -164,15 +169,6 @@ def _require_flags_of(platform: str) -> None:
         is_given = context.get_parameter_source(str(option.name)) != ParameterSource.DEFAULT
         if isinstance(option, PlatformOption) and option.platform != platform and is_given:
             raise InputError(f"{option.opts[0]} requires --to {option.platform}, not --to {platform}.")
-
-
-def _required(image: str) -> str:
-    if not image:
-        raise InputError(
-            "submit needs --image: a container image with generic-trainer (for kuberay generic-trainer[kuberay]) and "
-            "the module's imports."
-        )
-    return image
 
 
 def _derived_output(job_file: str, name: str, folders: Sequence[str]) -> str:
