@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -12,10 +13,10 @@ from ..executors.runtime.files.output_file import STDOUT
 from ..executors.runtime.logs.setup import keep_logs
 from ..pipelines.definition.options import DATA_FORMATS
 from ..pipelines.submit.names import require_unique
-from ..pipelines.submit.pods import SecretEnv
+from ..pipelines.submit.pods import variables
 from .number_type import NumberType
 from .pipeline_flags import pipeline_flags, pipeline_options
-from .pod_flags import parse_env, pod_flags, pop_pod_settings, require_only, split_steps
+from .pod_flags import pod_flags, pop_pod_settings
 
 
 @click.command()
@@ -61,11 +62,13 @@ def compile(output: str, resources: tuple[str, ...], not_secret: tuple[str, ...]
       generic-trainer compile --to kubeflow --image IMAGE --data gs://bucket/taxi --module-file taxi_keras.py \\
           --label big_tip --pipeline-root gs://bucket/pipelines --resources Trainer:cpus=4,memory_gb=16
     """  # noqa: D301 (click's mark of lines to keep)
-    if flags["platform"] == "vertex":
-        require_only(flags, ("env", "volumes"), "vertex")
-    step_env, flags["env"] = split_steps(flags["env"])
-    step_secrets, flags["env_secrets"] = split_steps(flags["env_secrets"])
+    step_env, flags["env"] = _split_steps(flags["env"])
+    step_secrets, flags["env_secrets"] = _split_steps(flags["env_secrets"])
     pods = pop_pod_settings(flags, not_secret)
+    step_patches = {
+        step: variables(step_env.get(step, ()), step_secrets.get(step, ()), not_secret)
+        for step in (*step_env, *step_secrets)
+    }
     options = pipeline_options(flags)
     keep_logs(os.devnull, native=True)
     from ..pipelines.kubeflow import KubeflowPipeline, StepResources, compile_pipeline  # imports TensorFlow and TFX
@@ -76,8 +79,7 @@ def compile(output: str, resources: tuple[str, ...], not_secret: tuple[str, ...]
         KubeflowPipeline(
             resources=dict(by_step),
             pods=pods,
-            step_env={step: parse_env(texts, not_secret) for step, texts in step_env.items()},
-            step_env_secrets={step: tuple(map(SecretEnv.parse, texts)) for step, texts in step_secrets.items()},
+            step_patches=step_patches,
             **options,
         )
     )
@@ -88,3 +90,16 @@ def compile(output: str, resources: tuple[str, ...], not_secret: tuple[str, ...]
         click.echo(f"Code: {archive.path(compiled.code_root)}", err=True)
     if output != STDOUT:
         click.echo(f"Wrote {output}", err=True)
+
+
+def _split_steps(texts: Sequence[str]) -> tuple[dict[str, list[str]], tuple[str, ...]]:
+    """Splits texts into those of single steps, written STEP:NAME=…, by step, and those of all steps."""
+    by_step: dict[str, list[str]] = {}
+    rest = []
+    for text in texts:
+        step, is_for_step, value = text.partition(":")
+        if is_for_step and "=" not in step:
+            by_step.setdefault(step, []).append(value)
+        else:
+            rest.append(text)
+    return by_step, tuple(rest)

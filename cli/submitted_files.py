@@ -25,14 +25,13 @@ _PATHS = (
 _LOCAL_ONLY = ("pipeline_root", "push_to")  # TFX's local runners do not support URIs here
 
 
-def require_reachable(line: CommandLine, folders: Sequence[str], in_image: Sequence[str], hint: str) -> None:
+def require_reachable(line: CommandLine, folders: Sequence[str], in_image: Sequence[str]) -> None:
     """Checks that the job can access all paths of a command line, including defaults, on other machines.
 
     Args:
       line: The command line.
       folders: Folders that are mounted on the other machines.
       in_image: Folders in the image, which are read-only.
-      hint: The remedy on the platform, for the error message.
 
     Raises:
       InputError: When some paths cannot be accessed; the message lists all of them.
@@ -53,7 +52,10 @@ def require_reachable(line: CommandLine, folders: Sequence[str], in_image: Seque
                     f"{line.flag(name)} {value}: a pipeline needs a folder here, not a URI. Mount one with --volume."
                 )
     if bad:
-        raise InputError(f"{', '.join(bad)}: on this machine only, but the job runs on others. {hint}")
+        raise InputError(
+            f"{', '.join(bad)}: on this machine only, but the job runs on others. Use URIs such as gs://bucket/…, or "
+            "folders of a volume mounted with --volume CLAIM:/FOLDER."
+        )
 
 
 def _is_table(value: str) -> bool:
@@ -80,26 +82,26 @@ def pack_modules(
     """
     if code_root and not is_reachable(code_root, folders):
         raise InputError(f"--code-root {code_root}: not readable from the job. Use a URI, or a folder of a volume.")
-    found = {}
+    archives = {}
     for name, reference in _references(line).items():
         place = path_in_reference(reference) or (reference if line.kind.file_in else None)
         if place and is_reachable(place, (*folders, *in_image)):
             continue
         if code_root:
-            found[name] = _pack_module(line, name, reference)
+            archives[name] = _pack_module(line, name, reference)
         elif place:
             dotted = "" if line.kind.file_in else ", or use package.module for a module in the image"
             raise InputError(
                 f"{line.flag(name)} {reference} is a file on this machine, which the job cannot read. Set --code-root "
                 f"URI to upload an archive of it{dotted}. If the image contains its folder, add --in-image FOLDER."
             )
-    return found
+    return archives
 
 
 def _references(line: CommandLine) -> dict[str, str]:
     """Returns the command line's modules by parameter; for `run` also a file that is found near it for Transform."""
     name = line.kind.module
-    given = {one: line.values[one] for one in (name, "transform_module", "tuner_module") if line.values.get(one)}
+    given = {key: line.values[key] for key in (name, "transform_module", "tuner_module") if line.values.get(key)}
     place = path_in_reference(given[name])
     if line.name != "run" or "transform_module" in given or place is None or not file_io.exists(place):
         return given

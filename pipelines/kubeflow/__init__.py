@@ -22,15 +22,6 @@ if TYPE_CHECKING:
         compile_pipeline,
     )
 
-_HOMES = {
-    "CompiledPipeline": "pipeline",
-    "KubeflowPipeline": "pipeline",
-    "StepResources": "pipeline",
-    "compile_pipeline": "pipeline",
-    "trainer_component": "component",
-    "trainer_op": "component",
-}
-
 __all__ = [
     "CompiledPipeline",
     "KubeflowPipeline",
@@ -42,10 +33,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(importlib.import_module(f".{_HOMES[name]}", __package__), name)
+        home = "component" if name in ("trainer_component", "trainer_op") else "pipeline"
+        return getattr(importlib.import_module(f".{home}", __package__), name)
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("kfp"):
             raise

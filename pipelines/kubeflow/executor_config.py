@@ -5,60 +5,107 @@ See https://github.com/kubeflow/pipelines/blob/master/kubernetes_platform/proto/
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...executors.errors import InputError
-from ..submit.pods import QUEUE_LABEL, PodSettings, gigabytes
+
+KUBEFLOW, VERTEX = "kubeflow", "vertex"
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108  # nosec B108
+# The fields of a pod template that a platform has, too. None stands for any value, a list for its items.
+_FIELDS: dict[str, dict[str, Any]] = {
+    KUBEFLOW: {
+        "metadata": {"labels": None, "annotations": None},
+        "spec": {
+            "nodeSelector": None,
+            "tolerations": None,
+            "imagePullSecrets": [{"name": None}],
+            "securityContext": {"runAsUser": None},
+            "volumes": [{"name": None, "persistentVolumeClaim": {"claimName": None}, "emptyDir": None}],
+            "containers": [
+                {
+                    "name": None,
+                    "imagePullPolicy": None,
+                    "env": [{"name": None, "value": None, "valueFrom": {"secretKeyRef": {"name": None, "key": None}}}],
+                    "volumeMounts": [{"name": None, "mountPath": None}],
+                }
+            ],
+        },
+    },
+    VERTEX: {"spec": {"containers": [{"name": None, "env": [{"name": None, "value": None}]}]}},
+}
+_REMEDIES = {
+    "envFrom": "Write --env-secret NAME=SECRET/KEY for each variable.",
+    "readOnly": "Claims are mounted writable only: omit :ro of --volume.",
+}
+_REMEDY = {
+    KUBEFLOW: "Set it for all pods of the namespace, with an admission policy or the installation's default pod "
+    "configuration.",
+    VERTEX: "Vertex AI sets variables only: omit --queue, --env-secret, --image-pull-secret and --pod-patch.",
+}
 
 
-def executor_config(pods: PodSettings) -> dict[str, Any]:
-    """Returns the configuration for the settings of a step's pod, without its environment variables; see `variables`.
+def executor_config(template: Mapping[str, Any], platform: str = KUBEFLOW) -> dict[str, Any]:
+    """Returns the configuration for a step's pod template, without variables that have a value.
 
     Deprecated fields such as `secretName` are used where their replacements are unknown to servers before 2.5.
+
+    Args:
+      template: The template, with one container.
+      platform: "kubeflow", or "vertex", which has no fields but such variables.
+
+    Raises:
+      InputError: When the platform has no field for a part of the template.
     """
-    labels = {**pods.labels, **({QUEUE_LABEL: pods.queue} if pods.queue else {})}
-    metadata = {"labels": labels, "annotations": dict(pods.annotations)}
-    config = {
-        "pvcMount": [{"constant": one.claim, "mountPath": one.path} for one in pods.volumes],
-        "podMetadata": {name: pairs for name, pairs in metadata.items() if pairs},
-        "secretAsEnv": [
-            {"secretName": one.secret, "keyToEnv": [{"secretKey": one.key, "envVar": one.name}]}
-            for one in pods.env_secrets
-        ],
-        "nodeSelector": {"labels": dict(pods.node_selector)} if pods.node_selector else {},
-        "tolerations": [one.to_json() for one in pods.tolerations],
-        "imagePullPolicy": pods.pull_policy,
-        "imagePullSecret": [{"secretName": name} for name in pods.pull_secrets],
-        "enabledSharedMemory": {"volumeName": "shared-memory", "size": gigabytes(pods.shm_gb)} if pods.shm_gb else {},
-        "securityContext": {"runAsUser": str(pods.run_as_user)} if pods.run_as_user is not None else {},
+    _require_supported(template, _FIELDS[platform], "", platform)
+    spec = template["spec"]
+    main, *others = spec["containers"]
+    if others:
+        raise _unsupported("spec.containers[1]", others[0], platform)
+    volumes = {volume["name"]: volume for volume in spec.get("volumes", [])}
+    config: dict[str, Any] = {
+        "podMetadata": template.get("metadata"),
+        "nodeSelector": {"labels": spec["nodeSelector"]} if spec.get("nodeSelector") else {},
+        "tolerations": spec.get("tolerations"),
+        "imagePullPolicy": main.get("imagePullPolicy"),
+        "imagePullSecret": [{"secretName": secret["name"]} for secret in spec.get("imagePullSecrets", [])],
+        "securityContext": {name: str(number) for name, number in spec.get("securityContext", {}).items()},
+        "pvcMount": [],
+        "secretAsEnv": [],
     }
+    for mount in main.get("volumeMounts", []):
+        match volumes.get(mount.get("name")), mount["mountPath"]:
+            case {"persistentVolumeClaim": {"claimName": claim}}, path:
+                config["pvcMount"].append({"constant": claim, "mountPath": path})
+            case {"emptyDir": {"medium": "Memory", "sizeLimit": size}}, path if path == _SHARED_MEMORY:
+                config["enabledSharedMemory"] = {"volumeName": mount["name"], "size": size}
+            case _:
+                raise _unsupported("spec.containers[0].volumeMounts", mount, platform)
+    for variable in main.get("env", []):
+        match variable:
+            case {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}:
+                entry = {"secretKey": key, "envVar": name}
+                config["secretAsEnv"].append({"secretName": secret, "keyToEnv": [entry]})
+            case {"valueFrom": _}:
+                raise _unsupported("spec.containers[0].env", variable, platform)
     return {name: value for name, value in config.items() if value}
 
 
-def require_supported(pods: PodSettings) -> None:
-    """Checks that Kubeflow Pipelines has a field for each setting.
+def _require_supported(value: object, fields: Any, where: str, platform: str) -> None:
+    if isinstance(fields, list) and isinstance(value, list):
+        for index, item in enumerate(value):
+            _require_supported(item, fields[0], f"{where}[{index}]", platform)
+    elif isinstance(fields, dict) and isinstance(value, Mapping):
+        for name, part in value.items():
+            place = f"{where}.{name}".lstrip(".")
+            if name not in fields:
+                raise _unsupported(place, part, platform)
+            _require_supported(part, fields[name], place, platform)
+    elif fields is not None:
+        kind = "a list" if isinstance(fields, list) else "an object"
+        raise InputError(f"--pod-patch: {where}: {str(value)[:80]} must be {kind}.")
 
-    Raises:
-      InputError: When it has none; the message names the flag and the alternative.
-    """
-    for volume in pods.volumes:
-        if volume.read_only:
-            raise InputError(
-                f"--volume {volume.claim}:{volume.path}:ro: Kubeflow mounts claims writable only. Omit :ro."
-            )
-    for one in pods.env_secrets:
-        if not one.name:
-            raise InputError(
-                f"--env-secret {one.secret}: Kubeflow Pipelines sets single variables only. Write NAME=SECRET/KEY for "
-                "each."
-            )
-    for flag, value in (
-        ("--priority-class", pods.priority_class),
-        ("--fs-group", pods.fs_group is not None),
-        ("--pod-patch", pods.patch),
-    ):
-        if value:
-            raise InputError(
-                f"{flag}: Kubeflow Pipelines cannot set it in a pipeline's file. Set it for all pods of the namespace, "
-                "with an admission policy or the installation's default pod configuration."
-            )
+
+def _unsupported(where: str, value: object, platform: str) -> InputError:
+    remedy = _REMEDIES.get(where.rpartition(".")[2] if platform == KUBEFLOW else "", _REMEDY[platform])
+    return InputError(f"{where}: {str(value)[:80]}: a pipeline --to {platform} has no such field. {remedy}")

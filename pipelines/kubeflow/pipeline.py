@@ -16,12 +16,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import posixpath
-import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import yaml
 from tfx.dsl.components.base.base_node import BaseNode
 from tfx.orchestration import pipeline
 from tfx.orchestration.data_types import RuntimeParameter
@@ -32,29 +30,25 @@ from ...components.transform import Transform
 from ...components.tuner import Tuner
 from ...executors.errors import InputError, did_you_mean
 from ...executors.modules.pipeline_modules import PipelineModules, find_modules
-from ...executors.modules.source import ModuleSource
 from ...executors.number_range import CPUS, GIGABYTES, WORKERS
 from ...executors.runtime.files import file_io
-from ...executors.runtime.files.output_file import write_output
 from ..definition.code_archive import CodeArchive, make_archive
 from ..definition.examples import example_gen_for, is_split_with_test
 from ..definition.options import AUTO, PipelineOptions, notices_of
 from ..definition.steps import beam_args_of, steps_of
-from ..submit.expansion import environment
-from ..submit.names import IMAGE
-from ..submit.pods import PodSettings, SecretEnv, accelerator_label
-from ..submit.submission import derived_name, is_reachable
-from ..submit.vertex import ACCELERATORS, BUCKETS
-from .executor_config import executor_config, require_supported
+from ..submit.accelerators import GPU, node_label, vertex_type
+from ..submit.manifest_file import write_manifests
+from ..submit.names import IMAGE, PIPELINE
+from ..submit.pods import QUEUE_LABEL, PodSettings
+from ..submit.submission import is_reachable
+from .executor_config import KUBEFLOW, VERTEX, executor_config
 from .step_command import step_command
 
-KUBEFLOW, VERTEX = "kubeflow", "vertex"
 ALL_STEPS = "*"
-_LONGEST_NAME = 128
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")  # the pattern in tfx.orchestration.kubeflow.v2.pipeline_builder
+_CONTAINER = "main"  # the only one of a step's pod template
 # The numbers of `StepResources`.
 _AMOUNTS = {"cpus": CPUS, "memory_gb": GIGABYTES, "gpus": WORKERS}
-_ANY_GPU = "nvidia.com/gpu"
+_BUCKETS = "/gcs"  # Vertex AI mounts every bucket below it in each step
 _BACKOFF = {"backoffDuration": "30s", "backoffFactor": 2.0, "backoffMaxDuration": "600s"}
 _PATHS = ("data", "pipeline_root", "code_root", "push_to", "schema", "baseline_model", "hyperparameters")
 
@@ -115,8 +109,7 @@ class KubeflowPipeline(PipelineOptions):
       resources: Container resources by step; "*" for steps and values that are not set.
       retries: Maximum number of retries of a failed step (default: 0).
       pods: Settings of the pods of all steps; on "vertex" only environment variables.
-      step_env: Environment variables of single steps, besides those of `pods`.
-      step_env_secrets: Environment variables from Secrets, of single steps.
+      step_patches: Patches of the pods of single steps, such as `variables`, applied before that of the user.
     """
 
     platform: str = KUBEFLOW
@@ -126,16 +119,12 @@ class KubeflowPipeline(PipelineOptions):
     resources: Mapping[str, StepResources] = dataclasses.field(default_factory=dict)
     retries: int = 0
     pods: PodSettings = dataclasses.field(default_factory=PodSettings)
-    step_env: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
-    step_env_secrets: Mapping[str, tuple[SecretEnv, ...]] = dataclasses.field(default_factory=dict)
+    step_patches: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
     def pods_of(self, step: str) -> PodSettings:
         """Returns the pod settings of a step."""
-        return dataclasses.replace(
-            self.pods,
-            env={**self.pods.env, **self.step_env.get(step, {})},
-            env_secrets=(*self.pods.env_secrets, *self.step_env_secrets.get(step, ())),
-        )
+        own = [self.step_patches[step]] if step in self.step_patches else []
+        return dataclasses.replace(self.pods, patches=(*self.pods.patches, *own))
 
     def resources_of(self, step: str) -> StepResources:
         """Returns the resources of a step; values that are not set are those of "*"."""
@@ -168,21 +157,12 @@ class CompiledPipeline:
         Raises:
           InputError: When a file cannot be written, or a pipeline with a `platform_spec` is to be written as JSON.
         """
-        documents = [json.loads(json.dumps(one)) for one in (self.spec, self.platform_spec) if one]
-        if path.endswith(".json"):
-            if len(documents) > 1:
-                raise InputError(f"--output {path}: with settings of pods it is two documents. Use YAML.")
-            text = json.dumps(documents[0], indent=2) + "\n"
-        else:
-            text = _header_comment(self.spec) + yaml.safe_dump_all(
-                documents, sort_keys=True, allow_unicode=True, width=110
-            )
+        documents = [document for document in (self.spec, self.platform_spec) if document]
+        if path.endswith(".json") and len(documents) > 1:
+            raise InputError(f"--output {path}: with settings of pods it is two documents. Use YAML.")
         for archive in self.archives:
             archive.upload(self.code_root)
-        try:
-            write_output(path, text)
-        except OSError as error:
-            raise InputError(f"--output {path}: cannot write there ({error.strerror or error}).") from error
+        write_manifests(path, documents, _header(self.spec), sort_keys=True)
 
 
 def compile_pipeline(options: KubeflowPipeline) -> CompiledPipeline:
@@ -200,7 +180,7 @@ def compile_pipeline(options: KubeflowPipeline) -> CompiledPipeline:
 
 
 def _compile(options: KubeflowPipeline, modules: PipelineModules) -> CompiledPipeline:
-    name = _name_of(options, modules.trainer)
+    name = PIPELINE.require(options.name, "--pipeline-name") or PIPELINE.derived(options.name_for(modules.trainer))
     archives = _archives_of(modules, _folders(options))
     can_resolve_models = options.platform == VERTEX
     example_gen = example_gen_for(options.data, options.data_format, test_split=options.test_split)
@@ -246,19 +226,9 @@ def _archives_of(modules: PipelineModules, folders: Sequence[str]) -> dict[str, 
     return {reference: archive for reference, archive in archives.items() if archive is not None}
 
 
-def _name_of(options: KubeflowPipeline, source: ModuleSource) -> str:
-    name = options.name or derived_name(options.name_for(source), _LONGEST_NAME)
-    if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
-        raise InputError(
-            f"--pipeline-name {name}: Kubeflow allows lower-case letters, digits and '-', at most {_LONGEST_NAME} "
-            f"characters. For example {derived_name(name, _LONGEST_NAME)}."
-        )
-    return name
-
-
 def _folders(options: KubeflowPipeline) -> list[str]:
     """Returns the folders that are mounted in all containers."""
-    return [BUCKETS] if options.platform == VERTEX else [volume.path for volume in options.pods.volumes]
+    return [_BUCKETS] if options.platform == VERTEX else options.pods.folders
 
 
 def _require_usable(options: KubeflowPipeline) -> None:
@@ -267,14 +237,8 @@ def _require_usable(options: KubeflowPipeline) -> None:
             "--image is missing: set the container image of the steps, which must contain generic-trainer."
         )
     IMAGE.require(options.image, "--image")
-    if options.platform == VERTEX:
-        if options.pods.volumes:
-            raise InputError("--volume: Vertex AI does not mount volume claims; it mounts every bucket at /gcs/BUCKET.")
-        if options.pods != PodSettings(env=options.pods.env) or options.step_env_secrets:
-            raise InputError("pods: on Vertex AI, only environment variables of the steps can be set.")
-    else:
-        for pods in (options.pods, *map(options.pods_of, options.step_env_secrets)):
-            require_supported(pods)
+    if options.platform == VERTEX and options.pods.folders:
+        raise InputError("--volume: Vertex AI does not mount volume claims; it mounts every bucket at /gcs/BUCKET.")
     flags = {name: f"--{name.replace('_', '-')} {value}" for name in _PATHS if (value := getattr(options, name))}
     unreachable = [text for name, text in flags.items() if not is_reachable(getattr(options, name), _folders(options))]
     if unreachable:
@@ -360,28 +324,33 @@ def _apply_resources(spec: dict[str, Any], options: KubeflowPipeline) -> dict[st
     containers = {task: executor["container"] for task, executor in containers.items() if "container" in executor}
     for flag, steps in (
         ("--resources", options.resources.keys() - {ALL_STEPS}),
-        ("--env", options.step_env),
-        ("--env-secret", options.step_env_secrets),
+        ("--env or --env-secret", options.step_patches.keys()),
     ):
         for step in sorted(steps - containers.keys()):
             known = ", ".join(containers)
             raise InputError(f"{flag} {step}: the steps are {known}.{did_you_mean(step, containers)}")
     platform: dict[str, dict[str, object]] = {}
     for task, container in containers.items():
-        requested, pods = options.resources_of(task), options.pods_of(task)
-        resources = _resources(requested, options.platform)
-        if resources:
+        if resources := _resources(options.resources_of(task), options.platform):
             container["resources"] = resources
-        if pods.env:
-            container["env"] = [*container.get("env", []), *environment(pods.env)]
-        if options.platform == VERTEX:
-            continue
-        if requested.accelerator:
-            label = accelerator_label(requested.accelerator, "--resources: accelerator")
-            pods = dataclasses.replace(pods, node_selector={**pods.node_selector, **label})
-        if settings := executor_config(pods):
+        template = _template(options, task)
+        variables = [item for item in template["spec"]["containers"][0].get("env", []) if "valueFrom" not in item]
+        if variables:
+            container["env"] = [*container.get("env", []), *variables]
+        if settings := executor_config(template, options.platform):
             platform[_executor(spec, task)] = settings
     return {"platforms": {"kubernetes": {"deploymentSpec": {"executors": platform}}}} if platform else {}
+
+
+def _template(options: KubeflowPipeline, task: str) -> dict[str, Any]:
+    """Returns the template of a step's pod."""
+    pods, accelerator = options.pods_of(task), options.resources_of(task).accelerator
+    template: dict[str, Any] = {"spec": {"containers": [{"name": _CONTAINER}]}}
+    if pods.queue:
+        template["metadata"] = {"labels": {QUEUE_LABEL: pods.queue}}
+    if accelerator and options.platform == KUBEFLOW:
+        template["spec"]["nodeSelector"] = node_label(accelerator, "--resources: accelerator")
+    return pods.apply(template, _CONTAINER)
 
 
 def _executor(spec: Mapping[str, Any], task: str) -> str:
@@ -401,20 +370,10 @@ def _resources(requested: StepResources, platform: str) -> dict[str, object]:
             for bound in ("Request", "Limit"):
                 resources |= {f"{name}{bound}": number, f"resource{name.title()}{bound}": text}
     if requested.gpus:
-        kind = _vertex_accelerator(requested.accelerator) if platform == VERTEX else _ANY_GPU
+        kind = vertex_type(requested.accelerator, "--resources accelerator") if platform == VERTEX else GPU
         count = str(requested.gpus)
         resources["accelerator"] = {"type": kind, "count": count, "resourceType": kind, "resourceCount": count}
     return resources
-
-
-def _vertex_accelerator(name: str) -> str:
-    kind = name.upper().replace("-", "_")
-    if kind not in ACCELERATORS:
-        raise InputError(
-            f"--resources accelerator={name}: Vertex AI offers {', '.join(ACCELERATORS)}."
-            f"{did_you_mean(kind, ACCELERATORS)}"
-        )
-    return kind
 
 
 def _apply_retries(spec: dict[str, Any], retries: int) -> None:
@@ -428,8 +387,8 @@ def _disable_example_gen_cache(spec: dict[str, Any], example_gen: str) -> None:
     spec["root"]["dag"]["tasks"][example_gen].pop("cachingOptions", None)
 
 
-def _header_comment(spec: Mapping[str, Any]) -> str:
-    lines = ["# PIPELINE DEFINITION", f"# Name: {spec['pipelineInfo']['name']}", "# Inputs:"]
-    for name, one in sorted(spec["root"]["inputDefinitions"]["parameters"].items()):
-        lines.append(f"#    {name}: {one['parameterType']} [Default: {one['defaultValue']!r}]")
-    return "\n".join(lines) + "\n"
+def _header(spec: Mapping[str, Any]) -> str:
+    lines = ["PIPELINE DEFINITION", f"Name: {spec['pipelineInfo']['name']}", "Inputs:"]
+    for name, parameter in sorted(spec["root"]["inputDefinitions"]["parameters"].items()):
+        lines.append(f"   {name}: {parameter['parameterType']} [Default: {parameter['defaultValue']!r}]")
+    return "\n".join(lines)

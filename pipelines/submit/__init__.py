@@ -1,1 +1,1 @@
-"""Job manifests for KubeRay and Vertex AI, and their submission."""
+"""Job manifests for KubeRay and Kubeflow Trainer, and their submission."""

@@ -1,7 +1,7 @@
 """Escapes values for the fields of a container in which Kubernetes replaces `$(NAME)` by a variable, and `$$` by `$`.
 
-These are `command`, `args` and the values of `env`, in manifests of Kubernetes, in Vertex AI's ContainerSpec and in
-Kubeflow's PipelineContainerSpec. Values in all other fields are taken as they are.
+These are `command`, `args` and the values of `env`, in manifests of Kubernetes and in Kubeflow's
+PipelineContainerSpec. Values in all other fields are taken as they are.
 
     literal("$(HOME)/$USER")    # "$$(HOME)/$USER"
 """

@@ -22,7 +22,7 @@ _GROUP = "generic_trainer.job_files"
 
 @dataclasses.dataclass(frozen=True)
 class JobFile:
-    """A job of another project.
+    """A job of another project; without arguments, none.
 
     Attributes:
       name: The job's name.
@@ -37,16 +37,16 @@ class JobFile:
       notes: One line per field that was left out or changed, with its value and the reason.
     """
 
-    name: str
-    namespace: str
-    metadata: dict[str, object]
-    image: str
-    command: tuple[str, ...]
-    pod_template: dict[str, object]
-    folder: str
-    folders: tuple[str, ...]
-    suspend: bool
-    notes: tuple[str, ...]
+    name: str = ""
+    namespace: str = ""
+    metadata: dict[str, object] = dataclasses.field(default_factory=dict)
+    image: str = ""
+    command: tuple[str, ...] = ()
+    pod_template: dict[str, object] = dataclasses.field(default_factory=dict)
+    folder: str = ""
+    folders: tuple[str, ...] = ()
+    suspend: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def kinds() -> list[str]:

@@ -6,8 +6,7 @@ create([manifest])      # ["rayjob.ray.io/taxi in the namespace research"]
 from __future__ import annotations
 
 import contextlib
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -47,16 +46,13 @@ def create(manifests: Sequence[Mapping[str, Any]], client: ApiClient | None = No
     namespace = manifests[0]["metadata"].get("namespace") or _current_namespace(kubernetes)
     with contextlib.ExitStack() as created:
         try:
-            if client is None:
-                client = _client(kubernetes)
-            api = kubernetes.client.CustomObjectsApi(client)
+            api = kubernetes.client.CustomObjectsApi(client or _client(kubernetes))
             for manifest in manifests:
-                name, place = manifest["metadata"]["name"], _place(manifest, namespace)
                 try:
-                    _scoped(api, "create", manifest)(*place, dict(manifest))
+                    _call(api, "create", manifest, namespace, dict(manifest))
                 except kubernetes.client.rest.ApiException as error:
                     raise InputError(_rejection_message(error, manifest, namespace)) from error
-                created.callback(_delete, functools.partial(_scoped(api, "delete", manifest), *place, name))
+                created.callback(_delete, api, manifest, namespace)
         except kubernetes.config.ConfigException as error:
             raise InputError(f"--send: no Kubernetes cluster is configured here ({error}). Set KUBECONFIG.") from error
         except HTTPError as error:
@@ -65,24 +61,20 @@ def create(manifests: Sequence[Mapping[str, Any]], client: ApiClient | None = No
     return [_described(manifest, namespace) for manifest in manifests]
 
 
-def _delete(delete: Callable[[], object]) -> None:
+def _delete(api: Any, manifest: Mapping[str, Any], namespace: str) -> None:
     import kubernetes
 
     try:
-        delete()
+        _call(api, "delete", manifest, namespace, manifest["metadata"]["name"])
     except kubernetes.client.rest.ApiException as error:
         logging.warning("--send: a resource of the rejected job could not be deleted: %s", error.reason)
 
 
-def _scoped(api: Any, verb: str, manifest: Mapping[str, Any]) -> Any:
-    scope = "cluster" if manifest["kind"] in _CLUSTER_SCOPED else "namespaced"
-    return getattr(api, f"{verb}_{scope}_custom_object")
-
-
-def _place(manifest: Mapping[str, Any], namespace: str) -> tuple[str, ...]:
+def _call(api: Any, verb: str, manifest: Mapping[str, Any], namespace: str, argument: object) -> None:
     group, _, version = manifest["apiVersion"].partition("/")
-    plural = f"{manifest['kind'].lower()}s"
-    return (group, version, plural) if manifest["kind"] in _CLUSTER_SCOPED else (group, version, namespace, plural)
+    is_cluster_scoped = manifest["kind"] in _CLUSTER_SCOPED
+    method = getattr(api, f"{verb}_{'cluster' if is_cluster_scoped else 'namespaced'}_custom_object")
+    method(group, version, *([] if is_cluster_scoped else [namespace]), f"{manifest['kind'].lower()}s", argument)
 
 
 def _described(manifest: Mapping[str, Any], namespace: str) -> str:

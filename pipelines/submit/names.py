@@ -1,6 +1,7 @@
-"""The rules of Kubernetes, container registries and Google Cloud for names in manifests.
+"""The rules of Kubernetes and container registries for names in manifests.
 
 SUBDOMAIN.require("ml-team", "--queue")         # "ml-team"
+JOB.derived("taxi_keras.v2")                    # "taxi-keras-v2"
 IMAGE.require("a; b", "--image")                # InputError: --image 'a; b': …
 require_unique(["A", "A"], "--env")             # InputError: --env: A occurs twice. …
 """
@@ -26,11 +27,13 @@ class NameRule:
       pattern: Regular expression of the whole name.
       text: The rule in words, a sentence for messages.
       longest: The maximum number of characters.
+      has_example: Whether messages propose a derived name.
     """
 
     pattern: str
     text: str
     longest: int = 253
+    has_example: bool = False
 
     def allows(self, name: str) -> bool:
         """Whether a name follows the rule."""
@@ -43,14 +46,30 @@ class NameRule:
           InputError: When the name does not follow the rule.
         """
         if name and not self.allows(name):
-            raise InputError(f"{flag} {name!r}: {self.text}, at most {self.longest} characters.")
+            example = f" For example {self.derived(name)!r}." if self.has_example else ""
+            raise InputError(f"{flag} {name!r}: {self.text}, at most {self.longest} characters.{example}")
         return name
+
+    def derived(self, text: str) -> str:
+        """Returns a name derived from a text: lower case, digits and "-", starting with a letter."""
+        name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+        name = name if name[:1].isalpha() else f"job-{name}"
+        return name[: self.longest].rstrip("-")
 
 
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
 _LOWER = "Kubernetes allows lower-case letters, digits, '-' and '.', with a letter or digit at both ends of each part"
 SUBDOMAIN = NameRule(_SUBDOMAIN, _LOWER)
 QUEUE = NameRule(_SUBDOMAIN, _LOWER, 63)  # also the value of a label
+_LABEL = (
+    r"[a-z]([-a-z0-9]*[a-z0-9])?",
+    "Kubernetes allows lower-case letters, digits and '-', starting with a letter and ending with a letter or digit",
+)
+# KubeRay's MaxRayJobNameLength. Host names of a JobSet, NAME-evaluator-0-INDEX, have at most 63 characters.
+JOB = NameRule(*_LABEL, 47, has_example=True)
+NAMESPACE = RUNTIME = NameRule(*_LABEL, 63, has_example=True)
+# The pattern in tfx.orchestration.kubeflow.v2.pipeline_builder
+PIPELINE = NameRule(r"[a-z0-9][a-z0-9-]*", "Kubeflow allows lower-case letters, digits and '-'", 128, has_example=True)
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
 LABEL_KEY = NameRule(
     rf"((?=[^/]{{1,253}}/){_SUBDOMAIN}/)?{_LABEL_NAME}", "expected a key such as team or example.com/team", 317
@@ -72,15 +91,6 @@ IMAGE = NameRule(
     512,
 )
 RAY_VERSION = NameRule(r"\d+(\.\d+)+((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?", "expected a version such as 2.60.0", 40)
-_GOOGLE = "Google Cloud allows lower-case letters, digits, '-' and '_'"
-GOOGLE_LABEL_KEY = NameRule(r"[a-z][-_a-z0-9]*", f"{_GOOGLE}, with a letter at the beginning", 63)
-GOOGLE_LABEL_VALUE = NameRule(r"[-_a-z0-9]*", _GOOGLE, 63)
-_WORD = "expected lower-case letters, digits and '-', with a letter at the beginning"
-MACHINE_TYPE = REGION = NameRule(r"[a-z]([-a-z0-9]*[a-z0-9])?", _WORD, 63)
-PROJECT = NameRule(r"[a-z0-9][-a-z0-9.:]*", "expected a project's id or number", 63)
-ACCOUNT = NameRule(r"[-+.\w]+@[-a-z0-9.]+", "expected an e-mail address, such as me@project.iam.gserviceaccount.com")
-BUCKET = NameRule(r"gs://[a-z0-9][-_.a-z0-9]*(/[^\s;\x00-\x1f\x7f]*)?", "must be a gs:// URI", 1024)
-DISPLAY_NAME = NameRule(r"[^\x00-\x1f\x7f]*", "control characters are not allowed", 128)
 
 
 def require_unique(names: Iterable[str], flag: str) -> None:

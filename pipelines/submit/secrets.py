@@ -11,7 +11,7 @@ from collections.abc import Collection
 from ...executors.errors import InputError
 from ...executors.runtime.logs.redaction import secrets_in
 
-_REMEDY = "Read it in the module from the environment (--env-secret on kuberay) or from a secret manager."
+_REMEDY = "Read it in the module from the environment (--env-secret) or from a secret manager."
 
 
 def require_no_secrets(flag: str, text: str, allowed: Collection[str]) -> None:

@@ -85,7 +85,7 @@ def _merged_list(value: Sequence[Any], patch: Sequence[object], key: str, where:
             continue
         if key not in item:
             raise InputError(f"{here}: {key} is missing; items of this list are merged by it.")
-        index = next((number for number, one in enumerate(result) if one.get(key) == item[key]), len(result))
+        index = next((number for number, old in enumerate(result) if old.get(key) == item[key]), len(result))
         if item.get(DIRECTIVE) == "delete":
             del result[index : index + 1]
         else:

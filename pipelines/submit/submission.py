@@ -1,29 +1,33 @@
-"""A platform-independent job: a command line with image and options, from which manifests are built.
+"""A job for any platform: a command line with image, options and pod settings, from which manifests are built.
 
 job = SubmittedJob(
     name="taxi", image="registry/trainer:1", command=("train", "taxi_keras", "--engine=ray", "--workers=1:4"),
     options=TrainingOptions(engine="ray", workers="1:4"),
 )
-manifest = kuberay.ray_job(job, KubeRay())       # or vertex.custom_job(job, Vertex(machine_type="n1-standard-8"))
+manifest = kuberay.ray_job(job, KubeRay())
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 import posixpath
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ...executors.errors import InputError
 from ...executors.options import TrainingOptions
 from ...executors.runtime.files import file_io
-from .names import IMAGE
+from .accelerators import GPU, node_label
+from .names import IMAGE, JOB, NAMESPACE
+from .pods import PodSettings
 
 PROGRAM = "generic-trainer"
+_UNLIMITED = 2**31 - 1
 # Added to --timeout, which limits the training only: starting machines, pulling the image, checking the model.
 _OVERHEAD_SECONDS = 900
-_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_GPU_TOLERATION = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,12 +40,12 @@ class SubmittedJob:
       command: The command line, without the program's name.
       options: The training options on the command line.
       evaluators: Number of evaluator replicas besides the training cluster.
-      service_account: Service account of the job; "" for the platform's default.
-      accelerator: Type of GPU, by the platform's name; "" for any.
-      output: Output folder of the command; "" if the command line has none.
+      namespace: The namespace; "" for the current one of the kubeconfig.
+      accelerator: Type of GPU, a value of GKE's node label or LABEL=VALUE; "" for any.
+      pods: Settings of all pods.
 
     Raises:
-      InputError: From the constructor, when the image is no valid reference.
+      InputError: From the constructor, when a name or the image is not valid, or there is an accelerator but no GPU.
     """
 
     name: str
@@ -49,39 +53,81 @@ class SubmittedJob:
     command: tuple[str, ...]
     options: TrainingOptions
     evaluators: int = 0
-    service_account: str = ""
+    namespace: str = ""
     accelerator: str = ""
-    output: str = ""
+    pods: PodSettings = dataclasses.field(default_factory=PodSettings)
 
     def __post_init__(self) -> None:
+        JOB.require(self.name, "--name")
+        NAMESPACE.require(self.namespace, "--namespace")
         IMAGE.require(self.image, "--image")
+        if self.accelerator and not self.options.gpus_per_worker:
+            raise InputError(f"--accelerator {self.accelerator} requires GPUs: add --gpus-per-worker 1.")
 
     @property
-    def deadline_seconds(self) -> int | None:
-        """Seconds after which the platform ends the job: --timeout, rounded up, plus 900; None without --timeout."""
+    def identity(self) -> dict[str, str]:
+        """Name and namespace, for the metadata of a manifest."""
+        return {"name": self.name, **({"namespace": self.namespace} if self.namespace else {})}
+
+    @property
+    def deadline(self) -> dict[str, int]:
+        """The field with the seconds after which the platform ends the job: --timeout, rounded up, plus 900."""
         timeout = self.options.timeout
-        return None if timeout is None else math.ceil(timeout) + _OVERHEAD_SECONDS
+        return {} if timeout is None else {"activeDeadlineSeconds": math.ceil(timeout) + _OVERHEAD_SECONDS}
+
+    def restarts(self, tasks: int = 1) -> int:
+        """Returns the number of restarts if each failure of the job counts once for each of its tasks."""
+        failures = self.options.max_failures
+        return _UNLIMITED if failures < 0 else min(failures * tasks, _UNLIMITED)
+
+    def training_resources(self, overhead_gb: float = 0.0) -> dict[str, str]:
+        """Returns the resources of a container that trains, by Kubernetes' names.
+
+        Args:
+          overhead_gb: Memory in 10^9 bytes besides that of the training.
+
+        Raises:
+          InputError: When a worker has a fraction of a GPU.
+        """
+        options = self.options
+        resources = {"cpu": f"{options.cpus_per_worker:g}"}
+        if options.memory_gb_per_worker is not None:
+            resources["memory"] = gigabytes(options.memory_gb_per_worker + overhead_gb)
+        if options.gpus_per_worker % 1:
+            raise InputError(
+                f"--gpus-per-worker {options.gpus_per_worker:g}: pods take whole GPUs only. Set an integer."
+            )
+        if options.gpus_per_worker:
+            resources[GPU] = f"{options.gpus_per_worker:g}"
+        return resources
+
+    def pod(
+        self, container: Mapping[str, object], resources: Mapping[str, str], template: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Returns a pod template with the job's image and settings.
+
+        Args:
+          container: Fields of the container that runs the job, with its name.
+          resources: Its resources. A pod with GPUs gets a node that has the job's accelerator.
+          template: The template to start with; its first container becomes the job's.
+        """
+        pod = copy.deepcopy(dict(template))
+        spec = pod.setdefault("spec", {})
+        main, *others = spec.get("containers") or [{}]
+        limits = {"requests": dict(resources), "limits": dict(resources)}
+        spec["containers"] = [{**main, **container, "image": self.image, "resources": limits}, *others]
+        has_gpus = GPU in resources
+        if has_gpus and self.accelerator:
+            spec["nodeSelector"] = {**spec.get("nodeSelector", {}), **node_label(self.accelerator, "--accelerator")}
+        pod = self.pods.apply(pod, str(container["name"]))
+        if has_gpus:  # after the patch, which replaces the whole list
+            pod["spec"]["tolerations"] = [*pod["spec"].get("tolerations", []), dict(_GPU_TOLERATION)]
+        return pod
 
 
-def derived_name(text: str, longest: int) -> str:
-    """Returns a valid Kubernetes name derived from a text: lower case, digits and "-", starting with a letter."""
-    name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-    name = name if name[:1].isalpha() else f"job-{name}"
-    return name[:longest].rstrip("-")
-
-
-def require_name(name: str, longest: int, what: str) -> str:
-    """Checks that a name is valid for Kubernetes (an RFC 1035 label), and returns it.
-
-    Raises:
-      InputError: When it is not valid; the message proposes a valid one.
-    """
-    if len(name) > longest or not _LABEL.fullmatch(name):
-        raise InputError(
-            f"{what} {name!r}: Kubernetes allows lower-case letters, digits and '-', starting with a letter and "
-            f"ending with a letter or digit, at most {longest} characters. For example {derived_name(name, longest)!r}."
-        )
-    return name
+def gigabytes(number: float) -> str:
+    """Converts 10^9 bytes to a Kubernetes quantity in units of 10^6 bytes, rounded up."""
+    return f"{math.ceil(number * 1000)}M"
 
 
 def is_reachable(path: str, folders: Sequence[str]) -> bool:

@@ -15,8 +15,7 @@ import pytest
 
 from generic_trainer.cli import main
 from generic_trainer.cli.number_type import NumberType
-from generic_trainer.cli.submit import submit
-from generic_trainer.cli.submit_request import PLATFORMS, TRAINER, VERTEX, PlatformOption
+from generic_trainer.cli.submit import PLATFORMS, TRAINER, PlatformOption, submit
 
 Run = Callable[..., str]
 OWN = (NumberType, click.Choice, click.types.BoolParamType)
@@ -137,8 +136,6 @@ def submitted(flag: str) -> list[str]:
     own = {option.opts[0]: option.platform for option in submit.params if isinstance(option, PlatformOption)}
     platform = own.get(flag, PLATFORMS[0])
     line = ["submit", "--to", platform, "--image", "registry/trainer:1", "--code-root", "gs://b/code", "--output=job"]
-    if platform == VERTEX:
-        line += ["--machine-type", "n1-standard-8"]
     return [*line, "{}", "--", *REMOTE, *(["--gpus-per-worker=1"] if flag == "--accelerator" else [])]
 
 
@@ -168,15 +165,12 @@ def test_what_cannot_be_a_name_is_refused_by_every_option_of_submit(flag: str, r
         ("--namespace", "a.b"),
         ("--queue", "a..b"),
         ("--queue", "a" * 64),
-        ("--priority-class", "A"),
-        ("--job-label", f"{'a' * 300}/b=c"),
-        ("--job-label", "a..b/c=d"),
-        ("--job-label", "team=a;b"),
-        ("--node-selector", "a=b c"),
+        ("--accelerator", f"{'a' * 300}/b=c"),
+        ("--accelerator", "a..b/c=d"),
+        ("--accelerator", "team=a;b"),
         ("--env", "1A=b"),
         ("--env-secret", "A=secret/key;b"),
         ("--volume", "claim:/a\tb"),
-        ("--region", "europe-west4.example.com/"),
         ("--service-account", "me@project"),
     ],
 )
@@ -189,9 +183,6 @@ def test_names_follow_the_rules_of_the_platform(flag: str, value: str, refused: 
 @pytest.mark.parametrize(
     "flags",
     [
-        ["--job-label=team=a", "--job-label=team=b"],
-        ["--job-annotation=a=1", "--job-annotation=a=1"],
-        ["--node-selector=a=1", "--node-selector=a=2"],
         ["--env=A=1", "--env=A=2"],
         ["--env=A=1", "--env-secret=A=secret/key"],
         ["--env-secret=A=secret/key", "--env-secret=A=secret/other"],

@@ -21,28 +21,34 @@ DATA = ("--train-files", "gs://b/train*", "--output", "gs://b/out")
 TRAIN = ("train", "project.taxi", *DATA)
 ON_RAY = (*TRAIN, "--engine", "ray")
 KUBERAY = ("--to", "kuberay", "--image", "registry/trainer:1")
-VERTEX = ("--to", "vertex", "--image", "registry/trainer:1", "--machine-type", "n1-standard-8")
+TRAINER = ("--to", "kubeflow-trainer", "--image", "registry/trainer:1")
 ELASTICDL = ("elasticdl", "train", "--model_def=iris.model.custom_model", "--training_data=gs://b/iris.csv")
 
 
 @pytest.fixture
 def submit(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    """Runs the command in this process; returns the manifest, with the lines of standard error as `notes`."""
+    """Runs the command in this process; returns the last manifest, with the lines of standard error as `notes`."""
 
     def run(*arguments: object) -> Any:
         cli.main(["submit", *map(str, arguments)], standalone_mode=False)
         out, err = capsys.readouterr()
-        manifest = yaml.safe_load(out) or {}
-        return {**manifest, "notes": err}
+        manifests = list(yaml.safe_load_all(out)) or [{}]
+        return {**manifests[-1], "notes": err}
 
     return run
 
 
 def words_of(manifest: dict[str, Any]) -> list[str]:
     """Returns the command line that a job runs, without the program's name."""
-    if "jobSpec" in manifest:
-        return list(manifest["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["args"])
+    if manifest["kind"] == "TrainJob":
+        return list(manifest["spec"]["trainer"]["args"])
     return shlex.split(manifest["spec"]["entrypoint"])[1:]
+
+
+def tasks_of(train_job: dict[str, Any]) -> dict[str, int]:
+    """Returns the number of pods by role."""
+    tasks: dict[str, int] = json.loads(train_job["spec"]["trainer"]["env"][0]["value"])
+    return tasks
 
 
 def test_the_same_command_line_runs_there(submit: Callable[..., Any]) -> None:
@@ -77,26 +83,22 @@ def test_a_script_gets_its_arguments_there(submit: Callable[..., Any]) -> None:
     assert words_of(submit(*KUBERAY, "--", *given)) == words
 
 
-def test_vertex_gets_replicas_instead_of_ray(submit: Callable[..., Any]) -> None:
+def test_kubeflow_trainer_gets_replicas_instead_of_ray(submit: Callable[..., Any]) -> None:
     ray = ("--engine", "ray", "--workers", "2:3", "--ps", "1", "--cpus-per-worker", "8", "--max-failures", "0")
-    manifest = submit(*VERTEX, "--staging-bucket", "gs://staging/x", *TRAIN, *ray, "--timeout", "60")
+    manifest = submit(*TRAINER, *TRAIN, *ray, "--timeout", "60")
     assert words_of(manifest) == [
         "train",
         "project.taxi",
         *(f"{a}={b}" for a, b in zip(*[iter(DATA)] * 2, strict=True)),
         "--timeout=60",
     ]
-    spec = manifest["jobSpec"]
-    assert [pool["replicaCount"] for pool in spec["workerPoolSpecs"]] == [1, 2, 1]
-    assert spec["workerPoolSpecs"][1]["machineSpec"] == {"machineType": "n1-standard-8"}
-    assert spec["scheduling"] == {"restartJobOnWorkerRestart": False, "disableRetries": True, "timeout": "960s"}
-    assert spec["baseOutputDirectory"] == {"outputUriPrefix": "gs://staging/x"}
+    assert tasks_of(manifest) == {"chief": 1, "worker": 2, "ps": 1}
     assert "the job has 3" in manifest["notes"]
 
 
-def test_a_local_cluster_becomes_worker_pools_on_vertex(submit: Callable[..., Any]) -> None:
-    manifest = submit(*VERTEX, *TRAIN, "--cluster", "chief=1,worker=2,ps=1,evaluator=1")
-    assert [pool["replicaCount"] for pool in manifest["jobSpec"]["workerPoolSpecs"]] == [1, 2, 1, 1]
+def test_a_local_cluster_becomes_pods(submit: Callable[..., Any]) -> None:
+    manifest = submit(*TRAINER, *TRAIN, "--cluster", "chief=1,worker=2,ps=1,evaluator=1")
+    assert tasks_of(manifest) == {"chief": 1, "worker": 2, "ps": 1, "evaluator": 1}
     assert not [word for word in words_of(manifest) if "cluster" in word]
 
 
@@ -152,8 +154,8 @@ def test_elasticdls_own_number_of_workers_counts(submit: Callable[..., Any]) -> 
     there = submit(*KUBERAY, "--in-image=/zoo", *ELASTICDL, *more, "--engine=ray")
     assert there["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]["replicas"] == 3
     assert "--num_workers=3" in words_of(there)
-    there = submit(*VERTEX, "--in-image=/zoo", *ELASTICDL, *more, "--engine=ray")
-    assert [pool["replicaCount"] for pool in there["jobSpec"]["workerPoolSpecs"]] == [1, 2]
+    there = submit(*TRAINER, "--in-image=/zoo", *ELASTICDL, *more, "--engine=ray")
+    assert tasks_of(there) == {"worker": 3}
     assert not [word for word in words_of(there) if "workers" in word or "strategy" in word]
 
 
@@ -164,8 +166,8 @@ def test_dlrovers_own_numbers_count_and_its_workers_have_a_parameter_server(subm
         for more in ([], ["--ps_num=2"], ["--ps=2", "--workers=4"])
     ]
     assert tasks == [4, 5, 6]
-    there = submit(*VERTEX, *line)
-    assert [pool["replicaCount"] for pool in there["jobSpec"]["workerPoolSpecs"]] == [1, 2, 1]
+    there = submit(*TRAINER, *line)
+    assert tasks_of(there) == {"chief": 1, "worker": 2, "ps": 1}
     assert not [word for word in words_of(there) if "_num" in word]
 
 
@@ -240,7 +242,7 @@ def test_an_elastic_job_is_converted(submit: Callable[..., Any], tmp_path: pathl
         ((*KUBERAY, *ON_RAY, "--custom-config", '{"api_key": "abc"}'), "contains 'api_key', which looks like a secret"),
         ((*KUBERAY, "--name=Taxi", *ON_RAY), "--name 'Taxi': Kubernetes allows lower-case"),
         ((*KUBERAY, "--namespace=a.b", *ON_RAY), "--namespace 'a.b': Kubernetes allows"),
-        ((*KUBERAY, "--project=p", *ON_RAY), "--project requires --to vertex"),
+        ((*KUBERAY, "--runtime=r", *ON_RAY), "--runtime requires --to kubeflow-trainer"),
         (
             (*KUBERAY, "run", "--data=gs://b", "--module-file=m", "--engine=ray"),
             "--pipeline-root pipeline .its default",
@@ -250,13 +252,8 @@ def test_an_elastic_job_is_converted(submit: Callable[..., Any], tmp_path: pathl
             "--pipeline-root gs://b/r: a pipeline needs a folder here",
         ),
         ((*KUBERAY, *ELASTICDL, "--model_zoo=z", "--engine=ray"), "--output elasticdl_output .its default"),
-        ((*VERTEX, "--volume=v:/d", *TRAIN), "--volume: requires Kubernetes"),
-        ((*VERTEX, "--send", *TRAIN), "--send needs --project and --region"),
-        ((*VERTEX, "--staging-bucket=/gcs/b", *TRAIN), "--staging-bucket '/gcs/b': must be a gs:// URI"),
-        ((*VERTEX, "run", "--data=gs://b", "--module-file=m"), "SQLite"),
-        ((*VERTEX, *ON_RAY, "--workers=2", "--cluster=worker=2"), "Give one of them"),
-        ((*VERTEX, *ON_RAY, "--cluster-address=a:1"), "the job does not use a Ray cluster"),
-        ((*VERTEX, "train", "m", "--train-files=/data/x", "--output=/gcs/b/o"), "--train-files /data/x: on this"),
+        ((*TRAINER, *ON_RAY, "--workers=2", "--cluster=worker=2"), "Give one of them"),
+        ((*TRAINER, *ON_RAY, "--cluster-address=a:1"), "the job does not use a Ray cluster"),
     ],
 )
 def test_commands_that_would_fail_in_the_job_are_rejected(
@@ -269,7 +266,7 @@ def test_commands_that_would_fail_in_the_job_are_rejected(
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--to", "kubernetes", *TRAIN), "'kubernetes' is not one of 'kuberay', 'kubeflow-trainer', 'vertex'"),
+        (("--to", "kubernetes", *TRAIN), "'kubernetes' is not one of 'kuberay', 'kubeflow-trainer'"),
         ((*KUBERAY, *ON_RAY, "--wokers", "2"), "No such option: --wokers|No such option '--wokers'"),
         ((*KUBERAY, "train", "m", "--engine", "ray"), "Missing option '--output'"),
         ((*KUBERAY, *ON_RAY, "--max-failures", "many"), "'many': give an integer"),

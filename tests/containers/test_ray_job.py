@@ -25,13 +25,22 @@ CLAIMS = {"data": "/data:ro", "out": "/out"}
 DASHBOARD = "http://127.0.0.1:8265"
 
 
-def submitted(image: str) -> dict[str, Any]:
+PATCH = """
+spec:
+  securityContext: {runAsUser: 1000}
+  volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 500M}}]
+  containers: [{volumeMounts: [{name: shm, mountPath: /dev/shm}]}]
+"""
+
+
+def submitted(image: str, patch: pathlib.Path) -> dict[str, Any]:
     """Returns the spec of a RayJob that trains on digits with two workers."""
+    patch.write_text(PATCH)
     done = subprocess.run(
         [
             *(sys.executable, "-m", "generic_trainer.cli.main", "submit", "--to", "kuberay", "--image", image),
             *(f"--volume={name}:{place}" for name, place in CLAIMS.items()),
-            *("--shm-gb", "0.5", "--run-as-user", "1000", "--env", "TF_CPP_MIN_LOG_LEVEL=2", "--"),
+            *("--pod-patch", str(patch), "--env", "TF_CPP_MIN_LOG_LEVEL=2", "--"),
             *("train", "generic_trainer.module_files.digits_workers", "--train-files", "/data/digits/Split-train/*"),
             *("--eval-files", "/data/digits/Split-eval/*", "--train-steps", "300", "--output", "/out/run"),
             *("--engine", "ray", "--workers", "2", "--memory-gb-per-worker", "2"),
@@ -70,8 +79,10 @@ def start_command(group: Mapping[str, Any], address: str, head: str = "") -> lis
     return ["ray", "start", "--block", f"--node-ip-address={address}", *place, *parameters]
 
 
-def test_the_pods_of_a_rayjob_train(podman: Engine, examples: pathlib.Path, out: pathlib.Path) -> None:
-    spec = submitted(podman.image)
+def test_the_pods_of_a_rayjob_train(
+    podman: Engine, examples: pathlib.Path, out: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    spec = submitted(podman.image, tmp_path / "patch.yaml")
     cluster = spec["rayClusterSpec"]
     [workers] = cluster["workerGroupSpecs"]
     folders = {"data": examples, "out": out}

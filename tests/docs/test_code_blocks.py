@@ -52,6 +52,7 @@ _FENCE = re.compile(r"^(?P<indent> *)```(?P<info>.*)$")
 _MARK = re.compile(r"^ *<!-- (?P<name>checked|needs|output)(?:: (?P<why>.+))? -->$")
 _NUMBER = re.compile(r"\d+(?:[.:]\d+)*(?:e[-+]?\d+)?")
 _PROGRAMS = (
+    "gcloud",
     "kubectl",
     "tensorboard",
     "notify-send",

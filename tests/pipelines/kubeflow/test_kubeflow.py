@@ -19,7 +19,7 @@ pytest.importorskip("kfp")
 from generic_trainer import InputError, TrainingOptions
 from generic_trainer.cli.main import cli
 from generic_trainer.pipelines.kubeflow import KubeflowPipeline, StepResources, compile_pipeline
-from generic_trainer.pipelines.submit.pods import PodSettings, SecretEnv, Volume
+from generic_trainer.pipelines.submit.pods import PodSettings, variables, volume_claims
 
 from .driver import Driver, Failed
 
@@ -35,11 +35,30 @@ REMOTE = {
 }
 
 
+PATCH = """
+metadata: {labels: {team: ads}, annotations: {a.b/c: d e}}
+spec:
+  nodeSelector: {zone: a}
+  tolerations: [{key: dedicated, operator: Equal, value: ml, effect: NoSchedule}]
+  securityContext: {runAsUser: 1000}
+  volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 2000M}}]
+  containers:
+  - imagePullPolicy: Always
+    env: [{name: P, value: $(A)/p}]
+    volumeMounts: [{name: shm, mountPath: /dev/shm}]
+"""
+
+
 def compiled(path: pathlib.Path, **options: Any) -> dict[str, Any]:
     """Compiles and writes; returns the first document."""
     compile_pipeline(KubeflowPipeline(**{**REMOTE, **options})).write(str(path))
     spec: dict[str, Any] = next(iter(yaml.safe_load_all(path.read_text())))
     return spec
+
+
+def patched(**spec: Any) -> dict[str, Any]:
+    """Returns the option of a pipeline whose pods are patched."""
+    return {"pods": PodSettings(patch={"spec": spec})}
 
 
 @pytest.mark.thorough
@@ -103,7 +122,7 @@ def test_kubeflows_own_loader_and_schema_accept_it(platform: str, tmp_path: path
 
     path = tmp_path / "pipeline.yaml"
     options = (
-        {"pods": PodSettings(volumes=(Volume("claim", "/data"),))} if platform == "kubeflow" else {"warm_start": True}
+        {"pods": PodSettings((volume_claims(["claim:/data"]),))} if platform == "kubeflow" else {"warm_start": True}
     )
     accelerator = "nvidia-tesla-t4" if platform == "vertex" else "example.com/gpu=big"
     spec = compiled(
@@ -145,12 +164,12 @@ def test_settings_of_pods_match_the_definition_of_kubeflows_executor(
     pool = descriptor_pool.Default()
     pool.AddSerializedFile(gzip.decompress((SCHEMAS / "kubernetes_executor_config.binpb.gz").read_bytes()))
     kind = message_factory.GetMessageClass(pool.FindMessageTypeByName("kfp_kubernetes.KubernetesExecutorConfig"))
-    path = tmp_path / "pipeline.yaml"
+    path, patch = tmp_path / "pipeline.yaml", tmp_path / "patch.yaml"
+    patch.write_text(PATCH)
     flags = (
-        "--volume=claim:/data", "--job-label=team=ads", "--job-annotation=a.b/c=d e", "--queue=ml", "--env=A=b:c",
-        "--env=Trainer:B=c", "--env-secret=T=s/k", "--env-secret=Trainer:U=s/l", "--node-selector=zone=a",
-        "--toleration=dedicated=ml:NoSchedule", "--image-pull-policy=Always", "--image-pull-secret=registry",
-        "--run-as-user=1000", "--shm-gb=2", "--resources=*:cpus=2,memory_gb=4", "--resources=Trainer:cpus=4",
+        "--volume=claim:/data", "--queue=ml", "--env=A=b:c", "--env=Trainer:B=c", "--env-secret=T=s/k",
+        "--env-secret=Trainer:U=s/l", "--image-pull-secret=registry", f"--pod-patch={patch}",
+        "--resources=*:cpus=2,memory_gb=4", "--resources=Trainer:cpus=4",
     )  # fmt: skip
     data = ("--data=gs://bucket/taxi", "--data-format=csv", f"--module-file={REMOTE['module_file']}", "--label=big_tip")
     target = ("--to=kubeflow", "--image=i", f"--output={path}", "--pipeline-root=gs://bucket/root")
@@ -168,8 +187,10 @@ def test_settings_of_pods_match_the_definition_of_kubeflows_executor(
     assert (pusher.security_context.run_as_user, pusher.image_pull_policy) == (1000, "Always")
     containers = {name: one["container"] for name, one in spec["deploymentSpec"]["executors"].items()}
     variables = {name: {one["name"]: one["value"] for one in containers[name]["env"]} for name in containers}
-    assert variables["Trainer_executor"] == {"A": "b:c", "B": "c"}
-    assert variables["Pusher_executor"] == {"A": "b:c"}
+    assert variables["Trainer_executor"] == {"A": "b:c", "B": "c", "P": "$(A)/p"}
+    assert variables["Pusher_executor"] == {"A": "b:c", "P": "$(A)/p"}
+    assert [mount.mount_path for mount in pusher.pvc_mount] == ["/data"]
+    assert dict(pusher.node_selector.labels) == {"zone": "a"}
     assert containers["Trainer_executor"]["resources"]["resourceCpuLimit"] == "4"
     assert containers["Pusher_executor"]["resources"]["resourceCpuLimit"] == "2"
     assert containers["Trainer_executor"]["resources"]["resourceMemoryLimit"] == "4000M"
@@ -234,23 +255,46 @@ def test_an_image_without_this_package_is_reported(tmp_path: pathlib.Path, monke
         ({"pipeline_root": "s3://bucket/root", "platform": "vertex"}, r"Vertex AI requires a bucket"),
         ({"image": ""}, r"--image is missing"),
         ({"warm_start": True}, r"--warm-start: .* --baseline-model URI"),
-        ({"name": "My Pipeline"}, r"--pipeline-name My Pipeline: .* my-pipeline"),
+        ({"name": "My Pipeline"}, r"--pipeline-name 'My Pipeline': .* 'my-pipeline'"),
         ({"resources": {"Trainr": StepResources(cpus=1)}}, r"--resources Trainr: .*Did you mean 'Trainer'"),
         (
             {"platform": "vertex", "resources": {"Trainer": StepResources(gpus=1, accelerator="t4")}},
             r"accelerator=t4: Vertex AI offers",
         ),
         (
-            {"platform": "vertex", "pods": PodSettings(volumes=(Volume("a", "/b"),))},
+            {"platform": "vertex", "pods": PodSettings((volume_claims(["a:/b"]),))},
             r"Vertex AI does not mount volume claims",
         ),
-        ({"platform": "vertex", "pods": PodSettings(queue="ml")}, r"on Vertex AI, only environment variables"),
-        ({"pods": PodSettings(priority_class="high")}, r"--priority-class: Kubeflow Pipelines cannot set it"),
-        ({"pods": PodSettings(fs_group=0)}, r"--fs-group: Kubeflow Pipelines cannot set it"),
-        ({"pods": PodSettings(patch={"spec": {}})}, r"--pod-patch: Kubeflow Pipelines cannot set it"),
-        ({"step_env_secrets": {"Trainer": (SecretEnv("all"),)}}, r"--env-secret all: .*Write NAME=SECRET/KEY"),
-        ({"step_env": {"Trainr": {"A": "b"}}}, r"--env Trainr: the steps are .*Did you mean 'Trainer'"),
-        ({"pods": PodSettings(volumes=(Volume("a", "/b", read_only=True),))}, r"Kubeflow mounts claims writable only"),
+        (
+            {"platform": "vertex", "pods": PodSettings(queue="ml")},
+            r"metadata: .*queue.*Vertex AI sets variables only",
+        ),
+        (
+            patched(priorityClassName="high"),
+            r"spec.priorityClassName: high: a pipeline --to kubeflow has no such field.*admission policy",
+        ),
+        (patched(securityContext={"fsGroup": 0}), r"spec.securityContext.fsGroup: 0: a pipeline"),
+        (patched(containers=[{"securityContext": {}}]), r"spec.containers\[0\].securityContext: {}: a pipeline"),
+        (patched(containers=[{"name": "log"}]), r"spec.containers\[1\]: .*log.*: a pipeline"),
+        (
+            patched(containers=[{"volumeMounts": [{"name": "a", "mountPath": "/a"}]}]),
+            r"\[0\].volumeMounts: .*/a",
+        ),
+        (
+            patched(containers=[{"env": [{"name": "A", "valueFrom": {}}]}]),
+            r"\[0\].env: .*A",
+        ),
+        (patched(nodeName="a"), r"spec.nodeName: a: a pipeline"),
+        (patched(securityContext=5), r"--pod-patch: spec.securityContext: 5 must be an object"),
+        ({"step_patches": {"Trainer": variables([], ["all"])}}, r"envFrom: .*Write --env-secret NAME=SECRET/KEY"),
+        (
+            {"step_patches": {"Trainr": variables(["A=b"], [])}},
+            r"--env-secret Trainr: .*Did you mean 'Trainer'",
+        ),
+        (
+            {"pods": PodSettings((volume_claims(["a:/b:ro"]),))},
+            r"readOnly: .*Claims are mounted writable only: omit :ro",
+        ),
     ],
 )
 def test_a_pipeline_that_cannot_run_there_is_rejected(options: dict[str, Any], said: str) -> None:

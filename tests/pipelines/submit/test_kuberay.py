@@ -16,16 +16,18 @@ import pytest
 
 from generic_trainer import InputError, TrainingOptions
 from generic_trainer.pipelines.submit import kuberay, kubernetes_api
+from generic_trainer.pipelines.submit.job_file import JobFile
 from generic_trainer.pipelines.submit.kuberay import KubeRay, ray_job
-from generic_trainer.pipelines.submit.pods import PodSettings, SecretEnv, Volume
-from generic_trainer.pipelines.submit.submission import SubmittedJob, derived_name, require_name
+from generic_trainer.pipelines.submit.names import JOB
+from generic_trainer.pipelines.submit.pods import PodSettings, variables, volume_claims
+from generic_trainer.pipelines.submit.submission import SubmittedJob
 
 REQUIREMENTS = pathlib.Path(__file__).resolve().parents[3] / "requirements"
 COMMAND = ("train", "taxi", "--train-files=gs://b/train*", "--output=gs://b/out", "--engine=ray")
 
 
 def job(command: tuple[str, ...] = COMMAND, name: str = "taxi", **options: Any) -> SubmittedJob:
-    more = {key: options.pop(key) for key in ("service_account", "accelerator") if key in options}
+    more = {key: options.pop(key) for key in ("namespace", "accelerator", "pods") if key in options}
     return SubmittedJob(name, "registry/trainer:1", command, TrainingOptions(**{"engine": "ray", **options}), **more)
 
 
@@ -51,24 +53,19 @@ def test_a_plain_job(require_valid: Callable[..., None]) -> None:
 
 
 def test_a_job_with_everything(require_valid: Callable[..., None]) -> None:
-    place = KubeRay(
-        namespace="research",
-        pods=PodSettings(
-            volumes=(Volume.parse("training-data:/data:ro"), Volume.parse("outputs:/outputs")),
-            env_secrets=(SecretEnv("warehouse"),),
-        ),
-        head_cpus=4,
-        ray_version="2.55.1",
-    )
     asked = job(
         workers="1:4",
         ps=2,
         gpus_per_worker=2,
         max_failures=-1,
         accelerator="nvidia-tesla-t4",
-        service_account="trainer",
+        namespace="research",
+        pods=PodSettings(
+            (volume_claims(["training-data:/data:ro", "outputs:/outputs"]), variables([], ["warehouse"])),
+            service_account="trainer",
+        ),
     )
-    manifest = ray_job(asked, place)
+    manifest = ray_job(asked, KubeRay(head_cpus=4, ray_version="2.55.1"))
     require_valid(manifest, "rayjob_v1")
     cluster, group = manifest["spec"]["rayClusterSpec"], workers_of(manifest)
     assert manifest["metadata"] == {"name": "taxi", "namespace": "research"}
@@ -115,7 +112,7 @@ def test_one_shell_gives_the_words_back(tmp_path: pathlib.Path) -> None:
     program.chmod(program.stat().st_mode | stat.S_IEXEC)
     folder = tmp_path / "a folder"
     folder.mkdir()
-    entrypoint = ray_job(job(words), KubeRay(folder=str(folder)))["spec"]["entrypoint"]
+    entrypoint = ray_job(job(words), KubeRay(source=JobFile(folder=str(folder))))["spec"]["entrypoint"]
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(["/bin/sh", "-c", entrypoint], capture_output=True, text=True, env=environment, check=True)
     assert json.loads(done.stdout) == list(words)
@@ -142,13 +139,12 @@ def test_what_kubernetes_cannot_do_is_refused(options: dict[str, Any], text: str
 )
 def test_a_volume_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"--volume .*expected CLAIM:/FOLDER or CLAIM:/FOLDER:ro"):
-        Volume.parse(text)
+        volume_claims([text])
 
 
 @pytest.mark.parametrize("text", ["taxi_keras", "a.b.C", "9 lives", "---", "x" * 99, "été", "a-" * 40])
 def test_derived_names_are_names(text: str) -> None:
-    name = derived_name(text, kuberay.LONGEST_NAME)
-    assert require_name(name, kuberay.LONGEST_NAME, "--name") == name
+    assert JOB.allows(JOB.derived(text))
 
 
 def test_the_default_ray_is_the_locked_one() -> None:
@@ -178,7 +174,7 @@ def test_it_is_sent_to_the_cluster_that_kubectl_uses(api: Any, require_valid: Ca
 def test_a_refusal_says_what_to_do(api: Any, status: int, text: str) -> None:
     api.answer = lambda body: (status, {"kind": "Status", "message": "no right"})
     with pytest.raises(InputError, match=text):
-        kubernetes_api.create([ray_job(job(), KubeRay(namespace="other"))])
+        kubernetes_api.create([ray_job(job(namespace="other"), KubeRay())])
 
 
 def test_without_a_cluster_it_says_so(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

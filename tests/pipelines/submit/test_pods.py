@@ -13,25 +13,40 @@ import yaml
 
 from generic_trainer import InputError
 from generic_trainer.cli.main import cli
+from generic_trainer.pipelines.submit.pods import PodSettings, variables
 
 TRAIN = ("train", "project.taxi", "--train-files", "gs://b/train*", "--output", "gs://b/out", "--engine", "ray")
 PLATFORMS = ("kuberay", "kubeflow-trainer")
 EVERYTHING = (
-    ("--volume", "data:/data"), ("--job-label", "team=ads"), ("--job-annotation", "example.com/cost=a b"),
-    ("--queue", "ml"), ("--env", "A=x=y"), ("--env-secret", "all"), ("--env-secret", "TOKEN=one/key"),
-    ("--node-selector", "zone=a"), ("--toleration", "dedicated=ml:NoSchedule"), ("--toleration", "spot"),
-    ("--image-pull-policy", "Always"), ("--image-pull-secret", "registry"), ("--priority-class", "high"),
-    ("--run-as-user", "1000"), ("--fs-group", "0"), ("--shm-gb", "1.5"),
-    ("--service-account", "trainer"), ("--namespace", "ads"),
+    ("--volume", "data:/data"), ("--queue", "ml"), ("--env", "A=x=y"), ("--env-secret", "all"),
+    ("--env-secret", "TOKEN=one/key"), ("--image-pull-secret", "registry"), ("--service-account", "trainer"),
+    ("--namespace", "ads"), ("--pod-patch", "{patch}"),
 )  # fmt: skip
+PATCH = """
+metadata: {labels: {team: ads}, annotations: {example.com/cost: a b}}
+spec:
+  nodeSelector: {zone: a}
+  tolerations:
+  - {key: dedicated, operator: Equal, value: ml, effect: NoSchedule}
+  - {key: spot, operator: Exists}
+  priorityClassName: high
+  securityContext: {runAsUser: 1000, fsGroup: 0}
+  volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 1500M}}]
+  containers:
+  - imagePullPolicy: Always
+    volumeMounts: [{name: shm, mountPath: /dev/shm}]
+"""
 
 
 @pytest.fixture
-def submit(capsys: pytest.CaptureFixture[str]) -> Callable[..., list[dict[str, Any]]]:
-    """Runs the command in this process; returns the manifests."""
+def submit(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path) -> Callable[..., list[dict[str, Any]]]:
+    """Runs the command in this process, with the path of a patch for "{patch}"; returns the manifests."""
+    patch = tmp_path / "everything.yaml"
+    patch.write_text(PATCH)
 
     def run(platform: str, *flags: str, command: tuple[str, ...] = TRAIN) -> list[dict[str, Any]]:
-        cli.main(["submit", "--to", platform, "--image", "registry/i:1", *flags, "--", *command], standalone_mode=False)
+        words = [flag.replace("{patch}", str(patch)) for flag in flags]
+        cli.main(["submit", "--to", platform, "--image", "registry/i:1", *words, "--", *command], standalone_mode=False)
         return list(yaml.safe_load_all(capsys.readouterr().out))
 
     return run
@@ -57,6 +72,7 @@ def test_all_settings_at_once(platform: str, submit: Any, require_valid: Callabl
     manifests = submit(platform, *itertools.chain(*EVERYTHING))
     require_all_valid(manifests, require_valid)
     assert manifests[-1]["metadata"]["labels"] == {"team": "ads", "kueue.x-k8s.io/queue-name": "ml"}
+    assert manifests[-1]["metadata"]["annotations"] == {"example.com/cost": "a b"}
     assert {manifest["metadata"]["namespace"] for manifest in manifests} == {"ads"}
     for pod in pods_of(manifests):
         spec, container = pod["spec"], pod["spec"]["containers"][0]
@@ -103,18 +119,35 @@ def test_a_patch_changes_everything_else_and_wins(
         "metadata: {annotations: {sidecar.istio.io/inject: 'false'}}\n"
         "spec:\n"
         "  schedulerName: volcano\n"
+        "  serviceAccountName: other\n"
         "  containers:\n"
         "  - imagePullPolicy: Never\n"
         "    securityContext: {allowPrivilegeEscalation: false}\n"
         "  - {name: log, image: fluentd}\n"
     )
-    manifests = submit(platform, "--image-pull-policy", "Always", "--pod-patch", str(patch))
+    manifests = submit(platform, "--service-account", "trainer", "--pod-patch", str(patch))
     require_all_valid(manifests, require_valid)
     for pod in pods_of(manifests):
         main, log = pod["spec"]["containers"]
         assert (main["imagePullPolicy"], main["image"], log["name"]) == ("Never", "registry/i:1", "log")
-        assert pod["spec"]["schedulerName"] == "volcano"
+        assert (pod["spec"]["schedulerName"], pod["spec"]["serviceAccountName"]) == ("volcano", "other")
         assert pod["metadata"]["annotations"] == {"sidecar.istio.io/inject": "false"}
+
+
+def test_a_variable_of_a_later_patch_replaces_value_and_source() -> None:
+    value, secret = variables(["A=b"], []), variables([], ["A=s/k"])
+    source = {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+    for patches, item in (((value, secret), source), ((secret, value), {"name": "A", "value": "b"})):
+        pod = PodSettings(patches).apply({"spec": {"containers": [{"name": "main"}]}}, "main")
+        assert pod["spec"]["containers"][0]["env"] == [item]
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_patch_keeps_the_toleration_of_nodes_with_gpus(platform: str, submit: Any) -> None:
+    gpus = (*TRAIN, "--gpus-per-worker", "1")
+    worker = pods_of(submit(platform, "--accelerator", "nvidia-l4", "--pod-patch", "{patch}", command=gpus))[-1]
+    assert worker["spec"]["nodeSelector"] == {"zone": "a", "cloud.google.com/gke-accelerator": "nvidia-l4"}
+    assert [item["key"] for item in worker["spec"]["tolerations"]] == ["dedicated", "spot", "nvidia.com/gpu"]
 
 
 def test_a_whole_pod_is_a_patch_too(submit: Any, tmp_path: pathlib.Path) -> None:
@@ -148,10 +181,6 @@ def test_an_invalid_patch_is_rejected(submit: Any, tmp_path: pathlib.Path, text:
     ("flags", "message"),
     [
         (("--pod-patch", "nowhere.yaml"), "--pod-patch nowhere.yaml: cannot read the file"),
-        (("--toleration", "a:NoSchedul"), "'NoSchedul' is no effect.*Did you mean 'NoSchedule'"),
-        (("--toleration", "a b"), r"expected KEY\[=VALUE\]"),
-        (("--job-label", "team"), "--job-label team: expected KEY=VALUE"),
-        (("--job-label", "team=a b"), "Kubernetes allows letters, digits"),
         (("--env", "A B=c"), "--env A B=c: expected NAME=VALUE"),
         (("--env", "DB_PASSWORD=hunter2"), "--env contains 'DB_PASSWORD', which looks like a secret"),
         (("--env-secret", "NAME=secret"), "expected SECRET, or NAME=SECRET/KEY"),
@@ -162,45 +191,6 @@ def test_an_invalid_patch_is_rejected(submit: Any, tmp_path: pathlib.Path, text:
 def test_invalid_values_are_rejected(submit: Any, flags: tuple[str, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
         submit("kuberay", *flags)
-
-
-def test_vertex_has_labels_and_environment_but_no_pods(submit: Any) -> None:
-    machine = ("--machine-type", "n1-standard-8")
-    [job] = submit("vertex", *machine, "--job-label", "team=ads", "--env", "A=b")
-    assert job["labels"] == {"team": "ads"}
-    assert job["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["env"] == [{"name": "A", "value": "b"}]
-    for flags in EVERYTHING:
-        if flags[0] not in ("--job-label", "--env", "--service-account"):
-            with pytest.raises(InputError, match=f"{flags[0]}.* requires Kubernetes"):
-                submit("vertex", *machine, *flags)
-    with pytest.raises(InputError, match="--job-label 'Team': Google Cloud allows lower-case letters"):
-        submit("vertex", *machine, "--job-label", "Team=ads")
-
-
-def test_yaml_for_vertex_is_the_job_spec_that_gcloud_reads(tmp_path: pathlib.Path, capsys: Any) -> None:
-    file = tmp_path / "job.yaml"
-    flags = (
-        "--machine-type",
-        "n1-standard-8",
-        "--region",
-        "europe-west4",
-        "--job-label",
-        "team=ads",
-        "--output",
-        str(file),
-    )
-    cli.main(
-        ["submit", "--to", "vertex", "--image", "i", *flags, "--", *TRAIN, "--timeout", "60"], standalone_mode=False
-    )
-    spec = yaml.safe_load(file.read_text())
-    assert (list(spec), spec["scheduling"]["timeout"]) == (
-        ["workerPoolSpecs", "scheduling", "baseOutputDirectory"],
-        "960s",
-    )
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        f"Wrote {file}; to start the job: gcloud ai custom-jobs create --region=europe-west4 "
-        f"--display-name=project-taxi --labels=team=ads --config={file}"
-    )
 
 
 def test_rays_metrics_get_a_port_in_every_pod(submit: Any, require_valid: Callable[..., None]) -> None:

@@ -109,7 +109,7 @@ def test_gpus_are_for_pods_that_train(submit: Any) -> None:
 
 
 def test_a_runtime_of_the_cluster_serves_jobs_of_any_size(submit: Any, require_valid: Callable[..., None]) -> None:
-    [runtime] = submit("--runtime", "tensorflow-distributed", "--shm-gb", "1")
+    [runtime] = submit("--runtime", "tensorflow-distributed", "--service-account", "trainer")
     require_valid(runtime, "trainingruntime_v1alpha1")
     assert (runtime["kind"], runtime["metadata"]["name"]) == ("ClusterTrainingRuntime", "tensorflow-distributed")
     [train_job] = submit("--runtime", "tensorflow-distributed", *TRAIN, "--engine", "ray", "--workers", "4")

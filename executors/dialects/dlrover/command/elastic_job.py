@@ -15,6 +15,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from .....pipelines.submit.accelerators import GPU
 from .....pipelines.submit.job_file import JobFile
 from ....errors import InputError
 from ....number_range import RETRIES, TASKS, NumberRange
@@ -24,7 +25,6 @@ from .trainer_call import TrainerCall, find_call
 GROUP = "elastic.iml.github.io"
 _ROLES = ("chief", "worker", "ps", "evaluator")
 _TRAINERS = ("worker", "chief")  # template, resources and command are taken from the first that exists
-_GPU = "nvidia.com/gpu"
 _LISTS = ("command", "args", "env", "envFrom", "volumeMounts", "volumes", "tolerations")
 _REASONS = {
     "optimizeMode": "there is no DLRover master or Brain to optimize resources",
@@ -165,7 +165,7 @@ class _Translation:
                     self._notes.append(
                         f"{role}: {name} is {amount:g} as for the other roles, instead of {amounts[name]:g}."
                     )
-        gpus = by_role[lead].get(_GPU, 0.0)
+        gpus = by_role[lead].get(GPU, 0.0)
         flags = {"cpus-per-worker": highest["cpu"], "gpus-per-worker": gpus, "memory-gb-per-worker": highest["memory"]}
         return [f"--{name}={amount:.10g}" for name, amount in flags.items() if amount]
 
@@ -178,7 +178,7 @@ class _Translation:
             where = f"{self._path}: {role}: resources.{name}"
             if name == "memory":
                 amounts[name] = gigabytes(text, where)
-            elif name in ("cpu", _GPU):
+            elif name in ("cpu", GPU):
                 amounts[name] = processors(text, where)
             else:
                 self._note(f"{role}: resources.{name}", str(text), name)

@@ -63,14 +63,9 @@ def read(tmp_path: pathlib.Path) -> Callable[..., JobFile]:
 
 
 def as_ray_job(elastic: JobFile) -> dict[str, Any]:
-    place = KubeRay(
-        namespace=elastic.namespace,
-        metadata=elastic.metadata,
-        pod_template=elastic.pod_template,
-        folder=elastic.folder,
-        suspend=elastic.suspend,
-    )
-    return ray_job(SubmittedJob(elastic.name, elastic.image, elastic.command, TrainingOptions(engine="ray")), place)
+    options = TrainingOptions(engine="ray")
+    job = SubmittedJob(elastic.name, elastic.image, elastic.command, options, namespace=elastic.namespace)
+    return ray_job(job, KubeRay(source=elastic))
 
 
 def test_dlrovers_documented_job(read: Callable[..., JobFile]) -> None:
