@@ -28,6 +28,7 @@ from .evaluation_flags import evaluation_flags
 from .format_flags import examples_format, format_flags
 from .input_flags import input_flags
 from .number_type import NumberType
+from .path_type import DIR, FILE, GLOB, MODULE_NAME, PLACE
 from .pipeline_flags import module_flags
 from .training_flags import (
     custom_config_flag,
@@ -41,13 +42,11 @@ _NOT_REACHED_CODE = 4
 
 
 @click.command()
-@click.argument("module")
-@click.option("--train-files", multiple=True, metavar="GLOB", help="Training data, as in `train`.")
-@click.option("--eval-files", multiple=True, metavar="GLOB", help="Evaluation data, as in `train`.")
-@click.option(
-    "--data", default="", metavar="PLACE", help="Raw data, as for `run`; replaces --train-files and --eval-files."
-)
-@click.option("--output", metavar="DIR", help="Accepted as in `train`; nothing is written there.")
+@click.argument("module", type=MODULE_NAME)
+@click.option("--train-files", multiple=True, type=GLOB, help="Training data, as in `train`.")
+@click.option("--eval-files", multiple=True, type=GLOB, help="Evaluation data, as in `train`.")
+@click.option("--data", default="", type=PLACE, help="Raw data, as for `run`; replaces --train-files and --eval-files.")
+@click.option("--output", type=DIR, help="Accepted as in `train`; nothing is written there.")
 @click.option(
     "--train-steps", type=NumberType(STEPS), help="Training steps of the run, to estimate its time and memory."
 )
@@ -55,18 +54,18 @@ _NOT_REACHED_CODE = 4
     "--eval-steps", type=NumberType(STEPS), help="Evaluation steps, fn_args.eval_steps (default: set by the module)."
 )
 @click.option(
-    "--schema", metavar="FILE", help="Schema of the examples; without examples, synthetic ones are generated from it."
+    "--schema", type=FILE, help="Schema of the examples; without examples, synthetic ones are generated from it."
 )
-@click.option("--transform-graph", metavar="DIR", help="The transform_graph output of a Transform component.")
-@click.option("--base-model", default="", metavar="DIR", help="Model to start from, as in `train`.")
-@click.option("--hyperparameters", default="", metavar="FILE", help="JSON file with KerasTuner's configuration.")
+@click.option("--transform-graph", type=DIR, help="The transform_graph output of a Transform component.")
+@click.option("--base-model", default="", type=DIR, help="Model to start from, as in `train`.")
+@click.option("--hyperparameters", default="", type=FILE, help="JSON file with KerasTuner's configuration.")
 @format_flags
 @click.option("--function", help="Name of the function to run (default: chosen by the dialect).")
 @module_flags
 @click.option(
     "--pipeline-root",
     default="",
-    metavar="DIR",
+    type=DIR,
     help="Pipeline root to record a passed check in; `run` then skips the same check.",
 )
 @click.option(

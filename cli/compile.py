@@ -14,6 +14,7 @@ from ..pipelines.definition.options import DATA_FORMATS
 from ..pipelines.submit.names import require_unique
 from ..pipelines.submit.pods import SecretEnv
 from .number_type import NumberType
+from .path_type import FILE
 from .pipeline_flags import pipeline_flags, pipeline_options
 from .pod_flags import parse_env, pod_flags, pop_pod_settings, require_only, split_steps
 
@@ -25,7 +26,7 @@ from .pod_flags import parse_env, pod_flags, pop_pod_settings, require_only, spl
     "--output",
     default="pipeline.yaml",
     show_default=True,
-    metavar="FILE",
+    type=FILE,
     help="Output file; JSON for *.json, else YAML; - prints it.",
 )
 @click.option(

@@ -11,12 +11,13 @@ from ..executors.errors import InputError
 from ..executors.examples_format import TF_EXAMPLE, ExamplesFormat, payload_formats
 from ..executors.inputs.input_format import formats, payload_format_of
 from ..executors.runtime.files import file_io
+from .path_type import DIR
 from .training_flags import Command
 
 
 def format_flags(command: Command) -> Command:
     """Adds --payload-format and --data-view to a command."""
-    data_view = click.option("--data-view", metavar="DIR", help="DataView that decodes FORMAT_PROTO examples.")
+    data_view = click.option("--data-view", type=DIR, help="DataView that decodes FORMAT_PROTO examples.")
     tables = [form for form in formats().values() if form.payloads and TF_EXAMPLE not in form.payloads]
     defaults = ", ".join(f"{form.payloads[0]} for *{form.endings[0]}" for form in tables if form.endings)
     payload = click.option(

@@ -10,6 +10,7 @@ import click
 
 from ..executors.errors import InputError
 from ..executors.runtime.logs.unrepeated import unrepeated_warnings
+from .path_type import DIR, PLACE, URL
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -44,7 +45,7 @@ def _without_password(context: click.Context, parameter: click.Parameter, url: s
 metadata_flag = click.option(
     "--metadata",
     default="",
-    metavar="URL",
+    type=URL,
     callback=_without_password,
     help="SQLite file or mysql://user@host:port/database; password in GENERIC_TRAINER_METADATA_PASSWORD.",
 )
@@ -53,7 +54,7 @@ metadata_flag = click.option(
 def store_flags(command: Command) -> Command:
     """Adds --pipeline-root and --metadata to a command."""
     command = metadata_flag(command)
-    return click.option("--pipeline-root", multiple=True, metavar="DIR", help="Pipeline root; repeatable.")(command)
+    return click.option("--pipeline-root", multiple=True, type=DIR, help="Pipeline root; repeatable.")(command)
 
 
 def location_flags(command: Command) -> Command:
@@ -62,7 +63,7 @@ def location_flags(command: Command) -> Command:
         "--in",
         "places",
         multiple=True,
-        metavar="PLACE",
+        type=PLACE,
         help="Where to search for runs (default: the current directory); repeatable.",
     )(store_flags(unrepeated_warnings()(command)))
 

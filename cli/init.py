@@ -17,6 +17,7 @@ from ..executors.errors import InputError, did_you_mean
 from ..executors.inputs.csv.plain_copy import plain_data
 from ..executors.runtime.logs.sanitize import printable
 from ..pipelines.definition.pipeline_root import PLAIN_DATA
+from .path_type import DIR, PLACE
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -29,11 +30,11 @@ _WIDTH = 120  # characters; width of the table if standard output is not a termi
 
 
 @click.command()
-@click.argument("directory", metavar="DIR")
+@click.argument("directory", metavar="DIR", type=DIR)
 @click.option(
     "--data",
     required=True,
-    metavar="PLACE",
+    type=PLACE,
     help="CSV or Parquet file, TFRecord file of tf.Examples, or a directory of them.",
 )
 @click.option(

@@ -15,6 +15,7 @@ from ..pipelines.definition.pipeline_root import OTHER_ROOT, ROOT, default_root
 from .evaluation_flags import evaluation_flags
 from .input_flags import input_flags
 from .number_type import NumberType
+from .path_type import DIR, FILE, MODULE_FILE, PLACE
 from .training_flags import (
     custom_config_flag,
     options_from,
@@ -31,26 +32,26 @@ _MODULES = (
     click.option(
         "--transform-module",
         default="",
-        metavar="FILE",
+        type=MODULE_FILE,
         help="Module with preprocessing_fn (default: the training module, or a file near it).",
     ),
     click.option(
-        "--tuner-module", default="", metavar="FILE", help="Module with tuner_fn (default: the training module)."
+        "--tuner-module", default="", type=MODULE_FILE, help="Module with tuner_fn (default: the training module)."
     ),
 )
 _FLAGS = (
-    click.option("--data", required=True, metavar="PLACE", help="CSV files, or TFRecord files of tf.Examples."),
+    click.option("--data", required=True, type=PLACE, help="CSV files, or TFRecord files of tf.Examples."),
     click.option(
         "--module-file",
         required=True,
-        metavar="FILE",
+        type=MODULE_FILE,
         help="Training module: a file, package.module, or name@archive.zip.",
     ),
     *_MODULES,
     click.option(
         "--pipeline-root",
         default=default_root,
-        metavar="DIR",
+        type=DIR,
         help=f"Directory for all outputs (default: {ROOT}, or {OTHER_ROOT} if {ROOT} has files of yours).",
     ),
     click.option("--pipeline-name", "name", default="", help="Pipeline name (default: the module's name)."),
@@ -72,7 +73,7 @@ _MORE = (
     click.option(
         "--eval-config",
         default="",
-        metavar="FILE",
+        type=FILE,
         help="JSON file with a tfma.EvalConfig; replaces --label, --task and --slice-by.",
     ),
     click.option(
@@ -85,10 +86,8 @@ _MORE = (
         is_flag=True,
         help="Evaluate on a fifth of the data that training does not see (default: if the data have a folder test/).",
     ),
-    click.option("--schema", default="", metavar="FILE", help="Schema file to use instead of an inferred schema."),
-    click.option(
-        "--push-to", default="", metavar="DIR", help="Push destination (default: serving/ in the pipeline root)."
-    ),
+    click.option("--schema", default="", type=FILE, help="Schema file to use instead of an inferred schema."),
+    click.option("--push-to", default="", type=DIR, help="Push destination (default: serving/ in the pipeline root)."),
     click.option("--push/--no-push", default=True, show_default=True, help="Push the model if it is blessed."),
     click.option(
         "--allow-batch-dependent",
@@ -99,7 +98,7 @@ _MORE = (
     click.option(
         "--baseline-model",
         default="",
-        metavar="DIR",
+        type=DIR,
         help="Model artifact to compare with (default: the last blessed model).",
     ),
     click.option(
@@ -116,7 +115,7 @@ _MORE = (
     click.option(
         "--hyperparameters",
         default="",
-        metavar="FILE",
+        type=FILE,
         help="JSON file with KerasTuner's configuration, or a Tuner's output; replaces tuning.",
     ),
     click.option(

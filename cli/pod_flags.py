@@ -22,6 +22,7 @@ from ..pipelines.submit.pods import (
 )
 from ..pipelines.submit.secrets import require_no_secrets
 from .number_type import NumberType
+from .path_type import FILE
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -77,7 +78,7 @@ _FLAGS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "pod_patch": (
         "--pod-patch",
-        {**_TEXT, "metavar": "FILE", "help": "Kubernetes: strategic merge patch of pod templates, applied last."},
+        {**_TEXT, "type": FILE, "help": "Kubernetes: strategic merge patch of pod templates, applied last."},
     ),
 }  # fmt: skip
 

@@ -17,6 +17,7 @@ from ..executors.runtime.logs.setup import keep_logs
 from ..pipelines.history.metric_comparison import is_higher_better
 from ..pipelines.history.runs import Run, find_run
 from .history_flags import LocationFlags, location_flags, pop_locations
+from .path_type import FILE
 from .run_name import RunName
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _COMPARISON = "comparison.html"
 )
 @click.option(
     "--output",
-    metavar="FILE",
+    type=FILE,
     help="Report file; - prints it (default: report.html in the model run; comparison.html with --compare).",
 )
 @click.option("--open", "opened", is_flag=True, help="Open the report in the browser.")

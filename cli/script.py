@@ -23,6 +23,7 @@ from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.run import train as run_training
 from .first_write import OnStart
+from .path_type import DIR
 from .submitted_command import JobCommand, Submittable
 from .summary import print_summary, summary_lines
 from .terminal import live_display
@@ -33,7 +34,7 @@ from .training_flags import options_from, training_flags
 @click.command(cls=JobCommand, submittable=Submittable("file"))
 @click.argument("file")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@click.option("--output", required=True, metavar="DIR", help="Output directory of model/ and model_run/.")
+@click.option("--output", required=True, type=DIR, help="Output directory of model/ and model_run/.")
 @click.option("-m", is_flag=True, expose_value=False, help="FILE is the name of a module, as after python -m.")
 @click.option("--model/--no-model", "needs_model", default=True, help="Fail if the script writes no SavedModel.")
 @training_flags

@@ -25,6 +25,7 @@ from ..pipelines.submit.submission import SubmittedJob, derived_name
 from ..pipelines.submit.vertex import Vertex
 from .cluster_flag import parse_counts
 from .number_type import NumberType
+from .path_type import FILE
 from .pod_flags import pod_flags, pop_pod_settings, require_only
 from .submit_request import KUBERAY, PLATFORMS, TRAINER, VERTEX, PlatformOption, SubmitRequest
 from .submitted_command import CommandLine, read_command_line
@@ -45,7 +46,7 @@ _kuberay, _trainer, _vertex = (
 @click.option("--to", "platform", type=click.Choice(PLATFORMS), required=True, help="Target platform.")
 @click.option("--image", default="", help="Container image with generic-trainer (kuberay: generic-trainer[kuberay]).")
 @click.option("--name", default="", help="Job name (default: the module's name).")
-@click.option("--output", default=STDOUT, metavar="FILE", help="Manifest file (default: standard output).")
+@click.option("--output", default=STDOUT, type=FILE, help="Manifest file (default: standard output).")
 @click.option("--send", "sends", is_flag=True, help="Also create the job on the platform.")
 @click.option("--code-root", default="", metavar="URI", help="Where the module archive is uploaded for the job.")
 @click.option("--in-image", multiple=True, metavar="FOLDER", help="Directory that the image contains; may be repeated.")
@@ -57,7 +58,7 @@ _kuberay, _trainer, _vertex = (
     "--accelerator", default="", metavar="TYPE", help="GPU type: nvidia-tesla-t4, or a node label LABEL=VALUE."
 )
 @_kuberay(
-    "--from", "job_file", default="", metavar="FILE", hidden=not kinds(),
+    "--from", "job_file", default="", type=FILE, hidden=not kinds(),
     help=f"{' or '.join(kinds())} to convert.",
 )  # fmt: skip
 @click.option("--namespace", default="", help="Kubernetes: namespace (default: kubectl's).")

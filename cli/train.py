@@ -24,6 +24,7 @@ from .cluster_flag import local_cluster, parse_counts
 from .first_write import OnStart
 from .format_flags import examples_format, format_flags
 from .number_type import NumberType
+from .path_type import DIR, FILE, GLOB, MODULE_NAME
 from .submitted_command import JobCommand, Submittable
 from .summary import fields_of, json_flag, print_summary, run_summary, summary_lines
 from .tables import print_json
@@ -40,28 +41,26 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=JobCommand, submittable=Submittable("module"))
-@click.argument("module")
+@click.argument("module", type=MODULE_NAME)
 @click.option(
     "--train-files",
     multiple=True,
-    metavar="GLOB",
+    type=GLOB,
     help="Training data, fn_args.train_files: patterns of example files, or any file or folder that the module reads; "
     "may be repeated.",
 )
-@click.option("--eval-files", multiple=True, metavar="GLOB", help="Evaluation data, as --train-files.")
-@click.option("--output", required=True, metavar="DIR", help="Output directory of model/ and model_run/.")
+@click.option("--eval-files", multiple=True, type=GLOB, help="Evaluation data, as --train-files.")
+@click.option("--output", required=True, type=DIR, help="Output directory of model/ and model_run/.")
 @click.option(
     "--train-steps", type=NumberType(STEPS), help="Training steps, fn_args.train_steps (default: set by the module)."
 )
 @click.option(
     "--eval-steps", type=NumberType(STEPS), help="Evaluation steps, fn_args.eval_steps (default: set by the module)."
 )
-@click.option("--schema", metavar="FILE", help="Schema of the examples, in protobuf text format.")
-@click.option("--transform-graph", metavar="DIR", help="The transform_graph output of a Transform component.")
-@click.option(
-    "--base-model", metavar="DIR", help="Model to start from: a SavedModel, or the --output of an earlier run."
-)
-@click.option("--hyperparameters", metavar="FILE", help="JSON file with KerasTuner's configuration.")
+@click.option("--schema", type=FILE, help="Schema of the examples, in protobuf text format.")
+@click.option("--transform-graph", type=DIR, help="The transform_graph output of a Transform component.")
+@click.option("--base-model", type=DIR, help="Model to start from: a SavedModel, or the --output of an earlier run.")
+@click.option("--hyperparameters", type=FILE, help="JSON file with KerasTuner's configuration.")
 @format_flags
 @click.option(
     "--cluster", metavar="ROLES", help="Train on a cluster of local processes: chief=1,worker=2,ps=1,evaluator=1."

@@ -13,6 +13,7 @@ from ..executors.options import TrainingOptions, declared_options
 from ..executors.runtime.files.plain_values import parsed_json, require_plain
 from ..executors.runtime.files.user_text import read_user_file
 from .number_type import NumberType
+from .path_type import JSON, PATHS
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -39,7 +40,8 @@ def _settings(option: Option) -> dict[str, Any]:
     settings |= {"default": option.default, "show_default": option.default is not None}
     if option.numbers:
         return {**settings, "type": NumberType(option.numbers)}
-    return settings if option.kind is bool else {**settings, "type": choices or option.kind}
+    kind = choices or PATHS.get(option.metavar or "", option.kind)
+    return settings if option.kind is bool else {**settings, "type": kind}
 
 
 def options_from(flags: dict[str, Any]) -> TrainingOptions:
@@ -49,7 +51,7 @@ def options_from(flags: dict[str, Any]) -> TrainingOptions:
 
 custom_config_flag = click.option(
     "--custom-config",
-    metavar="JSON|@FILE",
+    type=JSON,
     help="JSON object for fn_args.custom_config, or @FILE to read it from a file.",
 )
 

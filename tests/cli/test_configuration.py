@@ -127,7 +127,7 @@ def test_elasticdl_commands_have_separate_sections(config: Any) -> None:
         ("slice-by: {a: b}\n", "line 1: slice-by: must be a value or a list, not a mapping"),
         ("slice-by: [[a]]\n", "line 1: slice-by: the items of a list must be plain values"),
         ("task: ternary\n", "line 1: task: 'ternary' is not one of"),
-        ("- data\n", "line 1: must be a mapping"),
+        ("- data\n", "must be a mapping of options"),
         ("data: a\n\ndata: b\n", "line 3: duplicate key data, also in line 1"),
         ("train-steps: 1\ntrain_steps: 2\n", "line 2: train_steps is in line 1 already"),
         ("data: [\n", "invalid YAML"),

@@ -10,6 +10,7 @@ import click
 from .....cli.abbreviations import abbreviations
 from .....cli.first_write import OnStart
 from .....cli.number_type import NumberType
+from .....cli.path_type import DIR, ReferenceType
 from .....cli.removed_flags import removed_flags, without_removed
 from .....cli.submitted_command import JobCommand, Submittable
 from .....cli.summary import print_summary, summary_lines
@@ -55,7 +56,9 @@ _SUBMITTABLE = Submittable(
 
 
 @click.command(context_settings=abbreviations(_ABBREVIATED), cls=JobCommand, submittable=_SUBMITTABLE)
-@click.option("--conf", required=True, metavar="MODULE.CLASS|FILE", help="Conf class, or a file that defines one.")
+@click.option(
+    "--conf", required=True, type=ReferenceType("module.class|file"), help="Conf class, or a file that defines one."
+)
 @click.option(
     "--platform", default="Local", show_default=True, help="Platform; must be Local. For a cluster, use `submit`."
 )
@@ -63,7 +66,7 @@ _SUBMITTABLE = Submittable(
     "--output",
     default="dlrover_output",
     show_default=True,
-    metavar="DIR",
+    type=DIR,
     help="Output directory of the checked model and the run record.",
 )
 @click.option(
