@@ -41,7 +41,10 @@ Result = TypeVar("Result")
 
 CONFIG, PRINT = "config", "print_config"
 _ALIASES = {"module": "module_file", "module_file": "module"}
-_SOURCES = {ParameterSource.COMMANDLINE: "command line", ParameterSource.ENVIRONMENT: "environment"}
+_SOURCES: dict[ParameterSource | None, str] = {
+    ParameterSource.COMMANDLINE: "command line",
+    ParameterSource.ENVIRONMENT: "environment",
+}
 
 
 def with_config(command: click.Command) -> click.Command:

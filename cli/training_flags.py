@@ -40,7 +40,7 @@ def _settings(option: Option) -> dict[str, Any]:
     settings |= {"default": option.default, "show_default": option.default is not None}
     if option.numbers:
         return {**settings, "type": NumberType(option.numbers)}
-    kind = choices or PATHS.get(option.metavar or "", option.kind)
+    kind = choices or PATHS.get(option.metavar or "") or option.kind
     return settings if option.kind is bool else {**settings, "type": kind}
 
 
