@@ -17,23 +17,14 @@ from ..pipelines.history.drift import DataDrift, compare_data
 from ..pipelines.history.prediction_changes import compare_predictions
 from ..pipelines.history.runs import Run, find_run
 from .diff_tables import print_drift, print_predictions
-from .history_flags import LocationFlags, location_flags, pop_locations
+from .history_flags import Locations, location_flags
 from .run_name import RunName
 from .tables import Column, format_number, format_time, print_json, print_table
 
 if TYPE_CHECKING:
     from rich.status import Status
-    from typing_extensions import Unpack
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
-
-
-class DiffFlags(LocationFlags):
-    """The command's flags."""
-
-    source: bool
-    drift: bool
-    predictions: bool
 
 
 @click.command()
@@ -49,7 +40,9 @@ class DiffFlags(LocationFlags):
     help="Compare both models on the second run's eval split.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: the fields of RunDifference.")
-def diff(first: str, second: str, as_json: bool, **flags: Unpack[DiffFlags]) -> None:
+def diff(
+    first: str, second: str, source: bool, drift: bool, predictions: bool, as_json: bool, locations: Locations
+) -> None:
     """Compares the arguments, code, data, metrics and predictions of two runs.
 
     Versions and times are compared too. FIRST and SECOND are given as RUN in `show`. A metric is marked better or worse
@@ -64,18 +57,19 @@ def diff(first: str, second: str, as_json: bool, **flags: Unpack[DiffFlags]) -> 
     versions and phases; drift (the fields of DataDrift) and predictions (of ModelComparison), null if left out. Pairs
     are [first, second]; equal values are omitted, except in metrics and phases.
     """  # noqa: D301 (click's mark of lines to keep)
-    places = pop_locations(flags)
-    runs = find_run(first, **places), find_run(second, **places)
+    runs = find_run(first, **locations), find_run(second, **locations)
     found = compare(*runs)
     if as_json:
-        drift = _drift(runs).to_json() if flags["drift"] else None
-        predictions = _predictions(runs).to_json() if flags["predictions"] else None
-        print_json({**found.to_json(), "drift": drift, "predictions": predictions})
+        changes = {
+            "drift": _drift(runs).to_json() if drift else None,
+            "predictions": _predictions(runs).to_json() if predictions else None,
+        }
+        print_json({**found.to_json(), **changes})
         return
-    _print_difference(found, flags["source"])
-    if flags["drift"]:
+    _print_difference(found, source)
+    if drift:
         print_drift(_drift(runs))
-    if flags["predictions"]:
+    if predictions:
         print_predictions(_predictions(runs), is_same_data=not found.data)
 
 

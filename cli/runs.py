@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any, cast
 
 import click
 
@@ -11,7 +10,7 @@ from ..executors.number_range import STEPS
 from ..executors.runtime.quantities import duration_text
 from ..pipelines.history.past_runs import STATUSES
 from ..pipelines.history.runs import Run, find_runs, metric_of
-from .history_flags import LocationFlags, pop_locations, store_flags
+from .history_flags import Locations, store_flags
 from .number_type import NumberType
 from .tables import Column, format_number, format_time, print_json, print_table
 
@@ -30,7 +29,7 @@ _ID_LENGTH = 8  # characters of an ID; more if these are not unique
     "--limit", type=NumberType(STEPS), default=20, show_default=True, help="Maximum number of runs; 0 for all."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a list with the fields of Run.")
-def runs(status: str | None, sort: str | None, limit: int, as_json: bool, **flags: Any) -> None:
+def runs(module: str, status: str | None, sort: str | None, limit: int, as_json: bool, locations: Locations) -> None:
     """Lists the training runs of `train` and of pipelines.
 
     PLACE is a pipeline root, an --output of train, a directory above them (default: the current directory), or an ML
@@ -43,13 +42,8 @@ def runs(status: str | None, sort: str | None, limit: int, as_json: bool, **flag
     With --json a list, each with: id, status, started (UTC), seconds, module, fingerprint, dialect, metrics, model_run,
     model, pushed_model, blessed, evaluation, error, pipeline, pipeline_run, metadata, execution, model_artifact.
     """  # noqa: D301 (click's mark of lines to keep)
-    found = find_runs(
-        **pop_locations(cast("LocationFlags", flags)),
-        **flags,
-        status=status or "",
-        sort=sort or "",
-        limit=limit and limit + 1,
-    )
+    more = limit and limit + 1
+    found = find_runs(**locations, module=module, status=status or "", sort=sort or "", limit=more)
     shown = found[: limit or None]
     if as_json:
         print_json([run.to_json() for run in shown])

@@ -14,7 +14,7 @@ from ..executors.options import TrainingOptions
 from ..executors.runtime.logs.error_output import one_line, traceback_lines
 from ..executors.runtime.quantities import duration_text
 from ..pipelines.history.runs import Run, find_run
-from .history_flags import LocationFlags, location_flags, pop_locations
+from .history_flags import Locations, location_flags
 from .run_name import RunName
 from .summary import summary_lines
 from .tables import (
@@ -27,8 +27,6 @@ from .tables import (
 )
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from ..executors.monitoring.run_record import RunRecord
 
 
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 @click.argument("run", type=RunName())
 @location_flags
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: the fields of Run, and its run.json as `record`.")
-def show(run: str, as_json: bool, **flags: Unpack[LocationFlags]) -> None:
+def show(run: str, as_json: bool, locations: Locations) -> None:
     """Shows the inputs, duration, metrics and outputs of one RUN.
 
     RUN is `last`, a run id or a prefix of one, the name of a pipeline run, or a directory: an --output of train, a
@@ -49,7 +47,7 @@ def show(run: str, as_json: bool, **flags: Unpack[LocationFlags]) -> None:
 
     With --json: the keys of `runs --json`, and record, the contents of the run's run.json.
     """  # noqa: D301 (click's mark of lines to keep)
-    found = find_run(run, **pop_locations(flags))
+    found = find_run(run, **locations)
     if as_json:
         print_json({**found.to_json(), "record": found.record.to_json() if found.record.id else {}})
         return
