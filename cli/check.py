@@ -24,18 +24,11 @@ from ..executors.preflight.verdicts import Verdict
 from ..executors.runtime.logs.sanitize import printable
 from ..pipelines.definition.options import has_tuner_step
 from ..pipelines.definition.pipeline_root import PLAIN_DATA, convert_data_in_root
-from .evaluation_flags import evaluation_flags
 from .format_flags import examples_format, format_flags
-from .input_flags import input_flags
 from .number_type import NumberType
 from .path_type import DIR, FILE, GLOB, MODULE_NAME, PLACE
-from .pipeline_flags import module_flags
-from .training_flags import (
-    custom_config_flag,
-    options_from,
-    parse_custom_config,
-    training_flags,
-)
+from .pipeline_flags import evaluation_flags, input_flags, module_flags
+from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
 from .verdict_format import format_summary, format_verdict
 
 _NOT_REACHED_CODE = 4

@@ -44,13 +44,7 @@ _WIDTH = 120  # characters; width of the table if standard output is not a termi
     "--task", type=click.Choice(["auto", "binary", "multiclass", "regression"]), default="auto", show_default=True,
     help="Prediction task; auto derives it from the label's values.",
 )  # fmt: skip
-@click.option(
-    "--dialect",
-    default="run_fn",
-    show_default=True,
-    metavar="NAME",
-    help="Dialect of the new module.",
-)
+@click.option("--dialect", default="run_fn", show_default=True, metavar="NAME", help="Dialect of the new module.")
 @click.option(
     "--test-split/--no-test-split",
     default=None,
@@ -127,11 +121,7 @@ def init(
         elif test_split is None:
             test_split = raw.size >= _TEST_SPLIT_ROWS and not is_split(plain)
         project = make_project(directory, plan, copy or data, test_split=bool(test_split))
-        files: dict[str, bytes | Path] = {
-            **render_files(project, plan),
-            **copies,
-            project.sample: make_sample(plan),
-        }
+        files: dict[str, bytes | Path] = {**render_files(project, plan), **copies, project.sample: make_sample(plan)}
         _print_plan(plan)
         write_project(directory, files, force=force)
     _print_next_steps(directory, project.module, sorted(files))

@@ -1,34 +1,24 @@
-"""Flags for `PipelineOptions`, shared by the commands that create pipelines."""
+"""Flags for `PipelineOptions`, shared by the commands that create pipelines and by `check`."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import click
 
+from ..executors.evaluation.plan import SCORES, TASKS
 from ..executors.number_range import PIPELINE_STEPS
-from ..pipelines.definition.options import PipelineKeywords
+from ..pipelines.definition.options import SCHEMA_SHAPES, TRAIN_EXAMPLES, PipelineKeywords
 from ..pipelines.definition.pipeline_root import OTHER_ROOT, ROOT, default_root
-from .evaluation_flags import evaluation_flags
-from .input_flags import input_flags
 from .number_type import NumberType
 from .path_type import DIR, FILE, MODULE_FILE, PLACE
-from .training_flags import (
-    custom_config_flag,
-    options_from,
-    parse_custom_config,
-    training_flags,
-)
-
-Command = TypeVar("Command", bound=Callable[..., object])
+from .training_flags import adding, custom_config_flag, options_from, parse_custom_config, training_flags
 
 _STEPS = NumberType(PIPELINE_STEPS)
 
-# Also flags of `check`.
-_MODULES = (
+module_flags = adding(
     click.option(
         "--transform-module",
         default="",
@@ -39,7 +29,56 @@ _MODULES = (
         "--tuner-module", default="", type=MODULE_FILE, help="Module with tuner_fn (default: the training module)."
     ),
 )
-_FLAGS = (
+# `executors.evaluation.overrides.overrides_of` reads their values.
+evaluation_flags = adding(
+    click.option(
+        "--label",
+        default="",
+        metavar="FEATURE",
+        help="Feature name of the label, raw or transformed; required for evaluation. For several outputs: "
+        "OUTPUT=FEATURE,OUTPUT=FEATURE.",
+    ),
+    click.option(
+        "--task",
+        type=click.Choice(["auto", *TASKS]),
+        default="auto",
+        show_default=True,
+        help="Task that selects the metrics; auto derives it from the model's loss, outputs and labels.",
+    ),
+    click.option(
+        "--scores",
+        type=click.Choice(["auto", *SCORES]),
+        default="auto",
+        show_default=True,
+        help="Kind of model output; logits and margins are converted to probabilities.",
+    ),
+    click.option(
+        "--eval-signature", default="", metavar="NAME", help="Signature to evaluate (default: the serving signature)."
+    ),
+    click.option(
+        "--eval-output",
+        default="",
+        metavar="NAME",
+        help="Output to evaluate (default: all with a label, or the main one).",
+    ),
+)
+input_flags = adding(
+    click.option(
+        "--train-examples",
+        type=click.Choice(TRAIN_EXAMPLES),
+        default="auto",
+        show_default=True,
+        help="Examples that the Trainer reads after a Transform; auto follows the check, else transformed.",
+    ),
+    click.option(
+        "--schema-shapes",
+        type=click.Choice(SCHEMA_SHAPES),
+        default="auto",
+        show_default=True,
+        help="Infer the schema with shapes (dense tensors) or without (sparse tensors); auto follows the check.",
+    ),
+)
+pipeline_flags = adding(
     click.option("--data", required=True, type=PLACE, help="CSV files, or TFRecord files of tf.Examples."),
     click.option(
         "--module-file",
@@ -47,7 +86,7 @@ _FLAGS = (
         type=MODULE_FILE,
         help="Training module: a file, package.module, or name@archive.zip.",
     ),
-    *_MODULES,
+    module_flags,
     click.option(
         "--pipeline-root",
         default=default_root,
@@ -56,14 +95,9 @@ _FLAGS = (
     ),
     click.option("--pipeline-name", "name", default="", help="Pipeline name (default: the module's name)."),
     click.option("--train-steps", type=_STEPS, default=0, help="Training steps (default: set by the module)."),
-    click.option(
-        "--eval-steps",
-        type=_STEPS,
-        default=0,
-        help="Evaluation steps (default: set by the module).",
-    ),
-)
-_MORE = (
+    click.option("--eval-steps", type=_STEPS, default=0, help="Evaluation steps (default: set by the module)."),
+    evaluation_flags,
+    input_flags,
     click.option(
         "--slice-by",
         multiple=True,
@@ -106,12 +140,7 @@ _MORE = (
         default=None,
         help="Tune hyperparameters before training (default: if the tuner module has a tuner_fn).",
     ),
-    click.option(
-        "--tune-steps",
-        type=_STEPS,
-        default=0,
-        help="Training steps per trial (default: --train-steps).",
-    ),
+    click.option("--tune-steps", type=_STEPS, default=0, help="Training steps per trial (default: --train-steps)."),
     click.option(
         "--hyperparameters",
         default="",
@@ -127,28 +156,9 @@ _MORE = (
     click.option(
         "--beam-arg", "beam_args", multiple=True, metavar="ARG", help="Additional Beam argument; may be repeated."
     ),
+    custom_config_flag,
+    training_flags,
 )
-
-
-def pipeline_flags(command: Command) -> Command:
-    """Adds the pipeline, evaluation and training flags to a command."""
-    for flag in (
-        training_flags,
-        custom_config_flag,
-        *reversed(_MORE),
-        input_flags,
-        evaluation_flags,
-        *reversed(_FLAGS),
-    ):
-        command = flag(command)
-    return command
-
-
-def module_flags(command: Command) -> Command:
-    """Adds --transform-module and --tuner-module to a command."""
-    for flag in reversed(_MODULES):
-        command = flag(command)
-    return command
 
 
 def pipeline_options(flags: dict[str, Any]) -> PipelineKeywords:

@@ -27,10 +27,7 @@ from .path_type import DIR, FILE, GLOB
 
 @click.command()
 @click.option(
-    "--model",
-    required=True,
-    type=DIR,
-    help="SavedModel, Model artifact, --output of `train`, or serving directory.",
+    "--model", required=True, type=DIR, help="SavedModel, Model artifact, --output of `train`, or serving directory."
 )
 @click.option("--examples", multiple=True, required=True, type=GLOB, help="Example files; may be repeated.")
 @click.option(

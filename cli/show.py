@@ -17,14 +17,7 @@ from ..pipelines.history.runs import Run, find_run
 from .history_flags import Locations, location_flags
 from .run_name import RunName
 from .summary import summary_lines
-from .tables import (
-    Column,
-    format_number,
-    format_time,
-    print_json,
-    print_pairs,
-    print_table,
-)
+from .tables import Column, format_number, format_time, print_json, print_pairs, print_table
 
 if TYPE_CHECKING:
     from ..executors.monitoring.run_record import RunRecord

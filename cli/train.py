@@ -29,12 +29,7 @@ from .submitted_command import JobCommand, Submittable
 from .summary import fields_of, json_flag, print_summary, run_summary, summary_lines
 from .tables import print_json
 from .terminal import live_display, logs_kept_on_start, module_output, quiet_flag
-from .training_flags import (
-    custom_config_flag,
-    options_from,
-    parse_custom_config,
-    training_flags,
-)
+from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
 
 if TYPE_CHECKING:
     from ..executors.monitoring.run_record import RunRecord

@@ -18,11 +18,20 @@ from .path_type import JSON, PATHS
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
+def adding(*flags: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Returns a decorator that adds flags to a command, in this order."""
+
+    def add(command: Command) -> Command:
+        for flag in reversed(flags):
+            command = flag(command)
+        return command
+
+    return add
+
+
 def training_flags(command: Command) -> Command:
     """Adds one flag per field of `TrainingOptions` to a command."""
-    for option in reversed(declared_options()):
-        command = click.option(*_names(option), **_settings(option))(command)
-    return command
+    return adding(*(click.option(*_names(option), **_settings(option)) for option in declared_options()))(command)
 
 
 def _names(option: Option) -> list[str]:
@@ -50,9 +59,7 @@ def options_from(flags: dict[str, Any]) -> TrainingOptions:
 
 
 custom_config_flag = click.option(
-    "--custom-config",
-    type=JSON,
-    help="JSON object for fn_args.custom_config, or @FILE to read it from a file.",
+    "--custom-config", type=JSON, help="JSON object for fn_args.custom_config, or @FILE to read it from a file."
 )
 
 
