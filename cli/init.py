@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,15 +17,13 @@ from ..executors.inputs.csv.plain_copy import plain_data
 from ..executors.runtime.logs.sanitize import printable
 from ..pipelines.definition.pipeline_root import PLAIN_DATA
 from .path_type import DIR, PLACE
+from .tables import Column, print_table
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from ..pipelines.scaffold.labels import Label
     from ..pipelines.scaffold.planning import Plan
 
 _TEST_SPLIT_ROWS = 1000  # with fewer rows, training needs all of them
-_WIDTH = 120  # characters; width of the table if standard output is not a terminal
 
 
 @click.command()
@@ -129,34 +126,22 @@ def init(
 
 def _print_plan(plan: Plan) -> None:
     """Prints a table of the columns with their preprocessing, and the task."""
-    from rich.console import Console
-    from rich.table import Column, Table
-
     label = plan.label
-    numbers = (Column("Missing", justify="right"), Column("Values", justify="right"))
-    table = Table("Column", "Type", *numbers, "Preprocessing", box=None, pad_edge=False)
-    for role in plan.roles:
-        column = role.column
-        gaps = f"{column.missing:,}" if column.missing else ""
-        distinct = f"{column.distinct:,}" if column.distinct else ""
-        table.add_row(*_texts(column.name, column.kind, gaps, distinct, role.why))
+    heads = [Column("Column"), Column("Type"), Column("Missing", right=True), Column("Values", right=True)]
+    rows = [
+        [role.column.name, role.column.kind, _count(role.column.missing), _count(role.column.distinct), role.why]
+        for role in plan.roles
+    ]
     description = f"label ({label.why})" if label.why else "label"
-    table.add_row(*_texts(label.column.name, label.column.kind, "", f"{label.column.distinct:,}", description))
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDTH, highlight=False)
-    with console.capture() as printed:
-        console.print(table)
-    for line in printed.get().splitlines():
-        click.echo(line.rstrip())
+    rows.append([label.column.name, label.column.kind, "", _count(label.column.distinct), description])
+    print_table([*heads, Column("Preprocessing")], rows)
     click.echo(printable(f"Task: {_task(label)}"))
     if label.warning:
         click.echo(printable(label.warning))
 
 
-def _texts(*words: str) -> list[Text]:
-    """Returns words as plain rich texts, without control characters and without interpreting markup."""
-    from rich.text import Text
-
-    return [Text(printable(word)) for word in words]
+def _count(number: int) -> str:
+    return f"{number:,}" if number else ""
 
 
 def _task(label: Label) -> str:

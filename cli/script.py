@@ -22,11 +22,10 @@ from ..executors.runtime.files import file_io
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.run import train as run_training
-from .first_write import OnStart
 from .path_type import DIR
 from .submitted_command import JobCommand, Submittable
 from .summary import print_summary, summary_lines
-from .terminal import live_display
+from .terminal import OnStart, live_display
 from .train import on_start
 from .training_flags import options_from, training_flags
 

@@ -16,6 +16,8 @@ from ..executors.checkpoints.damage import Damage
 from ..executors.inputs.bad_records import SkippedRecords
 from ..executors.monitoring import run_record
 from ..executors.monitoring.metrics_origin import origin_line, weights_line
+from ..executors.monitoring.report_file import path_in
+from ..executors.monitoring.run_record import RunRecord
 from ..executors.monitoring.unchecked_model import unchecked_line
 from ..executors.runtime.logs.sanitize import printable
 from ..executors.tuning.tuner_fn import KERAS_TUNER_PREFIX
@@ -23,7 +25,6 @@ from .tables import print_pairs
 
 if TYPE_CHECKING:
     from ..executors.monitoring.run_json import ClusterJson
-    from ..executors.monitoring.run_record import RunRecord
 
 Metrics = Mapping[str, Mapping[str, float]]
 
@@ -84,19 +85,18 @@ class PipelineSummary(RunSummary):
     cached: Sequence[str]
 
 
-def run_summary(record: RunRecord, model: str | None, model_run: str | None, report: str | None) -> RunSummary:
+def run_summary(record: RunRecord, model: str | None, model_run: str | None) -> RunSummary:
     """Returns the summary of a run.
 
     Args:
       record: The content of `run.json`.
       model: The folder of the model.
       model_run: The folder of the model run.
-      report: The path of the report.
     """
     return RunSummary(
         model=model,
         model_run=model_run,
-        report=report,
+        report=path_in(model_run),
         metrics=record.metrics,
         metrics_of=origin_line(record) or None,
         hyperparameters=hyperparameters_of(record),
@@ -104,11 +104,6 @@ def run_summary(record: RunRecord, model: str | None, model_run: str | None, rep
         bad_records=record.parts.get("bad_records") or None,
         not_checked=unchecked_line(record) or None,
     )
-
-
-def fields_of(summary: RunSummary) -> dict[str, object]:
-    """Returns a summary's fields by name, for JSON."""
-    return {field.name: getattr(summary, field.name) for field in dataclasses.fields(summary)}
 
 
 def summary_lines(record: RunRecord) -> dict[str, str]:

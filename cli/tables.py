@@ -7,10 +7,9 @@ print_json([run.to_json() for run in runs])
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
-import sys
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import click
 
@@ -35,38 +34,34 @@ class Column:
     right: bool = False
 
 
-def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int = 0) -> None:
+def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
     """Prints rows with headings to standard output; columns that are empty in all rows are left out.
 
     Args:
       columns: The columns, one for each cell of a row.
       rows: The cells' texts; words such as "failed" are colored in a terminal.
-      indent: Number of spaces before each line, if standard output is not a terminal.
     """
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    console = Console()
     used = [number for number in range(len(columns)) if any(row[number] for row in rows)]
-    table = Table(
-        box=box.SIMPLE_HEAD if _is_terminal() else None, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0)
-    )
+    head = box.SIMPLE_HEAD if console.is_terminal else None
+    table = Table(box=head, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0))
     for number in used:
-        column = columns[number]
-        is_last = number == used[-1]
-        head = Text(printable(column.name))
-        table.add_column(head, justify="right" if column.right else "left", no_wrap=not is_last, overflow="fold")
+        title, is_last = Text(printable(columns[number].name)), number == used[-1]
+        justify: Literal["left", "right"] = "right" if columns[number].right else "left"
+        table.add_column(title, justify=justify, no_wrap=not is_last, overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(row[number]), style=_STYLES.get(row[number], "")) for number in used))
-    if _is_terminal():
-        console = Console()
-        widths = [max(len(text) for text in (columns[number].name, *(row[number] for row in rows))) for number in used]
-        Console(width=max(console.width, sum(widths[:-1]) + 3 * len(widths) + _MIN_LAST_COLUMN)).print(table)
-        return
-    text = io.StringIO()
-    Console(file=text, width=_UNLIMITED_WIDTH, color_system=None, legacy_windows=False).print(table)
-    click.echo("\n".join(" " * indent + line.rstrip() for line in text.getvalue().splitlines()))
+    widths = [max(len(text) for text in (columns[number].name, *(row[number] for row in rows))) for number in used]
+    least = sum(widths[:-1]) + 3 * len(widths) + _MIN_LAST_COLUMN
+    console.width = max(console.width, least) if console.is_terminal else _UNLIMITED_WIDTH
+    with console.capture() as printed:
+        console.print(table)
+    click.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
 
 
 def print_pairs(pairs: Mapping[str, str | None]) -> None:
@@ -92,10 +87,6 @@ def format_number(value: float) -> str:
 def format_time(started: str) -> str:
     """Formats an ISO 8601 time as "2026-11-22 18:40:13", without the time zone (all times are UTC)."""
     return started[:19].replace("T", " ")
-
-
-def _is_terminal() -> bool:
-    return sys.stdout.isatty()
 
 
 def _finite(value: object) -> object:

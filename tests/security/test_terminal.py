@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from generic_trainer.cli import tables
 from generic_trainer.cli.live_display import LiveDisplay
 from generic_trainer.cli.main import cli
 from generic_trainer.cli.summary import print_summary
@@ -51,7 +50,7 @@ def test_tables_pairs_and_summaries_are_clean(capsys: pytest.CaptureFixture[str]
 def test_tables_in_a_terminal_are_sanitized(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(tables, "_is_terminal", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")
     print_table([Column(NASTY)], [[NASTY]])
     said = capsys.readouterr().out

@@ -7,14 +7,12 @@ import sys
 
 import click
 
-from .....cli.abbreviations import abbreviations
-from .....cli.first_write import OnStart
+from .....cli.foreign_flags import abbreviations, removed_flags, without_removed
 from .....cli.number_type import NumberType
 from .....cli.path_type import DIR, ReferenceType
-from .....cli.removed_flags import removed_flags, without_removed
 from .....cli.submitted_command import JobCommand, Submittable
 from .....cli.summary import print_summary, summary_lines
-from .....cli.terminal import live_display, logs_kept_on_start
+from .....cli.terminal import OnStart, live_display, logs_kept_on_start
 from .....cli.training_flags import (
     custom_config_flag,
     options_from,

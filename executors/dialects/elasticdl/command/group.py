@@ -9,11 +9,10 @@ from typing import Any, NoReturn
 
 import click
 
-from .....cli.abbreviations import abbreviations
-from .....cli.first_write import OnStart
+from .....cli.foreign_flags import abbreviations
 from .....cli.submitted_command import JobCommand, Submittable
 from .....cli.summary import print_summary, summary_lines
-from .....cli.terminal import live_display
+from .....cli.terminal import OnStart, live_display
 from .....cli.train import on_start
 from .....cli.training_flags import options_from, training_flags
 from .....cli.worker_counts import CountFlags, with_counts
