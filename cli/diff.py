@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from ..executors.evaluation.model_comparison import ModelComparison
+from ..executors.evaluation.model_comparison import ModelComparison, OutputComparison
+from ..executors.evaluation.paired_metrics import PairedMetric
+from ..executors.evaluation.plan import REGRESSION
 from ..executors.runtime.logs.sanitize import printable
 from ..executors.runtime.logs.setup import keep_logs
 from ..pipelines.history.diff import MetricDifference, RunDifference, compare
-from ..pipelines.history.drift import DataDrift, compare_data
+from ..pipelines.history.drift import DataDrift, Distance, compare_data
 from ..pipelines.history.prediction_changes import compare_predictions
 from ..pipelines.history.runs import Run, find_run
-from .diff_tables import print_drift, print_predictions
 from .history_flags import Locations, location_flags
 from .run_name import RunName
-from .tables import Column, format_number, format_time, print_json, print_table
+from .tables import format_time, print_json, print_section, print_table
 
 if TYPE_CHECKING:
     from rich.status import Status
 
+_LISTED = 20  # features with drift, and anomalies
+_NUMBERS = ("first", "second", "difference")
+_VERDICTS = {True: "better", False: "worse", None: ""}
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -70,7 +74,7 @@ def diff(
     if drift:
         print_drift(_drift(runs))
     if predictions:
-        print_predictions(_predictions(runs), is_same_data=not found.data)
+        _print_predictions(_predictions(runs), is_same_data=not found.data)
 
 
 def _drift(runs: tuple[Run, Run]) -> DataDrift:
@@ -108,10 +112,7 @@ def _heading(run: Run) -> str:
 
 
 def _print_pairs(title: str, pairs: Mapping[str, tuple[object, object]]) -> None:
-    if pairs:
-        rows = [[name, _cell(before), _cell(after)] for name, (before, after) in pairs.items()]
-        click.echo()
-        print_table([Column(title), Column("first"), Column("second")], rows)
+    print_section([title, "first", "second"], [[name, *map(_cell, pair)] for name, pair in pairs.items()])
 
 
 def _cell(value: object) -> str:
@@ -134,18 +135,100 @@ def _print_code(found: RunDifference, source: bool) -> None:
             click.secho(printable(line.expandtabs(4)), fg=_COLOURS.get(line[:1]))
 
 
-def _print_metrics(metrics: dict[str, MetricDifference]) -> None:
-    if metrics:
-        heads = [
-            Column("Metrics"),
-            *(Column(name, right=True) for name in ("first", "second", "difference")),
-            Column(""),
+def _print_metrics(metrics: Mapping[str, MetricDifference]) -> None:
+    rows = [[name, *_sides(metric), _VERDICTS[metric.is_better]] for name, metric in metrics.items()]
+    print_section(["Metrics", *_NUMBERS, ""], rows, right=_NUMBERS)
+
+
+def _sides(metric: MetricDifference | PairedMetric) -> list[object]:
+    """Returns the values of a metric in both runs, and their difference."""
+    sides = ["-" if value is None else value for value in (metric.before, metric.after)]
+    return [*sides, None if metric.difference is None else f"{metric.difference:+.4g}"]
+
+
+def print_drift(drift: DataDrift) -> None:
+    """Prints the features with drift, and the anomalies."""
+    click.echo()
+    if drift.problem or drift.is_same:
+        reason = "none, both runs have the same data" if drift.is_same else f"not compared: {printable(drift.problem)}"
+        click.echo(f"Data drift: {reason}.")
+        return
+    drifted = [distance for distance in drift.distances if distance.is_drift]
+    counts = "; ".join(f"{split} {first:,} and {second:,}" for split, (first, second) in drift.examples.items())
+    click.echo(printable(f"Data drift: {_summary(drift, drifted)} Examples: {counts}."))
+    if drifted:
+        numbers = ("distance", "threshold")
+        rows = [
+            [far.feature, far.split, f"{far.distance:.3f}", f"{far.threshold:.3f}", far.measure]
+            for far in drifted[:_LISTED]
         ]
-        click.echo()
-        print_table(heads, [_metric_row(name, metric) for name, metric in metrics.items()])
+        print_table(["Drift", "split", *numbers, "measure"], rows, right=numbers)
+        _print_rest(len(drifted))
+    anomalies = [[anomaly.feature, anomaly.split, anomaly.anomaly, anomaly.details] for anomaly in drift.anomalies]
+    print_section(["Anomalies", "split", "anomaly", "details"], anomalies[:_LISTED])
+    _print_rest(len(anomalies))
 
 
-def _metric_row(name: str, metric: MetricDifference) -> list[str]:
-    sides = ["-" if value is None else format_number(value) for value in (metric.before, metric.after)]
-    change = "" if metric.difference is None else f"{metric.difference:+.4g}"
-    return [name, *sides, change, {True: "better", False: "worse", None: ""}[metric.is_better]]
+def _summary(drift: DataDrift, drifted: Sequence[Distance]) -> str:
+    if drifted:
+        names = len({distance.feature for distance in drifted})
+        return f"{names} feature{'s' * (names != 1)}."
+    if not drift.distances:
+        return "no feature could be compared."
+    largest = drift.distances[0]
+    return (
+        f"none. The largest distance is {largest.distance:.3f} ({largest.feature}, {largest.split}, "
+        f"{largest.measure}); the threshold is {largest.threshold:.2g}."
+    )
+
+
+def _print_rest(count: int) -> None:
+    if count > _LISTED:
+        click.echo(f"… and {count - _LISTED} more")
+
+
+def _print_predictions(found: ModelComparison, *, is_same_data: bool) -> None:
+    click.echo()
+    if found.problem:
+        click.echo(f"Predictions: not compared: {printable(found.problem)}.")
+        return
+    click.echo(f"Predictions of both models on {_sample(found)} of the second run's eval split.")
+    if not is_same_data:
+        click.echo("The runs' data differs: the first model may have been trained on some of these examples.")
+    for output in found.outputs:
+        _print_paired_metrics(output, found.examples)
+        _print_changes(output, found.examples)
+
+
+def _sample(found: ModelComparison) -> str:
+    if found.examples == found.total and found.is_complete:
+        return f"all {found.total:,} examples"
+    at_least = "" if found.is_complete else "at least "
+    return f"{found.examples:,} of {at_least}{found.total:,} examples"
+
+
+def _print_paired_metrics(output: OutputComparison, examples: int) -> None:
+    rows = [[metric.name, *_sides(metric), _interval(metric), _VERDICTS[metric.is_better]] for metric in output.metrics]
+    numbers = (*_NUMBERS, "95 % interval")
+    print_section([f"Label {output.label}", *numbers, ""], rows, right=numbers)
+    chance = [metric.name for metric in output.metrics if not metric.is_significant]
+    if chance:
+        click.echo(f"Not significant with {examples:,} examples: {', '.join(chance)}.")
+
+
+def _interval(metric: PairedMetric) -> str:
+    return "-" if metric.interval is None else " to ".join(f"{end:+.4g}" for end in metric.interval)
+
+
+def _print_changes(output: OutputComparison, examples: int) -> None:
+    is_regression = output.task == REGRESSION
+    improved, worsened = ("closer to the label", "further from it") if is_regression else ("corrected", "made wrong")
+    click.echo(
+        f"Changed predictions: {output.changed:,} of {examples:,} ({100 * output.changed / examples:.1f} %); "
+        f"{output.improved:,} {improved}, {output.worsened:,} {worsened}."
+    )
+    rows = []
+    for change in output.changes:
+        features = ", ".join(f"{name}={text}" for name, text in change.features.items())
+        rows.append([change.label, change.before, change.after, features])
+    print_section(["Label", "first", "second", "features"], rows)

@@ -17,7 +17,7 @@ from ..executors.inputs.csv.plain_copy import plain_data
 from ..executors.runtime.logs.sanitize import printable
 from ..pipelines.definition.pipeline_root import PLAIN_DATA
 from .path_type import DIR, PLACE
-from .tables import Column, print_table
+from .tables import print_table
 
 if TYPE_CHECKING:
     from ..pipelines.scaffold.labels import Label
@@ -126,15 +126,14 @@ def init(
 
 def _print_plan(plan: Plan) -> None:
     """Prints a table of the columns with their preprocessing, and the task."""
-    label = plan.label
-    heads = [Column("Column"), Column("Type"), Column("Missing", right=True), Column("Values", right=True)]
+    label, numbers = plan.label, ("Missing", "Values")
     rows = [
         [role.column.name, role.column.kind, _count(role.column.missing), _count(role.column.distinct), role.why]
         for role in plan.roles
     ]
     description = f"label ({label.why})" if label.why else "label"
     rows.append([label.column.name, label.column.kind, "", _count(label.column.distinct), description])
-    print_table([*heads, Column("Preprocessing")], rows)
+    print_table(["Column", "Type", *numbers, "Preprocessing"], rows, right=numbers)
     click.echo(printable(f"Task: {_task(label)}"))
     if label.warning:
         click.echo(printable(label.warning))

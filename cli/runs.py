@@ -12,7 +12,7 @@ from ..pipelines.history.past_runs import STATUSES
 from ..pipelines.history.runs import Run, find_runs, metric_of
 from .history_flags import Locations, store_flags
 from .number_type import NumberType
-from .tables import Column, format_number, format_time, print_json, print_table
+from .tables import format_time, print_json, print_table
 
 _COMMON_METRICS = ("auc", "accuracy", "loss")
 _MAX_METRICS = 3  # metrics per line
@@ -57,25 +57,22 @@ def runs(module: str, status: str | None, sort: str | None, limit: int, as_json:
 
 def _print(found: list[Run], sort: str | None) -> None:
     metrics = _columns_of(found, sort)
-    heads = [Column("run"), Column("started (UTC)"), Column("status"), Column("duration", right=True), Column("module")]
-    heads += [Column(name, right=True) for name in metrics]
-    heads += [Column("blessed"), Column("pushed"), Column("pipeline"), Column("folder")]
+    heads = ["run", "started (UTC)", "status", "duration", "module"]
+    heads += [*metrics, "blessed", "pushed", "pipeline", "folder"]
     length = next((n for n in range(_ID_LENGTH, 32) if len({run.id[:n] for run in found}) == len(found)), 32)
-    print_table(heads, [_row(run, run.id[:length], metrics) for run in found])
+    print_table(heads, [_row(run, run.id[:length], metrics) for run in found], right=["duration", *metrics])
 
 
-def _row(run: Run, name: str, metrics: list[str]) -> list[str]:
-    values = [metric_of(run, name) for name in metrics]
-    blessed = {True: "yes", False: "no", None: ""}[run.blessed]
+def _row(run: Run, name: str, metrics: list[str]) -> list[object]:
     return [
         name,
         format_time(run.started),
         run.status,
-        "" if run.seconds is None else duration_text(run.seconds),
+        None if run.seconds is None else duration_text(run.seconds),
         os.path.basename(run.module.partition("@")[0]),  # the name in "name@archive.zip"
-        *("" if value is None else format_number(value) for value in values),
-        blessed,
-        "yes" if run.pushed_model else "",
+        *(metric_of(run, metric) for metric in metrics),
+        {True: "yes", False: "no", None: None}[run.blessed],
+        "yes" if run.pushed_model else None,
         run.pipeline,
         _shortened(run.model_run or ""),
     ]

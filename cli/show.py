@@ -17,7 +17,7 @@ from ..pipelines.history.runs import Run, find_run
 from .history_flags import Locations, location_flags
 from .run_name import RunName
 from .summary import summary_lines
-from .tables import Column, format_number, format_time, print_json, print_pairs, print_table
+from .tables import format_time, print_json, print_pairs, print_section
 
 if TYPE_CHECKING:
     from ..executors.monitoring.run_record import RunRecord
@@ -125,21 +125,14 @@ def _data(record: RunRecord) -> str:
 def _print_metrics(run: Run) -> None:
     splits = [split for split in ("train", "eval") if run.metrics.get(split)]
     names = list(dict.fromkeys(name for split in splits for name in run.metrics[split]))
-    rows = [[name, *(_cell(run.metrics[split].get(name)) for split in splits)] for name in names]
-    if rows:
-        click.echo()
-        print_table([Column("metric"), *(Column(split, right=True) for split in splits)], rows)
-
-
-def _cell(value: float | None) -> str:
-    return "" if value is None else format_number(value)
+    print_section(
+        ["metric", *splits], [[name, *(run.metrics[split].get(name) for split in splits)] for name in names], splits
+    )
 
 
 def _print_phases(phases: dict[str, float]) -> None:
-    if phases:
-        click.echo()
-        rows = [["  " * ("/" in name) + name.rpartition("/")[2], f"{took:.3f}"] for name, took in _in_order(phases)]
-        print_table([Column("phase"), Column("seconds", right=True)], rows)
+    rows = [["  " * ("/" in name) + name.rpartition("/")[2], f"{took:.3f}"] for name, took in _in_order(phases)]
+    print_section(["phase", "seconds"], rows, right=["seconds"])
 
 
 def _in_order(phases: dict[str, float]) -> list[tuple[str, float]]:
