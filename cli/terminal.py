@@ -1,8 +1,7 @@
 """Progress display and log files of commands.
 
-    start = logs_kept_on_start(model_run)
-    with live_display():
-        train(…, callbacks=[OnStart(start)])
+    with logs_of_pipeline(root), live_display():
+        run_pipeline(…)
 
 If standard error is a terminal, a progress line is shown at its bottom, below all other output. Otherwise, and with all
 logs shown (-v), progress is logged periodically as plain lines.
@@ -19,32 +18,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import click
 
 from ..executors.errors import InputError, TrainerError
 from ..executors.runtime.files import file_io
 from ..executors.runtime.logs import setup
-from ..executors.training.callbacks import RunCallback
-
-if TYPE_CHECKING:
-    from ..executors.training.run_state import Run
-
-
-class OnStart(RunCallback):
-    """Calls a function when every precondition holds, before the first write; it may move the model run away."""
-
-    order = 25
-
-    def __init__(self, function: Callable[[], object]) -> None:
-        self._function = function
-
-    @contextlib.contextmanager
-    def run(self, run: Run) -> Iterator[None]:
-        """Calls it, in the chief of a cluster as in other tasks."""
-        self._function()
-        yield
 
 
 def logs_kept_on_start(folder: str, paths: Iterable[str] = ()) -> Callable[[], None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -12,9 +11,8 @@ import click
 from ..executors.distributed.tf_config import task_from_environment
 from ..executors.fn_args import FnArgs
 from ..executors.monitoring import run_record
-from ..executors.runtime.files import file_io
 from ..executors.runtime.files.artifact_files import read_hyperparameters
-from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS, latest
+from ..executors.runtime.files.artifact_layout import latest
 from ..executors.saved_models.base_model import base_model_path
 from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.run import train as run_training
@@ -24,8 +22,9 @@ from .path_type import DIR, MODULE_NAME
 from .submitted_command import JobCommand, Submittable
 from .summary import json_flag, print_summary, run_summary, summary_lines
 from .tables import print_json
-from .terminal import OnStart, live_display, logs_kept_on_start, module_output, quiet_flag
+from .terminal import live_display, module_output, quiet_flag
 from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
+from .training_run import OnStart, on_start, output_folders
 
 
 @click.command(cls=JobCommand, submittable=Submittable("module"))
@@ -68,9 +67,7 @@ def train(
     flags["transform_graph"] = latest(graph) if graph else None
     fn_args = fn_args_of(
         flags,
-        serving_model_dir=os.path.join(output, "model", SERVING_DIRS[0]),
-        eval_model_dir=os.path.join(output, "model", EVAL_DIR),
-        model_run_dir=os.path.join(output, "model_run"),
+        **output_folders(output),
         base_model=base_model_path(base) if base else None,
         hyperparameters=read_hyperparameters(hyperparameters, "--hyperparameters") if hyperparameters else None,
         custom_config=parse_custom_config(custom_config),
@@ -98,35 +95,3 @@ def _print_outcome(record: run_record.RunRecord, fn_args: FnArgs, as_json: bool)
         return
     places = {"Model": summary.model, "Report": summary.report, "TensorBoard": summary.model_run}
     print_summary({**places, **summary_lines(record)}, summary.metrics, summary.hyperparameters)
-
-
-def on_start(model_run_dir: str, paths: Iterable[str] = ()) -> Callable[[], None]:
-    """Returns what a command does when nothing can refuse its run any more: it keeps the finished run, and the logs.
-
-    Args:
-      model_run_dir: The run's folder.
-      paths: Other paths that the run reads.
-    """
-    keep_logs = logs_kept_on_start(model_run_dir, paths)
-
-    def start() -> None:
-        keep_finished_run(model_run_dir)
-        keep_logs()
-
-    return start
-
-
-def keep_finished_run(model_run_dir: str) -> None:
-    """Renames the folder with logs and checkpoints of a finished run; an unfinished run is resumed from its folder.
-
-    The caller holds the folder's lock, because a finished run may still be writing its report. In a cluster only the
-    chief renames it.
-    """
-    task = task_from_environment()
-    if (task is not None and not task.is_chief) or run_record.status_of(model_run_dir) != run_record.SUCCEEDED:
-        return
-    number = 1
-    while file_io.exists(f"{model_run_dir}.{number}"):
-        number += 1
-    file_io.move(model_run_dir, f"{model_run_dir}.{number}")
-    click.echo(f"The logs of the previous run were moved to {model_run_dir}.{number}.", err=True)

@@ -20,7 +20,7 @@ import pytest
 
 from generic_trainer import FnArgs, InputError, TrainingOptions, train
 from generic_trainer.cli.tables import print_json, print_table
-from generic_trainer.cli.train import keep_finished_run
+from generic_trainer.cli.training_run import keep_finished_run
 
 from ..world.data import outputs_in
 from ..world.modules import with_tiny

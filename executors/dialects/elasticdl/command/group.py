@@ -11,18 +11,15 @@ import click
 
 from .....cli.foreign_flags import abbreviations
 from .....cli.submitted_command import JobCommand, Submittable
-from .....cli.summary import print_summary, summary_lines
-from .....cli.terminal import OnStart, live_display
-from .....cli.train import on_start
+from .....cli.summary import print_summary
 from .....cli.training_flags import options_from, training_flags
+from .....cli.training_run import on_start, run_and_summarize
 from .....cli.worker_counts import CountFlags, with_counts
 from ....errors import InputError
 from ....fn_args import FnArgs
 from ....options import LOCAL
 from ....runtime.files import file_io
 from ....runtime.logs.setup import LOG_NAME, keep_logs
-from ....training.after_publishing import warned_after_publishing
-from ....training.run import train as run_training
 from .. import worker
 from .flags import DEFAULT_OUTPUT, IMAGE, effective_flags, elasticdl_flags, flags_of, model_file
 from .prepare import prepare
@@ -85,13 +82,15 @@ def train(**flags: object) -> None:
     given = {name: value for name, value in given.items() if name not in (_COUNTS.workers, _COUNTS.servers)}
     module, model_name, fn_args = _make_job(given)
     fn_args.seed = options.seed
-    start = on_start(fn_args.model_run_dir)
-    with live_display():
-        record = run_training(module, fn_args, options, function=model_name, callbacks=[OnStart(start)])
-    with warned_after_publishing():
-        places = {"Model": fn_args.serving_model_dir, "Checkpoints": _checkpoints(fn_args)}
-        places |= {"TensorBoard": fn_args.model_run_dir, **summary_lines(record)}
-        print_summary(places, record.metrics)
+
+    def places() -> dict[str, str | None]:
+        return {
+            "Model": fn_args.serving_model_dir,
+            "Checkpoints": _checkpoints(fn_args),
+            "TensorBoard": fn_args.model_run_dir,
+        }
+
+    run_and_summarize(module, fn_args, options, on_start(fn_args.model_run_dir), places, model_name)
 
 
 @elasticdl.command(context_settings=abbreviations(flags_of("evaluate")))
