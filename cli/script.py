@@ -18,10 +18,11 @@ from ..executors.modules.archive import archive_in
 from ..executors.modules.source import find_source
 from ..executors.monitoring.report_file import path_in
 from ..executors.runtime.files import file_io
+from ..executors.training.run import train as run_training
 from .path_type import DIR
 from .submitted_command import JobCommand, Submittable
 from .training_flags import options_from, training_flags
-from .training_run import on_start, output_folders, run_and_summarize
+from .training_run import OnStart, on_start, output_folders, run_and_summarize
 
 
 @click.command(cls=JobCommand, submittable=Submittable("file"))
@@ -60,7 +61,8 @@ def script(file: str, arguments: tuple[str, ...], output: str, needs_model: bool
         written = model if file_io.isdir(model) else "none: the script wrote none"
         return {"Model": written, "Report": path_in(model_run), "Record": model_run}
 
-    run_and_summarize(file, fn_args, options, on_start(fn_args.model_run_dir, (file,)), places)
+    start = on_start(fn_args.model_run_dir, (file,))
+    run_and_summarize(fn_args, lambda: run_training(file, fn_args, options, callbacks=[OnStart(start)]), places)
 
 
 def _module_to_run(name: str) -> str:

@@ -8,23 +8,19 @@ from typing import Any
 
 import click
 
-from ..executors.distributed.tf_config import task_from_environment
-from ..executors.fn_args import FnArgs
-from ..executors.monitoring import run_record
+from ..executors.monitoring.run_record import RunRecord
 from ..executors.runtime.files.artifact_files import read_hyperparameters
 from ..executors.runtime.files.artifact_layout import latest
 from ..executors.saved_models.base_model import base_model_path
-from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.run import train as run_training
 from .cluster_flag import local_cluster, parse_counts
 from .fn_args_flags import fn_args_flags, fn_args_of
 from .path_type import DIR, MODULE_NAME
 from .submitted_command import JobCommand, Submittable
-from .summary import json_flag, print_summary, run_summary, summary_lines
-from .tables import print_json
-from .terminal import live_display, module_output, quiet_flag
+from .summary import json_flag
+from .terminal import quiet_flag
 from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
-from .training_run import OnStart, on_start, output_folders
+from .training_run import OnStart, on_start, output_folders, run_and_summarize
 
 
 @click.command(cls=JobCommand, submittable=Submittable("module"))
@@ -74,24 +70,11 @@ def train(
         seed=options.seed,
     )
     counts = parse_counts(flags["cluster"]) if flags["cluster"] else None
-    task = None if counts else task_from_environment()
     start = on_start(fn_args.model_run_dir, (module, *fn_args.train_files, *fn_args.eval_files))
-    with module_output(as_json), live_display():
+
+    def run() -> RunRecord:
         if counts:
-            record = local_cluster()(counts, module, fn_args, options, function=function, on_start=start)
-        else:
-            record = run_training(module, fn_args, options, function=function, callbacks=[OnStart(start)])
-    if task is not None and not task.is_chief:
-        click.echo(f"The {task} has finished.", err=as_json)
-        return
-    with warned_after_publishing():
-        _print_outcome(record, fn_args, as_json)
+            return local_cluster()(counts, module, fn_args, options, function=function, on_start=start)
+        return run_training(module, fn_args, options, function=function, callbacks=[OnStart(start)])
 
-
-def _print_outcome(record: run_record.RunRecord, fn_args: FnArgs, as_json: bool) -> None:
-    summary = run_summary(record, fn_args.serving_model_dir, fn_args.model_run_dir)
-    if as_json:
-        print_json(vars(summary))
-        return
-    places = {"Model": summary.model, "Report": summary.report, "TensorBoard": summary.model_run}
-    print_summary({**places, **summary_lines(record)}, summary.metrics, summary.hyperparameters)
+    run_and_summarize(fn_args, run, as_json=as_json)

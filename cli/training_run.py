@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -15,26 +15,20 @@ from ..executors.runtime.files import file_io
 from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.callbacks import RunCallback
-from ..executors.training.run import train
-from .summary import print_summary, summary_lines
-from .terminal import live_display, logs_kept_on_start
+from .summary import print_summary, run_summary, summary_lines
+from .tables import print_json
+from .terminal import live_display, logs_kept_on_start, module_output
 
 if TYPE_CHECKING:
     from ..executors.fn_args import FnArgs
-    from ..executors.options import TrainingOptions
+    from ..executors.monitoring.run_record import RunRecord
     from ..executors.training.run_state import Run
 
-
-class OutputFolders(TypedDict):
-    """Arguments of `FnArgs`."""
-
-    serving_model_dir: str
-    eval_model_dir: str
-    model_run_dir: str
+Places: TypeAlias = "Mapping[str, str | None]"
 
 
-def output_folders(output: str) -> OutputFolders:
-    """Returns the folders in an --output."""
+def output_folders(output: str) -> dict[str, Any]:
+    """Returns the arguments of `FnArgs` with the folders in an --output."""
     return {
         "serving_model_dir": os.path.join(output, "model", SERVING_DIRS[0]),
         "eval_model_dir": os.path.join(output, "model", EVAL_DIR),
@@ -43,31 +37,26 @@ def output_folders(output: str) -> OutputFolders:
 
 
 def run_and_summarize(
-    module: str,
-    fn_args: FnArgs,
-    options: TrainingOptions,
-    start: Callable[[], None],
-    places: Callable[[], Mapping[str, str | None]],
-    function: str | None = None,
+    fn_args: FnArgs, train: Callable[[], RunRecord], places: Callable[[], Places] | None = None, as_json: bool = False
 ) -> None:
-    """Trains with a progress display, and prints the summary if this process published the model.
+    """Calls a function that trains, with a progress display; prints the summary, with `places` of the ended run.
 
-    Args:
-      module: The module, as for `train`.
-      fn_args: The arguments for the module.
-      options: The options of the run.
-      start: Called before the first write.
-      places: Returns {label: path} of the summary when the run has ended.
-      function: Name of the function to run.
+    A task of a cluster that publishes no model prints no summary.
     """
-    with live_display():
-        record = train(module, fn_args, options, function=function, callbacks=[OnStart(start)])
     task = task_from_environment()
+    with module_output(as_json), live_display():
+        record = train()
     if task is not None and not task.is_chief:
-        click.echo(f"The {task} has finished.")
+        click.echo(f"The {task} has finished.", err=as_json)
         return
     with warned_after_publishing():
-        print_summary({**places(), **summary_lines(record)}, record.metrics)
+        summary = run_summary(record, fn_args.serving_model_dir, fn_args.model_run_dir)
+        if as_json:
+            print_json(vars(summary))
+            return
+        usual = {"Model": summary.model, "Report": summary.report, "TensorBoard": summary.model_run}
+        shown = {**(places() if places else usual), **summary_lines(record)}
+        print_summary(shown, summary.metrics, summary.hyperparameters)
 
 
 class OnStart(RunCallback):

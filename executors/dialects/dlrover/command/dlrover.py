@@ -13,13 +13,14 @@ from .....cli.path_type import DIR, ReferenceType
 from .....cli.submitted_command import JobCommand, Submittable
 from .....cli.terminal import logs_kept_on_start
 from .....cli.training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
-from .....cli.training_run import output_folders, run_and_summarize
+from .....cli.training_run import OnStart, output_folders, run_and_summarize
 from .....cli.worker_counts import CountFlags, with_counts
 from ....errors import InputError, did_you_mean
 from ....fn_args import FnArgs
 from ....monitoring import run_record
 from ....number_range import TASKS, WORKERS
 from ....options import LOCAL, TrainingOptions
+from ....training.run import train as run_training
 from ..conf import HAS_TRAINED, LABEL_IN_SIGNATURE, RESTART_DATA, USE_CONF_MODEL_DIR
 
 # DLRover's local platforms simulate a cluster with processes on this machine.
@@ -107,7 +108,8 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
         seed=options.seed,
     )
     places = {"Model": fn_args.serving_model_dir, "Record": model_run}
-    run_and_summarize(conf, fn_args, options, logs_kept_on_start(model_run), lambda: places)
+    callbacks = [OnStart(logs_kept_on_start(model_run))]
+    run_and_summarize(fn_args, lambda: run_training(conf, fn_args, options, callbacks=callbacks), lambda: places)
 
 
 def _require_local(platform: str) -> None:

@@ -13,13 +13,15 @@ from .....cli.foreign_flags import abbreviations
 from .....cli.submitted_command import JobCommand, Submittable
 from .....cli.summary import print_summary
 from .....cli.training_flags import options_from, training_flags
-from .....cli.training_run import on_start, run_and_summarize
+from .....cli.training_run import OnStart, on_start, run_and_summarize
 from .....cli.worker_counts import CountFlags, with_counts
 from ....errors import InputError
 from ....fn_args import FnArgs
+from ....monitoring.run_record import RunRecord
 from ....options import LOCAL
 from ....runtime.files import file_io
 from ....runtime.logs.setup import LOG_NAME, keep_logs
+from ....training.run import train as run_training
 from .. import worker
 from .flags import DEFAULT_OUTPUT, IMAGE, effective_flags, elasticdl_flags, flags_of, model_file
 from .prepare import prepare
@@ -90,7 +92,11 @@ def train(**flags: object) -> None:
             "TensorBoard": fn_args.model_run_dir,
         }
 
-    run_and_summarize(module, fn_args, options, on_start(fn_args.model_run_dir), places, model_name)
+    def run() -> RunRecord:
+        return run_training(module, fn_args, options, function=model_name, callbacks=[OnStart(start)])
+
+    start = on_start(fn_args.model_run_dir)
+    run_and_summarize(fn_args, run, places)
 
 
 @elasticdl.command(context_settings=abbreviations(flags_of("evaluate")))
