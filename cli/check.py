@@ -20,13 +20,13 @@ from ..executors.preflight import stamp
 from ..executors.preflight.check import check as check_run
 from ..executors.preflight.request import LIMIT, CheckRequest
 from ..executors.preflight.verdicts import Verdict
-from ..executors.runtime.logs.sanitize import printable
 from ..pipelines.definition.options import has_tuner_step
 from ..pipelines.definition.pipeline_root import PLAIN_DATA, convert_data_in_root
 from .fn_args_flags import fn_args_flags, fn_args_of
 from .number_type import NumberType
 from .path_type import DIR, MODULE_NAME, PLACE
 from .pipeline_flags import evaluation_flags, input_flags, module_flags
+from .tables import print_line
 from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
 from .verdict_format import format_summary, format_verdict
 
@@ -77,7 +77,7 @@ def check(module: str, as_json: bool, strict: bool, **flags: Any) -> None:
     if flags["data"]:
         flags["data"], changes = _convert_csv(flags["data"], root, scratch)
         for change in [] if as_json else changes:
-            click.echo(printable(change))
+            print_line(change)
     request = make_request(module, flags, scratch)
     report = check_run(request, lambda verdict: None if as_json else _print_verdict(verdict, verbose))
     if as_json:

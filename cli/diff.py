@@ -20,7 +20,7 @@ from ..pipelines.history.prediction_changes import compare_predictions
 from ..pipelines.history.runs import Run, find_run
 from .history_flags import Locations, location_flags
 from .run_name import RunName
-from .tables import format_time, print_json, print_section, print_table
+from .tables import format_time, print_json, print_line, print_section, print_table
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -150,12 +150,12 @@ def print_drift(drift: DataDrift) -> None:
     """Prints the features with drift, and the anomalies."""
     click.echo()
     if drift.problem or drift.is_same:
-        reason = "none, both runs have the same data" if drift.is_same else f"not compared: {printable(drift.problem)}"
-        click.echo(f"Data drift: {reason}.")
+        reason = "none, both runs have the same data" if drift.is_same else f"not compared: {drift.problem}"
+        print_line(f"Data drift: {reason}.")
         return
     drifted = [distance for distance in drift.distances if distance.is_drift]
     counts = "; ".join(f"{split} {first:,} and {second:,}" for split, (first, second) in drift.examples.items())
-    click.echo(printable(f"Data drift: {_summary(drift, drifted)} Examples: {counts}."))
+    print_line(f"Data drift: {_summary(drift, drifted)} Examples: {counts}.")
     if drifted:
         numbers = ("distance", "threshold")
         rows = [
@@ -190,7 +190,7 @@ def _print_rest(count: int) -> None:
 def _print_predictions(found: ModelComparison, *, is_same_data: bool) -> None:
     click.echo()
     if found.problem:
-        click.echo(f"Predictions: not compared: {printable(found.problem)}.")
+        print_line(f"Predictions: not compared: {found.problem}.")
         return
     click.echo(f"Predictions of both models on {_sample(found)} of the second run's eval split.")
     if not is_same_data:

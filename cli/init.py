@@ -14,10 +14,9 @@ import click
 from ..executors.dialects import installed
 from ..executors.errors import InputError, did_you_mean
 from ..executors.inputs.csv.plain_copy import plain_data
-from ..executors.runtime.logs.sanitize import printable
 from ..pipelines.definition.pipeline_root import PLAIN_DATA
 from .path_type import DIR, PLACE
-from .tables import print_table
+from .tables import print_line, print_table
 
 if TYPE_CHECKING:
     from ..pipelines.scaffold.labels import Label
@@ -100,13 +99,13 @@ def init(
     with scratch_folder_near(directory) as scratch:
         plain, changes = plain_data(data, os.path.join(scratch, PLAIN_DATA))
         for change in changes:
-            click.echo(printable(change))
+            print_line(change)
         raw = dataclasses.replace(read_data(plain), path=data)
         require_column(label, raw)
         amount = f"{raw.size:,} rows"
         if not raw.is_whole:
             amount = f"the first {raw.size:,} rows (the pipeline reads all of them)"
-        click.echo(printable(f"{raw.path}: {amount}, {len(raw.columns)} columns"))
+        print_line(f"{raw.path}: {amount}, {len(raw.columns)} columns")
         plan = make_plan(raw, analyze_columns(raw), label, task)
         copy = os.path.join(directory, os.path.relpath(plain, scratch)) if changes else ""
         copies = converted_files(scratch)
@@ -134,9 +133,9 @@ def _print_plan(plan: Plan) -> None:
     description = f"label ({label.why})" if label.why else "label"
     rows.append([label.column.name, label.column.kind, "", _count(label.column.distinct), description])
     print_table(["Column", "Type", *numbers, "Preprocessing"], rows, right=numbers)
-    click.echo(printable(f"Task: {_task(label)}"))
+    print_line(f"Task: {_task(label)}")
     if label.warning:
-        click.echo(printable(label.warning))
+        print_line(label.warning)
 
 
 def _count(number: int) -> str:

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 import click
 
 from ..executors.runtime.files import file_io
-from ..executors.runtime.logs.sanitize import printable
 from ..pipelines.history.lineage import EXECUTION, Lineage, Node, lineage_of_run
 from ..pipelines.history.runs import Run, find_run, find_runs
 from .history_flags import Locations, location_flags
-from .tables import format_number, format_time, print_json, print_pairs
+from .tables import format_number, format_time, print_json, print_line, print_pairs
 
 # Properties of an artifact to show after its location.
 _SHOWN_PROPERTIES = ("span", "version", "input_fingerprint", "files", "bytes", "modified", "digest")
@@ -43,11 +42,11 @@ def lineage(model: str, as_json: bool, locations: Locations) -> None:
     print_pairs(_model_facts(run))
     click.echo("\nMade from:")
     for line in _upstream(graph):
-        click.echo(f"  {printable(line)}")
+        print_line(f"  {line}")
     uses = list(_downstream(graph))
     click.echo("\nUsed by:" if uses else "\nUsed by: no recorded run")
     for line in uses:
-        click.echo(f"  {printable(line)}")
+        print_line(f"  {line}")
 
 
 def _others(run: Run, places: tuple[str, ...], metadata: str) -> list[Run]:

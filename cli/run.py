@@ -19,7 +19,6 @@ from ..executors.monitoring import display, run_record
 from ..executors.runtime.files import file_io
 from ..executors.runtime.files.raw_data_files import raw_data_files
 from ..executors.runtime.logs.exceptions import add_note
-from ..executors.runtime.logs.sanitize import printable
 from ..executors.saved_models.pushed_models import Pushed
 from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.published_model import note_published_model
@@ -30,7 +29,7 @@ from .history_flags import metadata_flag
 from .pipeline_flags import pipeline_flags, pipeline_options
 from .submitted_command import JobCommand, Submittable
 from .summary import PipelineSummary, json_flag, print_summary, run_summary, summary_lines
-from .tables import print_json
+from .tables import print_json, print_line
 from .terminal import live_display, logs_of_pipeline, module_output, quiet_flag
 
 if TYPE_CHECKING:
@@ -138,9 +137,9 @@ def _print_outcome(outcome: Outcome, as_json: bool) -> None:
     print_summary({**places, **summary_lines(record)}, summary.metrics, summary.hyperparameters)
     for name, metrics in outcome.slices.items():
         own = (f"{metric} {value:.4g}" for metric, value in metrics.items() if not metric.endswith("_diff"))
-        click.echo(printable(f"{name}: {', '.join(own)}"))
+        print_line(f"{name}: {', '.join(own)}")
     if outcome.blessed and outcome.reason:
-        click.echo(printable(outcome.reason))
+        print_line(outcome.reason)
 
 
 def _summary(outcome: Outcome, record: run_record.RunRecord) -> PipelineSummary:

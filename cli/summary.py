@@ -19,9 +19,8 @@ from ..executors.monitoring.metrics_origin import origin_line, weights_line
 from ..executors.monitoring.report_file import path_in
 from ..executors.monitoring.run_record import RunRecord
 from ..executors.monitoring.unchecked_model import unchecked_line
-from ..executors.runtime.logs.sanitize import printable
 from ..executors.tuning.tuner_fn import KERAS_TUNER_PREFIX
-from .tables import print_pairs
+from .tables import print_line, print_pairs
 
 if TYPE_CHECKING:
     from ..executors.monitoring.run_json import ClusterJson
@@ -223,4 +222,4 @@ def _print_values(values: Mapping[str, object]) -> None:
     width = max(map(len, values))
     for name, value in values.items():
         shown = f"{value:.5g}" if isinstance(value, float) else value
-        click.echo(printable(f"  {name:<{width}}  {shown}"))
+        print_line(f"  {name:<{width}}  {shown}")

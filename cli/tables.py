@@ -64,14 +64,19 @@ def print_section(heads: Sequence[str], rows: Sequence[Sequence[object]], right:
         print_table(heads, rows, right)
 
 
+def print_line(text: str) -> None:
+    """Prints a text without its control characters."""
+    click.echo(printable(text))
+
+
 def print_pairs(pairs: Mapping[str, str | None]) -> None:
     """Prints one line for each label with a text; further lines of a text are aligned below its first line."""
     for label, text in pairs.items():
         if text:
             first, *later = text.splitlines()
-            click.echo(f"{label + ': ':<{_LABEL_WIDTH}}{printable(first)}")
+            print_line(f"{label + ': ':<{_LABEL_WIDTH}}{first}")
             for line in later:
-                click.echo(f"{'':{_LABEL_WIDTH}}{printable(line)}")
+                print_line(f"{'':{_LABEL_WIDTH}}{line}")
 
 
 def print_json(value: object) -> None:
