@@ -75,11 +75,18 @@ def check(module: str, as_json: bool, strict: bool, **flags: Any) -> None:
     verbose = bool(click.get_current_context().find_root().params.get("verbose"))
     scratch = click.get_current_context().with_resource(tempfile.TemporaryDirectory(prefix="generic-trainer-"))
     if flags["data"]:
-        flags["data"], changes = _convert_csv(flags["data"], root, scratch)
+        # As a pipeline does first, into its root if that is given.
+        plain = os.path.join(scratch, PLAIN_DATA)
+        flags["data"], changes = convert_data_in_root(flags["data"], root) if root else plain_data(flags["data"], plain)
         for change in [] if as_json else changes:
             print_line(change)
     request = make_request(module, flags, scratch)
-    report = check_run(request, lambda verdict: None if as_json else _print_verdict(verdict, verbose))
+
+    def show(verdict: Verdict) -> None:
+        if not as_json:
+            click.echo("\n".join(format_verdict(verdict, verbose)))
+
+    report = check_run(request, show)
     if as_json:
         state = report.to_json()
         for verdict in state["verdicts"]:
@@ -130,13 +137,3 @@ def make_request(module: str, flags: dict[str, Any], scratch: str) -> CheckReque
         limit=flags["limit"],
         modules=modules,
     )
-
-
-def _convert_csv(data: str, root: str, scratch: str) -> tuple[str, list[str]]:
-    """Converts CSV files as a pipeline does first, into its root if that is given, else into the scratch folder."""
-    return convert_data_in_root(data, root) if root else plain_data(data, os.path.join(scratch, PLAIN_DATA))
-
-
-def _print_verdict(verdict: Verdict, verbose: bool) -> None:
-    for line in format_verdict(verdict, verbose):
-        click.echo(line)

@@ -96,19 +96,15 @@ def _status(text: str) -> Status:
 
 
 def _print_difference(found: RunDifference, source: bool) -> None:
-    heads = [_heading(run) for run in found.runs]
-    click.echo(f"First:  {heads[0]}\nSecond: {heads[1]}")
+    for label, run in zip(("First: ", "Second:"), found.runs, strict=True):
+        inside = f", {run.pipeline} {run.pipeline_run}" if run.pipeline else ""
+        print_line(f"{label} {run.id[:8]}, {run.status}, {format_time(run.started)} UTC, {run.module}{inside}")
     _print_pairs("Arguments", found.arguments)
     _print_code(found, source)
     _print_pairs("Data", found.data)
     _print_metrics(found.metrics)
     _print_pairs("Versions", found.versions)
     _print_pairs("Seconds", {name: pair for name, pair in found.phases.items() if "/" not in name})
-
-
-def _heading(run: Run) -> str:
-    inside = f", {run.pipeline} {run.pipeline_run}" if run.pipeline else ""
-    return printable(f"{run.id[:8]}, {run.status}, {format_time(run.started)} UTC, {run.module}{inside}")
 
 
 def _print_pairs(title: str, pairs: Mapping[str, tuple[object, object]]) -> None:

@@ -66,14 +66,10 @@ def _model_facts(run: Run) -> dict[str, str | None]:
         "Metrics": ", ".join(
             f"{split}/{name} {format_number(value)}"
             for split in ("eval", "train")
-            for name, value in _metrics(run, split)
+            for name, value in run.metrics.get(split, {}).items()
         ),
         "Checks": ", ".join(f"{name} {outcome}" for name, outcome in checks.items()),
     }
-
-
-def _metrics(run: Run, split: str) -> list[tuple[str, float]]:
-    return list(run.metrics.get(split, {}).items())
 
 
 def _upstream(graph: Lineage) -> Iterator[str]:

@@ -85,13 +85,7 @@ class PipelineSummary(RunSummary):
 
 
 def run_summary(record: RunRecord, model: str | None, model_run: str | None) -> RunSummary:
-    """Returns the summary of a run.
-
-    Args:
-      record: The content of `run.json`.
-      model: The folder of the model.
-      model_run: The folder of the model run.
-    """
+    """Returns the summary of a run with its model's folder and its model run."""
     return RunSummary(
         model=model,
         model_run=model_run,
@@ -111,9 +105,6 @@ def summary_lines(record: RunRecord) -> dict[str, str]:
     These are the workers, the skipped records, the damaged checkpoints, what the model needs, why the check did not
     load it, the model weights to which the metrics belong, and weights of examples that the metrics do not
     use.
-
-    Args:
-      record: The content of `run.json`.
     """
     check = record.check
     return {
