@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import click
@@ -17,6 +18,11 @@ from .path_type import DIR, FILE, MODULE_FILE, PLACE
 from .training_flags import adding, custom_config_flag, options_from, parse_custom_config, training_flags
 
 _STEPS = NumberType(PIPELINE_STEPS)
+
+
+def _choice(flag: str, choices: Sequence[str], text: str) -> Callable[[Any], Any]:
+    return click.option(flag, type=click.Choice(choices), default=choices[0], show_default=True, help=text)
+
 
 module_flags = adding(
     click.option(
@@ -38,20 +44,12 @@ evaluation_flags = adding(
         help="Feature name of the label, raw or transformed; required for evaluation. For several outputs: "
         "OUTPUT=FEATURE,OUTPUT=FEATURE.",
     ),
-    click.option(
+    _choice(
         "--task",
-        type=click.Choice(["auto", *TASKS]),
-        default="auto",
-        show_default=True,
-        help="Task that selects the metrics; auto derives it from the model's loss, outputs and labels.",
+        ["auto", *TASKS],
+        "Task that selects the metrics; auto derives it from the model's loss, outputs and labels.",
     ),
-    click.option(
-        "--scores",
-        type=click.Choice(["auto", *SCORES]),
-        default="auto",
-        show_default=True,
-        help="Kind of model output; logits and margins are converted to probabilities.",
-    ),
+    _choice("--scores", ["auto", *SCORES], "Kind of model output; logits and margins are converted to probabilities."),
     click.option(
         "--eval-signature", default="", metavar="NAME", help="Signature to evaluate (default: the serving signature)."
     ),
@@ -63,19 +61,15 @@ evaluation_flags = adding(
     ),
 )
 input_flags = adding(
-    click.option(
+    _choice(
         "--train-examples",
-        type=click.Choice(TRAIN_EXAMPLES),
-        default="auto",
-        show_default=True,
-        help="Examples that the Trainer reads after a Transform; auto follows the check, else transformed.",
+        TRAIN_EXAMPLES,
+        "Examples that the Trainer reads after a Transform; auto follows the check, else transformed.",
     ),
-    click.option(
+    _choice(
         "--schema-shapes",
-        type=click.Choice(SCHEMA_SHAPES),
-        default="auto",
-        show_default=True,
-        help="Infer the schema with shapes (dense tensors) or without (sparse tensors); auto follows the check.",
+        SCHEMA_SHAPES,
+        "Infer the schema with shapes (dense tensors) or without (sparse tensors); auto follows the check.",
     ),
 )
 pipeline_flags = adding(
