@@ -127,7 +127,7 @@ class _Loader(PlainLoader):
             for tag, pattern in (
                 ("bool", "true|false"),
                 ("null", "~|null|"),
-                ("int", "[-+]?[0-9]+"),
+                ("int", "[-+]?(0[0-7]*|[1-9][0-9]*)"),
                 ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"),
                 ("float", r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"),
             )

@@ -152,6 +152,7 @@ def test_an_empty_file_and_an_empty_value_leave_defaults(config: Any) -> None:
     words = ("run", "--data", "d", "--module-file", "m", "--config")
     assert effective(*words, config(""))[0]["label"] == ""
     assert effective(*words, config("label:\nseed: ~\n"))[0]["seed"] is None
+    assert effective(*words, config("label: 08\n"))[0]["label"] == "08"
 
 
 def commands(group: click.Group = cli, path: tuple[str, ...] = ()) -> Any:
