@@ -27,7 +27,7 @@ class PathType(click.Path):
     """A path with shell completion.
 
     Args:
-      kind: DIR, FILE, GLOB, PLACE or URL, as in the help; a URL, which may be a file, is not checked.
+      kind: DIR, FILE, GLOB or PLACE, as in the help.
     """
 
     def __init__(self, kind: str) -> None:
@@ -44,7 +44,7 @@ class PathType(click.Path):
         Raises:
           click.BadParameter: When it is not a valid path of its kind.
         """
-        if self.name == "url" or param is None or not isinstance(value, str) or value in (STDOUT, param.default):
+        if param is None or not isinstance(value, str) or value in (STDOUT, param.default):
             return value
         what = max(param.opts, key=len)
         if what == _OUTPUT and is_stdout(value):
@@ -74,7 +74,7 @@ class PathType(click.Path):
 
     def relative_to(self, folder: str, value: str) -> str:
         """Returns a path in a folder; absolute paths, URIs and "-" unchanged."""
-        return value if "://" in value or value in ("", STDOUT) else os.path.normpath(os.path.join(folder, value))
+        return _in_folder(folder, value)
 
 
 class ReferenceType(click.types.StringParamType):
@@ -95,6 +95,14 @@ class ReferenceType(click.types.StringParamType):
         return f"{name}{at}{path}" if is_file else value
 
 
+class _UrlType(ReferenceType):
+    """A file or a URL, which is not checked."""
+
+    def relative_to(self, folder: str, value: str) -> str:
+        """Returns a path in a folder; URLs unchanged."""
+        return _in_folder(folder, value)
+
+
 class _ModuleType(PathType):
     """A module's file, which is checked, or its name."""
 
@@ -103,8 +111,13 @@ class _ModuleType(PathType):
         return MODULE_NAME.relative_to(folder, value)
 
 
-PATHS = {kind: PathType(kind) for kind in ("DIR", "FILE", "GLOB", "PLACE", "URL")}
-DIR, FILE, GLOB, PLACE, URL = PATHS.values()
+def _in_folder(folder: str, value: str) -> str:
+    return value if "://" in value or value in ("", STDOUT) else os.path.normpath(os.path.join(folder, value))
+
+
+DIR, FILE, GLOB, PLACE = map(PathType, ("DIR", "FILE", "GLOB", "PLACE"))
+URL = _UrlType("url")
 MODULE_FILE = _ModuleType("FILE")
 MODULE_NAME = ReferenceType()
 JSON = ReferenceType("json|@file")
+BY_METAVAR = {"DIR": DIR, "FILE": FILE, "GLOB": GLOB, "PLACE": PLACE, "URL": URL}  # of options of other packages

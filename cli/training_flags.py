@@ -13,7 +13,7 @@ from ..executors.options import TrainingOptions, declared_options
 from ..executors.runtime.files.plain_values import parsed_json, require_plain
 from ..executors.runtime.files.user_text import read_user_file
 from .number_type import NumberType
-from .path_type import JSON, PATHS
+from .path_type import BY_METAVAR, JSON
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -49,7 +49,7 @@ def _settings(option: Option) -> dict[str, Any]:
     settings |= {"default": option.default, "show_default": option.default is not None}
     if option.numbers:
         return {**settings, "type": NumberType(option.numbers)}
-    kind = choices or PATHS.get(option.metavar or "") or option.kind
+    kind = choices or BY_METAVAR.get(option.metavar or "") or option.kind
     return settings if option.kind is bool else {**settings, "type": kind}
 
 
