@@ -13,60 +13,36 @@ import click
 
 from ..executors.errors import InputError, TrainerError
 from ..executors.evaluation.overrides import options_except_label
-from ..executors.fn_args import FnArgs
 from ..executors.inputs.csv.plain_copy import plain_data
 from ..executors.modules.pipeline_modules import find_modules
-from ..executors.number_range import SECONDS, STEPS
+from ..executors.number_range import SECONDS
 from ..executors.preflight import stamp
 from ..executors.preflight.check import check as check_run
 from ..executors.preflight.request import LIMIT, CheckRequest
 from ..executors.preflight.verdicts import Verdict
-from ..executors.runtime.logs.sanitize import printable
 from ..pipelines.definition.options import has_tuner_step
 from ..pipelines.definition.pipeline_root import PLAIN_DATA, convert_data_in_root
-from .evaluation_flags import evaluation_flags
-from .format_flags import examples_format, format_flags
-from .input_flags import input_flags
+from .fn_args_flags import fn_args_flags, fn_args_of
 from .number_type import NumberType
-from .pipeline_flags import module_flags
-from .training_flags import (
-    custom_config_flag,
-    options_from,
-    parse_custom_config,
-    training_flags,
-)
+from .path_type import DIR, MODULE_NAME, PLACE
+from .pipeline_flags import evaluation_flags, input_flags, module_flags
+from .tables import print_line
+from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
 from .verdict_format import format_summary, format_verdict
 
 _NOT_REACHED_CODE = 4
 
 
 @click.command()
-@click.argument("module")
-@click.option("--train-files", multiple=True, metavar="GLOB", help="Training data, as in `train`.")
-@click.option("--eval-files", multiple=True, metavar="GLOB", help="Evaluation data, as in `train`.")
-@click.option(
-    "--data", default="", metavar="PLACE", help="Raw data, as for `run`; replaces --train-files and --eval-files."
-)
-@click.option("--output", metavar="DIR", help="Accepted as in `train`; nothing is written there.")
-@click.option(
-    "--train-steps", type=NumberType(STEPS), help="Training steps of the run, to estimate its time and memory."
-)
-@click.option(
-    "--eval-steps", type=NumberType(STEPS), help="Evaluation steps, fn_args.eval_steps (default: set by the module)."
-)
-@click.option(
-    "--schema", metavar="FILE", help="Schema of the examples; without examples, synthetic ones are generated from it."
-)
-@click.option("--transform-graph", metavar="DIR", help="The transform_graph output of a Transform component.")
-@click.option("--base-model", default="", metavar="DIR", help="Model to start from, as in `train`.")
-@click.option("--hyperparameters", default="", metavar="FILE", help="JSON file with KerasTuner's configuration.")
-@format_flags
-@click.option("--function", help="Name of the function to run (default: chosen by the dialect).")
+@click.argument("module", type=MODULE_NAME)
+@fn_args_flags
+@click.option("--data", default="", type=PLACE, help="Raw data, as for `run`; replaces --train-files and --eval-files.")
+@click.option("--output", type=DIR, help="Accepted as in `train`; nothing is written there.")
 @module_flags
 @click.option(
     "--pipeline-root",
     default="",
-    metavar="DIR",
+    type=DIR,
     help="Pipeline root to record a passed check in; `run` then skips the same check.",
 )
 @click.option(
@@ -86,7 +62,8 @@ def check(module: str, as_json: bool, strict: bool, **flags: Any) -> None:
     """Checks in seconds whether a run of MODULE would succeed.
 
     Loads the module, inspects its functions and all files, reads a few real examples, trains a few steps, evaluates,
-    exports, and applies the model checks of `train`. Estimates the time and memory of the run. Keeps no outputs.
+    exports, and applies the model checks of `train`. Estimates the time and memory of a run of --train-steps. Without
+    examples, synthetic ones are generated from the --schema. Keeps no outputs.
 
     \b
     Examples:
@@ -98,11 +75,18 @@ def check(module: str, as_json: bool, strict: bool, **flags: Any) -> None:
     verbose = bool(click.get_current_context().find_root().params.get("verbose"))
     scratch = click.get_current_context().with_resource(tempfile.TemporaryDirectory(prefix="generic-trainer-"))
     if flags["data"]:
-        flags["data"], changes = _convert_csv(flags["data"], root, scratch)
+        # As a pipeline does first, into its root if that is given.
+        plain = os.path.join(scratch, PLAIN_DATA)
+        flags["data"], changes = convert_data_in_root(flags["data"], root) if root else plain_data(flags["data"], plain)
         for change in [] if as_json else changes:
-            click.echo(printable(change))
+            print_line(change)
     request = make_request(module, flags, scratch)
-    report = check_run(request, lambda verdict: None if as_json else _print_verdict(verdict, verbose))
+
+    def show(verdict: Verdict) -> None:
+        if not as_json:
+            click.echo("\n".join(format_verdict(verdict, verbose)))
+
+    report = check_run(request, show)
     if as_json:
         state = report.to_json()
         for verdict in state["verdicts"]:
@@ -127,17 +111,8 @@ def make_request(module: str, flags: dict[str, Any], scratch: str) -> CheckReque
     except InputError as error:
         problems["custom_config"] = str(error)
     options = options_from(flags)
-    fn_args = FnArgs(
-        train_files=list(flags["train_files"]),
-        eval_files=list(flags["eval_files"]),
-        train_steps=flags["train_steps"] or None,
-        eval_steps=flags["eval_steps"] or None,
-        schema_path=flags["schema"],
-        transform_graph_path=flags["transform_graph"],
-        custom_config=config,
-        examples_format=examples_format(flags, flags["train_files"]),
-        seed=options.seed,
-    )
+    fn_args = fn_args_of(flags, custom_config=config, seed=options.seed)
+    hyperparameters = flags["hyperparameters"] or ""
     if flags["data"] and flags["train_files"]:
         raise InputError("--data and --train-files: give one of them.")
     modules = None
@@ -151,26 +126,14 @@ def make_request(module: str, flags: dict[str, Any], scratch: str) -> CheckReque
         data=flags["data"],
         label=flags["label"],
         evaluation=options_except_label(flags),
-        hyperparameters=flags["hyperparameters"],
+        hyperparameters=hyperparameters,
         transform_module=flags["transform_module"],
         tuner_module=flags["tuner_module"],
-        tunes=modules is not None
-        and bool(flags["data"])
-        and has_tuner_step(modules, None, 0, flags["hyperparameters"]),
-        base_model=flags["base_model"],
+        tunes=modules is not None and bool(flags["data"]) and has_tuner_step(modules, None, 0, hyperparameters),
+        base_model=flags["base_model"] or "",
         train_examples=flags["train_examples"],
         schema_shapes=flags["schema_shapes"],
         problems=problems,
         limit=flags["limit"],
         modules=modules,
     )
-
-
-def _convert_csv(data: str, root: str, scratch: str) -> tuple[str, list[str]]:
-    """Converts CSV files as a pipeline does first, into its root if that is given, else into the scratch folder."""
-    return convert_data_in_root(data, root) if root else plain_data(data, os.path.join(scratch, PLAIN_DATA))
-
-
-def _print_verdict(verdict: Verdict, verbose: bool) -> None:
-    for line in format_verdict(verdict, verbose):
-        click.echo(line)

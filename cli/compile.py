@@ -15,6 +15,7 @@ from ..pipelines.definition.options import DATA_FORMATS
 from ..pipelines.submit.names import require_unique
 from ..pipelines.submit.pods import variables
 from .number_type import NumberType
+from .path_type import FILE
 from .pipeline_flags import pipeline_flags, pipeline_options
 from .pod_flags import pod_flags, pop_pod_settings
 
@@ -26,7 +27,7 @@ from .pod_flags import pod_flags, pop_pod_settings
     "--output",
     default="pipeline.yaml",
     show_default=True,
-    metavar="FILE",
+    type=FILE,
     help="Output file; JSON for *.json, else YAML; - prints it.",
 )
 @click.option(

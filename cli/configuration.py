@@ -18,13 +18,12 @@ effective values and their sources in a form that `--config` accepts.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import click
 import yaml
@@ -36,40 +35,26 @@ from ..executors.runtime.files.plain_yaml import PlainLoader, yaml_errors
 from ..executors.runtime.files.user_text import read_user_file
 from ..executors.runtime.logs.redaction import masked, masked_text
 from . import commands
-from .path_type import OUTPUT, PathType
+from .path_type import JSON, PathType, ReferenceType
 
 Result = TypeVar("Result")
 
 CONFIG, PRINT = "config", "print_config"
-_COMPLETED = ("DIR", "FILE", "GLOB", "PLACE")
-_PATHS = ("DIR", "FILE", "GLOB", "PLACE", "URL", "JSON|@FILE")
-_REMOTE_COMMANDS = ("compile", "submit")  # paths other than --output may be on the file systems of other machines
-_STORE_COMMANDS = ("train", "show", "report")  # read and write s3://, see executors/features/object_stores
-_MODULES = ("module", "module_file", "transform_module", "tuner_module")  # a file or a dotted module name
-_OR_FILE = "|FILE"  # the end of the metavar of other options with either
 _ALIASES = {"module": "module_file", "module_file": "module"}
-_SOURCES = {
+_SOURCES: dict[ParameterSource | None, str] = {
     ParameterSource.COMMANDLINE: "command line",
     ParameterSource.ENVIRONMENT: "environment",
-    ParameterSource.DEFAULT_MAP: "",
 }
 
 
 def with_config(command: click.Command) -> click.Command:
-    """Adds --config and --print-config to a command, or to the commands of a group, and shell completion of paths."""
+    """Adds --config and --print-config to a command, or to the commands of a group."""
     if isinstance(command, click.Group):
         for inner in command.commands.values():
             with_config(inner)
         return command
     if any(parameter.name == CONFIG for parameter in command.params):
         return command
-    for parameter in command.params:
-        if _metavar(parameter) in _COMPLETED and isinstance(parameter.type, click.types.StringParamType):
-            parameter.type = PathType(
-                _metavar(parameter),
-                is_local=command.name not in _REMOTE_COMMANDS or OUTPUT in parameter.opts,
-                has_stores=command.name in (*_STORE_COMMANDS, *_REMOTE_COMMANDS),
-            )
     command.params += [
         click.Option(
             ["--config"], type=click.Path(), metavar="FILE", is_eager=True, expose_value=False, callback=_load_config,
@@ -111,199 +96,156 @@ def read_config(path: str, context: click.Context) -> dict[str, str | list[str]]
       InputError: When the file cannot be read, is not a mapping, or has a key or value that the command does not
         accept; the message contains the line number.
     """
-    entries: dict[str, _Entry] = {}
-    for entry in _entries(path, context):
-        entries[entry.name] = entry
-    return {name: entry.value(context) for name, entry in entries.items() if not entry.is_null}
+    file = _File(path, context)
+    with yaml_errors(file.where):
+        entries = _Loader(read_user_file(path, "--config").decode("utf-8"), file.where).get_single_data() or {}
+    if not isinstance(entries, dict):
+        raise InputError(f"{file.where}: must be a mapping of options, such as `label: big_tip`.")
+    names = commands.names()
+    sections = {
+        key: value for key, value in entries.items() if isinstance(value, dict) and key.partition(" ")[0] in names
+    }
+    shared = {key: value for key, value in entries.items() if key not in sections}
+    own = sections.get(context.command_path.partition(" ")[2], {})
+    options = {**file.options(shared, is_shared=True), **file.options(own, is_shared=False)}
+    return {name: value for name, value in options.items() if value is not None}
 
 
-@dataclasses.dataclass(frozen=True)
-class _Entry:
-    """One key of a file with its YAML node."""
+class _Text(str):
+    """A scalar as it would be on the command line, with its value in YAML and its line in the file."""
 
-    path: str
-    parameter: click.Parameter
-    key: yaml.ScalarNode
-    node: yaml.Node
-    loader: _Loader
-
-    @property
-    def name(self) -> str:
-        return str(self.parameter.name)
-
-    @property
-    def is_null(self) -> bool:
-        return bool(self.node.tag == "tag:yaml.org,2002:null")
-
-    @property
-    def where(self) -> str:
-        return f"{self.path}, line {self.key.start_mark.line + 1}: {self.key.value}"
-
-    def value(self, context: click.Context) -> str | list[str]:
-        """Returns the value as it would be given on the command line; raises InputError if the parser rejects it."""
-        several = self.parameter.multiple or self.parameter.nargs != 1
-        if isinstance(self.node, yaml.MappingNode):
-            if _metavar(self.parameter) != "JSON|@FILE":
-                raise InputError(f"{self.where}: must be a value{' or a list' * several}, not a mapping.")
-            with yaml_errors(self.where):
-                value = self.loader.construct_object(self.node, deep=True)
-            require_plain(value, self.where)
-            return json.dumps(value)
-        nodes = self.node.value if isinstance(self.node, yaml.SequenceNode) else [self.node]
-        if not all(isinstance(node, yaml.ScalarNode) for node in nodes):
-            raise InputError(f"{self.where}: the items of a list must be plain values.")
-        if isinstance(self.node, yaml.SequenceNode) and not several:
-            raise InputError(f"{self.where}: must be one value, not a list.")
-        words = [self._relative_path(node.value) for node in nodes]
-        text: str | list[str] = words if several else words[0]
-        try:
-            self.parameter.type_cast_value(context, text)
-        except click.BadParameter as error:
-            raise InputError(f"{self.where}: {error.message}") from error
-        return text
-
-    def _relative_path(self, word: str) -> str:
-        """Returns a path relative to the current folder; other values unchanged."""
-        mark = "@" if word.startswith("@") else ""
-        plain = word.removeprefix("@") if _metavar(self.parameter) == "JSON|@FILE" else word
-        joined = os.path.normpath(os.path.join(os.path.dirname(self.path), plain))
-        if "://" in plain or plain in ("", "-"):
-            return word
-        if self.name in _MODULES or _metavar(self.parameter).endswith(_OR_FILE):
-            return joined if os.path.exists(joined.partition("@")[2] or joined) else word
-        if _metavar(self.parameter) == "JSON|@FILE":
-            return mark + joined if mark else word
-        return joined if _metavar(self.parameter) in _PATHS else word
+    value: object
+    line: int
 
 
 class _Loader(PlainLoader):
-    """Resolves plain scalars as in YAML 1.2: 1:4 is not a number in base 60, and "no" is not false."""
+    """Returns scalars as `_Text`; their values are those of YAML 1.2: 1e-3 is a number, 1:4 and "no" are texts."""
 
-
-_Loader.yaml_implicit_resolvers = {}
-for _tag, _pattern, _first in (
-    ("bool", "true|false", "tf"),
-    ("null", "~|null|", "~n\0"),
-    ("int", "[-+]?[0-9]+", "-+0123456789"),
-    (
-        "float",
-        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
-        "-+.0123456789",
-    ),
-):
-    _Loader.add_implicit_resolver(
-        f"tag:yaml.org,2002:{_tag}",
-        re.compile(f"^(?:{_pattern})$"),
-        [*_first.replace("\0", ""), *([""] * ("\0" in _first))],
-    )
-
-
-def _entries(path: str, context: click.Context) -> Iterator[_Entry]:
-    """Yields a file's entries for a command: first those for all commands, then those in its own section."""
-    where = f"--config {path}"
-    content = read_user_file(path, "--config")
-    with yaml_errors(where):
-        loader = _Loader(content.decode("utf-8"), where)
-        node = loader.get_single_node()
-    if node is None:
-        return
-    command = context.command_path.partition(" ")[2]
-    sections = []
-    for key, value in _pairs(node, path):
-        if isinstance(value, yaml.MappingNode) and str(key.value).partition(" ")[0] in commands.names():
-            sections += [value] * (key.value == command)
-        elif (parameter := _find_option(context.command, key.value)) is not None:
-            yield _Entry(path, parameter, key, value, loader)
-        elif not any(_find_option(commands.load(name), key.value) for name in commands.names()):
-            raise _no_such_option(path, key, context.command)
-    for section in sections:
-        for key, value in _pairs(section, path):
-            parameter = _find_option(context.command, key.value)
-            if parameter is None:
-                raise _no_such_option(path, key, context.command)
-            yield _Entry(path, parameter, key, value, loader)
-
-
-def _pairs(node: yaml.Node, path: str) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
-    if not isinstance(node, yaml.MappingNode):
-        line = node.start_mark.line + 1
-        raise InputError(f"--config {path}, line {line}: must be a mapping of options, such as `label: big_tip`.")
-    lines: dict[str, int] = {}
-    for key, value in node.value:
-        if not isinstance(key, yaml.ScalarNode):
-            raise InputError(f"--config {path}, line {key.start_mark.line + 1}: an option's name must be one word.")
-        name = str(key.value).replace("-", "_")
-        if name in lines:
-            raise InputError(
-                f"--config {path}, line {key.start_mark.line + 1}: {key.value} is in line {lines[name]} already."
+    yaml_implicit_resolvers = {  # noqa: RUF012  (of yaml.SafeLoader)
+        None: [
+            (f"tag:yaml.org,2002:{tag}", re.compile(f"(?:{pattern})$"))
+            for tag, pattern in (
+                ("bool", "true|false"),
+                ("null", "~|null|"),
+                ("int", "[-+]?(0[0-7]*|[1-9][0-9]*)"),
+                ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"),
+                ("float", r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"),
             )
-        lines[name] = key.start_mark.line + 1
-        yield key, value
+        ]
+    }
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Returns a `_Text`, or a list or mapping of them."""
+        value = super().construct_object(node, deep)
+        if not isinstance(node, yaml.ScalarNode):
+            return value
+        text = _Text(node.value)
+        text.value, text.line = value, node.start_mark.line + 1
+        return text
+
+
+def _plain(value: Any) -> object:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value.value
+
+
+class _File:
+    """A file for the command of a context."""
+
+    def __init__(self, path: str, context: click.Context) -> None:
+        self.where = f"--config {path}"
+        self._folder, self._context = os.path.dirname(path), context
+
+    def options(self, entries: Mapping[_Text, Any], is_shared: bool) -> dict[str, str | list[str] | None]:
+        """Returns {parameter: value or None} of the whole file, whose keys other commands may have, or of a section."""
+        keys: dict[str, _Text] = {}
+        options: dict[str, str | list[str] | None] = {}
+        for key, value in entries.items():
+            place = f"{self.where}, line {key.line}: {key}"
+            if (other := keys.setdefault(key.replace("-", "_"), key)) is not key:
+                raise InputError(f"{place} is in line {other.line} already.")
+            if parameter := _find_option(self._context.command, key):
+                options[str(parameter.name)] = self._value(parameter, value, place)
+            elif not is_shared or not any(_find_option(commands.load(name), key) for name in commands.names()):
+                raise self._no_such_option(key)
+        return options
+
+    def _value(self, parameter: click.Parameter, value: Any, place: str) -> str | list[str] | None:
+        """Returns the value as it would be given on the command line; raises InputError if the parser rejects it."""
+        if isinstance(value, _Text) and value.value is None:
+            return None
+        several = parameter.multiple or parameter.nargs != 1
+        if isinstance(value, dict):
+            if parameter.type is not JSON:
+                raise InputError(f"{place}: must be a value{' or a list' * several}, not a mapping.")
+            require_plain(_plain(value), place)
+            return json.dumps(_plain(value))
+        if isinstance(value, list) and not several:
+            raise InputError(f"{place}: must be one value, not a list.")
+        words = value if isinstance(value, list) else [value]
+        if not all(isinstance(word, str) for word in words):
+            raise InputError(f"{place}: the items of a list must be plain values.")
+        if isinstance(parameter.type, PathType | ReferenceType):
+            words = [parameter.type.relative_to(self._folder, word) for word in words]
+        given = [str(word) for word in words] if several else str(words[0])
+        try:
+            parameter.type_cast_value(self._context, given)
+        except click.BadParameter as error:
+            raise InputError(f"{place}: {error.message}") from error
+        return given
+
+    def _no_such_option(self, key: _Text) -> InputError:
+        command = self._context.command
+        nearest = did_you_mean(key.replace("_", "-"), [_key(option) for option in _options_by_key(command).values()])
+        return InputError(
+            f"{self.where}, line {key.line}: no such option: {str(key)!r}.{nearest} "
+            f"`generic-trainer {command.name} --print-config` lists all options."
+        )
 
 
 def _find_option(command: click.Command, key: str) -> click.Parameter | None:
     """Returns the parameter for a key, or None; `module` and `module-file` are aliases in commands with one of them."""
     if isinstance(command, click.Group):
-        return next((found for one in command.commands.values() if (found := _find_option(one, key))), None)
+        options = (_find_option(inner, key) for inner in command.commands.values())
+        return next((option for option in options if option), None)
     known = _options_by_key(command)
     name = key.replace("-", "_")
     return known.get(name) or known.get(_ALIASES.get(name, ""))
 
 
 def _options_by_key(command: click.Command) -> dict[str, click.Parameter]:
-    known: dict[str, click.Parameter] = {}
-    for parameter in command.params:
-        if parameter.name not in (CONFIG, PRINT) and not getattr(parameter, "hidden", False):
-            known[_key(parameter).replace("-", "_")] = parameter
-    return known
+    return {
+        _key(parameter).replace("-", "_"): parameter
+        for parameter in command.params
+        if parameter.name not in (CONFIG, PRINT) and not getattr(parameter, "hidden", False)
+    }
 
 
 def _key(parameter: click.Parameter) -> str:
     """Returns a parameter's key in a file."""
-    if isinstance(parameter, click.Argument):
-        return str(parameter.name)
     return max(parameter.opts, key=len).lstrip("-")
-
-
-def _no_such_option(path: str, key: yaml.ScalarNode, command: click.Command) -> InputError:
-    names = [_key(parameter) for parameter in _options_by_key(command).values()]
-    nearest = did_you_mean(str(key.value).replace("_", "-"), names)
-    return InputError(
-        f"--config {path}, line {key.start_mark.line + 1}: no such option: {key.value!r}.{nearest} "
-        f"`generic-trainer {command.name} --print-config` lists all options."
-    )
-
-
-def _metavar(parameter: click.Parameter) -> str:
-    return str(parameter.metavar or "").strip("[]")
 
 
 def _effective_config(context: click.Context) -> str:
     """Returns all options of a command with their effective values and sources, as YAML."""
     lines = [f"# {context.command_path}"]
     for parameter in _options_by_key(context.command).values():
-        name = str(parameter.name)
-        source = context.get_parameter_source(name)
-        value = _masked(name, context.params.get(name), _metavar(parameter))
-        origin = _SOURCES.get(source, "default") if source else "default"
-        first, *rest = yaml.safe_dump(
-            {_key(parameter): value}, allow_unicode=True, sort_keys=False, width=1000, default_flow_style=False
-        ).splitlines()
-        lines += [f"{first}  # {origin or context.meta[CONFIG]}", *rest]
+        source = context.get_parameter_source(str(parameter.name))
+        origin = context.meta[CONFIG] if source is ParameterSource.DEFAULT_MAP else _SOURCES.get(source, "default")
+        value = {_key(parameter): _masked(parameter, context.params.get(str(parameter.name)))}
+        text = yaml.safe_dump(value, allow_unicode=True, sort_keys=False, width=1000, default_flow_style=False)
+        first, *rest = text.splitlines()
+        lines += [f"{first}  # {origin}", *rest]
     return "\n".join(lines) + "\n"
 
 
-def _masked(name: str, value: object, metavar: str) -> object:
+def _masked(parameter: click.Parameter, value: object) -> object:
     if isinstance(value, (list, tuple)):
-        return [_masked(name, one, metavar) for one in value]
-    if metavar == "JSON|@FILE" and isinstance(value, str) and not value.startswith("@"):
-        return _masked_json(value)
-    return masked(value, name)
-
-
-def _masked_json(text: str) -> object:
+        return [_masked(parameter, item) for item in value]
+    if parameter.type is not JSON or not isinstance(value, str) or value.startswith("@"):
+        return masked(value, str(parameter.name))
     try:
-        values: object = json.loads(text)
+        return masked(json.loads(value))
     except (ValueError, RecursionError):
-        return masked_text(text)
-    return masked(values)
+        return masked_text(value)

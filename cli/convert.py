@@ -9,10 +9,11 @@ import click
 
 from ..executors.dialects import conversion
 from ..executors.dialects.converted_import import require_importable
+from .path_type import MODULE_NAME
 
 
 @click.command()
-@click.argument("module")
+@click.argument("module", type=MODULE_NAME)
 @click.option("--write", is_flag=True, help="Also write the change to the file.")
 @click.option("--function", metavar="NAME", help="Function, Estimator or conf class to use, if the module has several.")
 def convert(module: str, write: bool, function: str | None) -> None:

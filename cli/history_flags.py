@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 from urllib.parse import urlsplit
 
 import click
 
 from ..executors.errors import InputError
 from ..executors.runtime.logs.unrepeated import unrepeated_warnings
+from .path_type import DIR, PLACE, URL
 
-Command = TypeVar("Command", bound=Callable[..., object])
-
-
-class LocationFlags(TypedDict, total=False):
-    """The values of `location_flags`, or of `store_flags` with places as arguments; `pop_locations` converts them."""
-
-    places: tuple[str, ...]
-    pipeline_root: tuple[str, ...]
-    metadata: str
+Result = TypeVar("Result")
 
 
 class Locations(TypedDict):
@@ -44,30 +38,36 @@ def _without_password(context: click.Context, parameter: click.Parameter, url: s
 metadata_flag = click.option(
     "--metadata",
     default="",
-    metavar="URL",
+    type=URL,
     callback=_without_password,
     help="SQLite file or mysql://user@host:port/database; password in GENERIC_TRAINER_METADATA_PASSWORD.",
 )
 
 
-def store_flags(command: Command) -> Command:
-    """Adds --pipeline-root and --metadata to a command."""
-    command = metadata_flag(command)
-    return click.option("--pipeline-root", multiple=True, metavar="DIR", help="Pipeline root; repeatable.")(command)
+def store_flags(command: Callable[..., Result]) -> Callable[..., Result]:
+    """Adds --pipeline-root and --metadata to a command, which gets them with its places as `locations`."""
+
+    @functools.wraps(command)
+    def run(*arguments: object, **flags: Any) -> Result:
+        return command(*arguments, locations=pop_locations(flags), **flags)
+
+    return click.option("--pipeline-root", multiple=True, type=DIR, help="Pipeline root; repeatable.")(
+        metadata_flag(run)
+    )
 
 
-def location_flags(command: Command) -> Command:
-    """Adds --in, --pipeline-root and --metadata to a command with runs as arguments."""
+def location_flags(command: Callable[..., Result]) -> Callable[..., Result]:
+    """Adds --in, --pipeline-root and --metadata to a command with runs as arguments, which gets `locations`."""
     return click.option(
         "--in",
         "places",
         multiple=True,
-        metavar="PLACE",
+        type=PLACE,
         help="Where to search for runs (default: the current directory); repeatable.",
     )(store_flags(unrepeated_warnings()(command)))
 
 
-def pop_locations(flags: LocationFlags) -> Locations:
-    """Removes the locations from a command's flags and returns them as arguments of `find_runs` and `find_run`."""
-    places = (*flags.pop("places"), *flags.pop("pipeline_root"))
-    return {"places": places, "metadata": flags.pop("metadata")}
+def pop_locations(flags: dict[str, Any]) -> Locations:
+    """Removes the locations from a command's flags and returns them."""
+    places = (*(flags.pop("places", None) or ()), *(flags.pop("pipeline_root", None) or ()))
+    return {"places": places, "metadata": flags.pop("metadata", None) or ""}

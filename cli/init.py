@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,25 +14,23 @@ import click
 from ..executors.dialects import installed
 from ..executors.errors import InputError, did_you_mean
 from ..executors.inputs.csv.plain_copy import plain_data
-from ..executors.runtime.logs.sanitize import printable
 from ..pipelines.definition.pipeline_root import PLAIN_DATA
+from .path_type import DIR, PLACE
+from .tables import print_line, print_table
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from ..pipelines.scaffold.labels import Label
     from ..pipelines.scaffold.planning import Plan
 
 _TEST_SPLIT_ROWS = 1000  # with fewer rows, training needs all of them
-_WIDTH = 120  # characters; width of the table if standard output is not a terminal
 
 
 @click.command()
-@click.argument("directory", metavar="DIR")
+@click.argument("directory", metavar="DIR", type=DIR)
 @click.option(
     "--data",
     required=True,
-    metavar="PLACE",
+    type=PLACE,
     help="CSV or Parquet file, TFRecord file of tf.Examples, or a directory of them.",
 )
 @click.option(
@@ -43,13 +40,7 @@ _WIDTH = 120  # characters; width of the table if standard output is not a termi
     "--task", type=click.Choice(["auto", "binary", "multiclass", "regression"]), default="auto", show_default=True,
     help="Prediction task; auto derives it from the label's values.",
 )  # fmt: skip
-@click.option(
-    "--dialect",
-    default="run_fn",
-    show_default=True,
-    metavar="NAME",
-    help="Dialect of the new module.",
-)
+@click.option("--dialect", default="run_fn", show_default=True, metavar="NAME", help="Dialect of the new module.")
 @click.option(
     "--test-split/--no-test-split",
     default=None,
@@ -108,13 +99,13 @@ def init(
     with scratch_folder_near(directory) as scratch:
         plain, changes = plain_data(data, os.path.join(scratch, PLAIN_DATA))
         for change in changes:
-            click.echo(printable(change))
+            print_line(change)
         raw = dataclasses.replace(read_data(plain), path=data)
         require_column(label, raw)
         amount = f"{raw.size:,} rows"
         if not raw.is_whole:
             amount = f"the first {raw.size:,} rows (the pipeline reads all of them)"
-        click.echo(printable(f"{raw.path}: {amount}, {len(raw.columns)} columns"))
+        print_line(f"{raw.path}: {amount}, {len(raw.columns)} columns")
         plan = make_plan(raw, analyze_columns(raw), label, task)
         copy = os.path.join(directory, os.path.relpath(plain, scratch)) if changes else ""
         copies = converted_files(scratch)
@@ -126,11 +117,7 @@ def init(
         elif test_split is None:
             test_split = raw.size >= _TEST_SPLIT_ROWS and not is_split(plain)
         project = make_project(directory, plan, copy or data, test_split=bool(test_split))
-        files: dict[str, bytes | Path] = {
-            **render_files(project, plan),
-            **copies,
-            project.sample: make_sample(plan),
-        }
+        files: dict[str, bytes | Path] = {**render_files(project, plan), **copies, project.sample: make_sample(plan)}
         _print_plan(plan)
         write_project(directory, files, force=force)
     _print_next_steps(directory, project.module, sorted(files))
@@ -138,34 +125,21 @@ def init(
 
 def _print_plan(plan: Plan) -> None:
     """Prints a table of the columns with their preprocessing, and the task."""
-    from rich.console import Console
-    from rich.table import Column, Table
-
-    label = plan.label
-    numbers = (Column("Missing", justify="right"), Column("Values", justify="right"))
-    table = Table("Column", "Type", *numbers, "Preprocessing", box=None, pad_edge=False)
-    for role in plan.roles:
-        column = role.column
-        gaps = f"{column.missing:,}" if column.missing else ""
-        distinct = f"{column.distinct:,}" if column.distinct else ""
-        table.add_row(*_texts(column.name, column.kind, gaps, distinct, role.why))
+    label, numbers = plan.label, ("Missing", "Values")
+    rows = [
+        [role.column.name, role.column.kind, _count(role.column.missing), _count(role.column.distinct), role.why]
+        for role in plan.roles
+    ]
     description = f"label ({label.why})" if label.why else "label"
-    table.add_row(*_texts(label.column.name, label.column.kind, "", f"{label.column.distinct:,}", description))
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDTH, highlight=False)
-    with console.capture() as printed:
-        console.print(table)
-    for line in printed.get().splitlines():
-        click.echo(line.rstrip())
-    click.echo(printable(f"Task: {_task(label)}"))
+    rows.append([label.column.name, label.column.kind, "", _count(label.column.distinct), description])
+    print_table(["Column", "Type", *numbers, "Preprocessing"], rows, right=numbers)
+    print_line(f"Task: {_task(label)}")
     if label.warning:
-        click.echo(printable(label.warning))
+        print_line(label.warning)
 
 
-def _texts(*words: str) -> list[Text]:
-    """Returns words as plain rich texts, without control characters and without interpreting markup."""
-    from rich.text import Text
-
-    return [Text(printable(word)) for word in words]
+def _count(number: int) -> str:
+    return f"{number:,}" if number else ""
 
 
 def _task(label: Label) -> str:

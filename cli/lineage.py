@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import click
 
 from ..executors.runtime.files import file_io
-from ..executors.runtime.logs.sanitize import printable
 from ..pipelines.history.lineage import EXECUTION, Lineage, Node, lineage_of_run
 from ..pipelines.history.runs import Run, find_run, find_runs
-from .history_flags import LocationFlags, location_flags, pop_locations
-from .tables import format_number, format_time, print_json, print_pairs
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from .history_flags import Locations, location_flags
+from .tables import format_number, format_time, print_json, print_line, print_pairs
 
 # Properties of an artifact to show after its location.
 _SHOWN_PROPERTIES = ("span", "version", "input_fingerprint", "files", "bytes", "modified", "digest")
@@ -26,7 +21,7 @@ _BASELINE = "baseline_model"
 @click.argument("model")
 @location_flags
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: the graph, with the fields of Lineage.")
-def lineage(model: str, as_json: bool, **flags: Unpack[LocationFlags]) -> None:
+def lineage(model: str, as_json: bool, locations: Locations) -> None:
     """Shows what a MODEL was made from and where it was used.
 
     MODEL is a model's directory, pushed or not, or a RUN as in `show`. The lineage of pipeline models is read from ML
@@ -39,20 +34,19 @@ def lineage(model: str, as_json: bool, **flags: Unpack[LocationFlags]) -> None:
     With --json: subject (a node's id), nodes (id, kind, type, uri, time, state, properties) and edges (source, target,
     role), in order of time.
     """  # noqa: D301 (click's mark of lines to keep)
-    places = pop_locations(flags)
-    run = find_run(model, **places)
-    graph = lineage_of_run(run, _others(run, **places) if run.execution is None else ())
+    run = find_run(model, **locations)
+    graph = lineage_of_run(run, _others(run, **locations) if run.execution is None else ())
     if as_json:
         print_json(graph.to_json())
         return
     print_pairs(_model_facts(run))
     click.echo("\nMade from:")
     for line in _upstream(graph):
-        click.echo(f"  {printable(line)}")
+        print_line(f"  {line}")
     uses = list(_downstream(graph))
     click.echo("\nUsed by:" if uses else "\nUsed by: no recorded run")
     for line in uses:
-        click.echo(f"  {printable(line)}")
+        print_line(f"  {line}")
 
 
 def _others(run: Run, places: tuple[str, ...], metadata: str) -> list[Run]:
@@ -72,14 +66,10 @@ def _model_facts(run: Run) -> dict[str, str | None]:
         "Metrics": ", ".join(
             f"{split}/{name} {format_number(value)}"
             for split in ("eval", "train")
-            for name, value in _metrics(run, split)
+            for name, value in run.metrics.get(split, {}).items()
         ),
         "Checks": ", ".join(f"{name} {outcome}" for name, outcome in checks.items()),
     }
-
-
-def _metrics(run: Run, split: str) -> list[tuple[str, float]]:
-    return list(run.metrics.get(split, {}).items())
 
 
 def _upstream(graph: Lineage) -> Iterator[str]:

@@ -39,6 +39,7 @@ from ..executors.runtime.process.termination import Terminated
 from ..executors.spelling import nearest
 from . import commands
 from .configuration import with_config
+from .help_panels import with_panels
 from .variables import check_variables
 
 # Python's default of 700 new objects per garbage collection makes importing TFX and building Transform's graph collect
@@ -53,7 +54,7 @@ class _Group(click.Group):
         return commands.names()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return with_config(commands.load(cmd_name)) if cmd_name in commands.names() else None
+        return with_panels(with_config(commands.load(cmd_name))) if cmd_name in commands.names() else None
 
 
 def _print_versions(context: click.Context, parameter: click.Parameter, requested: bool) -> None:
@@ -66,7 +67,12 @@ def _print_versions(context: click.Context, parameter: click.Parameter, requeste
 
 
 @click.group(
-    cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "GENERIC_TRAINER"}
+    cls=_Group,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "auto_envvar_prefix": "GENERIC_TRAINER",
+        "max_content_width": 120,
+    },
 )
 @click.option(
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_versions, allow_from_autoenv=False,

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from ..pipelines.submit.pods import PodSettings, pull_secrets, read_patch, variables, volume_claims
+from .path_type import FILE
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -38,7 +39,7 @@ _FLAGS = (
     click.option(
         "--pod-patch",
         default="",
-        metavar="FILE",
+        type=FILE,
         help="Kubernetes: strategic merge patch of pod templates, for all other fields; applied last.",
     ),
 )

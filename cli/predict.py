@@ -22,20 +22,18 @@ from ..executors.runtime.logs.setup import keep_logs
 from ..executors.runtime.process.surroundings import require_tensorflow_can_run
 from ..executors.saved_models.prediction.request import OUTPUT_ENDINGS, PredictionRequest
 from .number_type import NumberType
+from .path_type import DIR, FILE, GLOB
 
 
 @click.command()
 @click.option(
-    "--model",
-    required=True,
-    metavar="DIR",
-    help="SavedModel, Model artifact, --output of `train`, or serving directory.",
+    "--model", required=True, type=DIR, help="SavedModel, Model artifact, --output of `train`, or serving directory."
 )
-@click.option("--examples", multiple=True, required=True, metavar="GLOB", help="Example files; may be repeated.")
+@click.option("--examples", multiple=True, required=True, type=GLOB, help="Example files; may be repeated.")
 @click.option(
     "--output",
     required=True,
-    metavar="FILE",
+    type=FILE,
     help=f"File with the extension {', '.join(OUTPUT_ENDINGS)}; - prints JSON lines.",
 )
 @click.option(

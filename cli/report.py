@@ -6,7 +6,6 @@ import os
 import pathlib
 import webbrowser
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
@@ -16,11 +15,9 @@ from ..executors.runtime.files.output_file import STDOUT, write_output
 from ..executors.runtime.logs.setup import keep_logs
 from ..pipelines.history.metric_comparison import is_higher_better
 from ..pipelines.history.runs import Run, find_run
-from .history_flags import LocationFlags, location_flags, pop_locations
+from .history_flags import Locations, location_flags
+from .path_type import FILE
 from .run_name import RunName
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 _COMPARISON = "comparison.html"
 
@@ -32,12 +29,12 @@ _COMPARISON = "comparison.html"
 )
 @click.option(
     "--output",
-    metavar="FILE",
+    type=FILE,
     help="Report file; - prints it (default: report.html in the model run; comparison.html with --compare).",
 )
 @click.option("--open", "opened", is_flag=True, help="Open the report in the browser.")
 @location_flags
-def report(run: str, others: Sequence[str], output: str | None, opened: bool, **flags: Unpack[LocationFlags]) -> None:
+def report(run: str, others: Sequence[str], output: str | None, opened: bool, locations: Locations) -> None:
     """Writes an HTML report on one RUN, or a comparison of several.
 
     RUN is `last`, a run id or a prefix of one, the name of a pipeline run, or a directory: an --output of train, a
@@ -50,8 +47,8 @@ def report(run: str, others: Sequence[str], output: str | None, opened: bool, **
     """  # noqa: D301 (click's mark of lines to keep)
     if opened and output == STDOUT:
         raise click.UsageError("--open needs a file. Omit it, or --output -.")
-    names, places = (run, *others), pop_locations(flags)
-    runs = [find_run(name, **places) for name in names]
+    names = (run, *others)
+    runs = [find_run(name, **locations) for name in names]
     folders = [_folder_of(found, name) for found, name in zip(runs, names, strict=True)]
     path = output or (_COMPARISON if others else "")
     try:

@@ -16,11 +16,9 @@ from ..executors.dialects.needs import choose_keras
 from ..executors.errors import NotPushedError
 from ..executors.modules.pipeline_modules import find_modules
 from ..executors.monitoring import display, run_record
-from ..executors.monitoring.report_file import path_in
 from ..executors.runtime.files import file_io
 from ..executors.runtime.files.raw_data_files import raw_data_files
 from ..executors.runtime.logs.exceptions import add_note
-from ..executors.runtime.logs.sanitize import printable
 from ..executors.saved_models.pushed_models import Pushed
 from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.published_model import note_published_model
@@ -30,12 +28,11 @@ from . import run_check
 from .history_flags import metadata_flag
 from .pipeline_flags import pipeline_flags, pipeline_options
 from .submitted_command import JobCommand, Submittable
-from .summary import PipelineSummary, fields_of, json_flag, print_summary, run_summary, summary_lines
-from .tables import print_json
+from .summary import PipelineSummary, json_flag, print_summary, run_summary, summary_lines
+from .tables import print_json, print_line
 from .terminal import live_display, logs_of_pipeline, module_output, quiet_flag
 
 if TYPE_CHECKING:
-    from ..executors.monitoring.run_record import RunRecord
     from ..pipelines.local.outcome import Outcome
 
 _UNCHECKED = (
@@ -125,7 +122,7 @@ def _print_outcome(outcome: Outcome, as_json: bool) -> None:
     record = run_record.read(outcome.model_run or "")
     summary = _summary(outcome, record)
     if as_json:
-        print_json(fields_of(summary))
+        print_json(vars(summary))
         return
     if outcome.cached:
         click.echo(f"From the cache: {', '.join(outcome.cached)}")
@@ -140,16 +137,15 @@ def _print_outcome(outcome: Outcome, as_json: bool) -> None:
     print_summary({**places, **summary_lines(record)}, summary.metrics, summary.hyperparameters)
     for name, metrics in outcome.slices.items():
         own = (f"{metric} {value:.4g}" for metric, value in metrics.items() if not metric.endswith("_diff"))
-        click.echo(printable(f"{name}: {', '.join(own)}"))
+        print_line(f"{name}: {', '.join(own)}")
     if outcome.blessed and outcome.reason:
-        click.echo(printable(outcome.reason))
+        print_line(outcome.reason)
 
 
-def _summary(outcome: Outcome, record: RunRecord) -> PipelineSummary:
-    report = path_in(outcome.model_run)
-    of_training = fields_of(run_summary(record, outcome.model, outcome.model_run, report))
+def _summary(outcome: Outcome, record: run_record.RunRecord) -> PipelineSummary:
+    of_training = vars(run_summary(record, outcome.model, outcome.model_run))
     return PipelineSummary(
-        **{**of_training, "metrics": outcome.metrics},  # type: ignore[arg-type]
+        **{**of_training, "metrics": outcome.metrics},
         slices=outcome.slices,
         evaluation=outcome.plan or None,
         blessed=outcome.blessed,

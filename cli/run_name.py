@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 
 from ..executors.errors import InputError
 from ..pipelines.history.runs import LAST, Run, find_runs
-from .history_flags import LocationFlags, pop_locations
+from .history_flags import pop_locations
 
 _ID_LENGTH = 8  # characters of an id, as in `runs`
 
@@ -32,14 +32,8 @@ def _names(context: click.Context, incomplete: str) -> Iterator[tuple[str, str]]
     yield LAST, "the newest run"
     if os.sep in incomplete:
         return
-    given = context.params
-    flags: LocationFlags = {
-        "places": given.get("places") or (),
-        "pipeline_root": given.get("pipeline_root") or (),
-        "metadata": given.get("metadata") or "",
-    }
     try:
-        found = find_runs(**pop_locations(flags))
+        found = find_runs(**pop_locations(dict(context.params)))
     except InputError:
         return
     length = max(_ID_LENGTH, len(incomplete))

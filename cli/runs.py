@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any, cast
 
 import click
 
@@ -11,9 +10,9 @@ from ..executors.number_range import STEPS
 from ..executors.runtime.quantities import duration_text
 from ..pipelines.history.run import STATUSES
 from ..pipelines.history.runs import Run, find_runs, metric_of
-from .history_flags import LocationFlags, pop_locations, store_flags
+from .history_flags import Locations, store_flags
 from .number_type import NumberType
-from .tables import Column, format_number, format_time, print_json, print_table
+from .tables import format_time, print_json, print_table
 
 _COMMON_METRICS = ("auc", "accuracy", "loss")
 _MAX_METRICS = 3  # metrics per line
@@ -30,7 +29,7 @@ _ID_LENGTH = 8  # characters of an ID; more if these are not unique
     "--limit", type=NumberType(STEPS), default=20, show_default=True, help="Maximum number of runs; 0 for all."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a list with the fields of Run.")
-def runs(status: str | None, sort: str | None, limit: int, as_json: bool, **flags: Any) -> None:
+def runs(module: str, status: str | None, sort: str | None, limit: int, as_json: bool, locations: Locations) -> None:
     """Lists the training runs of `train` and of pipelines.
 
     PLACE is a pipeline root, an --output of train, a directory above them (default: the current directory), or an ML
@@ -43,13 +42,8 @@ def runs(status: str | None, sort: str | None, limit: int, as_json: bool, **flag
     With --json a list, each with: id, status, started (UTC), seconds, module, fingerprint, dialect, metrics, model_run,
     model, pushed_model, blessed, evaluation, error, pipeline, pipeline_run, metadata, execution, model_artifact.
     """  # noqa: D301 (click's mark of lines to keep)
-    found = find_runs(
-        **pop_locations(cast("LocationFlags", flags)),
-        **flags,
-        status=status or "",
-        sort=sort or "",
-        limit=limit and limit + 1,
-    )
+    more = limit and limit + 1
+    found = find_runs(**locations, module=module, status=status or "", sort=sort or "", limit=more)
     shown = found[: limit or None]
     if as_json:
         print_json([run.to_json() for run in shown])
@@ -63,25 +57,22 @@ def runs(status: str | None, sort: str | None, limit: int, as_json: bool, **flag
 
 def _print(found: list[Run], sort: str | None) -> None:
     metrics = _columns_of(found, sort)
-    heads = [Column("run"), Column("started (UTC)"), Column("status"), Column("duration", right=True), Column("module")]
-    heads += [Column(name, right=True) for name in metrics]
-    heads += [Column("blessed"), Column("pushed"), Column("pipeline"), Column("folder")]
+    heads = ["run", "started (UTC)", "status", "duration", "module"]
+    heads += [*metrics, "blessed", "pushed", "pipeline", "folder"]
     length = next((n for n in range(_ID_LENGTH, 32) if len({run.id[:n] for run in found}) == len(found)), 32)
-    print_table(heads, [_row(run, run.id[:length], metrics) for run in found])
+    print_table(heads, [_row(run, run.id[:length], metrics) for run in found], right=["duration", *metrics])
 
 
-def _row(run: Run, name: str, metrics: list[str]) -> list[str]:
-    values = [metric_of(run, name) for name in metrics]
-    blessed = {True: "yes", False: "no", None: ""}[run.blessed]
+def _row(run: Run, name: str, metrics: list[str]) -> list[object]:
     return [
         name,
         format_time(run.started),
         run.status,
-        "" if run.seconds is None else duration_text(run.seconds),
+        None if run.seconds is None else duration_text(run.seconds),
         os.path.basename(run.module.partition("@")[0]),  # the name in "name@archive.zip"
-        *("" if value is None else format_number(value) for value in values),
-        blessed,
-        "yes" if run.pushed_model else "",
+        *(metric_of(run, metric) for metric in metrics),
+        {True: "yes", False: "no", None: None}[run.blessed],
+        "yes" if run.pushed_model else None,
         run.pipeline,
         _shortened(run.model_run or ""),
     ]

@@ -13,27 +13,22 @@ from typing import Any
 import click
 
 from ..executors.dialects.script.dialect import ARGUMENTS, NAME, NEEDS_MODEL
-from ..executors.distributed.tf_config import task_from_environment
 from ..executors.fn_args import FnArgs
 from ..executors.modules.archive import archive_in
 from ..executors.modules.source import find_source
 from ..executors.monitoring.report_file import path_in
 from ..executors.runtime.files import file_io
-from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
-from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.run import train as run_training
-from .first_write import OnStart
+from .path_type import DIR
 from .submitted_command import JobCommand, Submittable
-from .summary import print_summary, summary_lines
-from .terminal import live_display
-from .train import on_start
 from .training_flags import options_from, training_flags
+from .training_run import OnStart, on_start, output_folders, run_and_summarize
 
 
 @click.command(cls=JobCommand, submittable=Submittable("file"))
 @click.argument("file")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@click.option("--output", required=True, metavar="DIR", help="Output directory of model/ and model_run/.")
+@click.option("--output", required=True, type=DIR, help="Output directory of model/ and model_run/.")
 @click.option("-m", is_flag=True, expose_value=False, help="FILE is the name of a module, as after python -m.")
 @click.option("--model/--no-model", "needs_model", default=True, help="Fail if the script writes no SavedModel.")
 @training_flags
@@ -55,28 +50,19 @@ def script(file: str, arguments: tuple[str, ...], output: str, needs_model: bool
     fn_args = FnArgs(
         train_files=[],
         eval_files=[],
-        serving_model_dir=os.path.join(root, "model", SERVING_DIRS[0]),
-        eval_model_dir=os.path.join(root, "model", EVAL_DIR),
-        model_run_dir=os.path.join(root, "model_run"),
+        **output_folders(root),
         custom_config={ARGUMENTS: list(arguments), NEEDS_MODEL: needs_model},
         seed=options.seed,
     )
-    task = task_from_environment()
+
+    def places() -> dict[str, str | None]:
+        folders = output_folders(output)
+        model, model_run = folders["serving_model_dir"], folders["model_run_dir"]
+        written = model if file_io.isdir(model) else "none: the script wrote none"
+        return {"Model": written, "Report": path_in(model_run), "Record": model_run}
+
     start = on_start(fn_args.model_run_dir, (file,))
-    with live_display():
-        record = run_training(file, fn_args, options, callbacks=[OnStart(start)])
-    if task is not None and not task.is_chief:
-        click.echo(f"The {task} has finished.")
-        return
-    model = os.path.join(output, "model", SERVING_DIRS[0])
-    model_run = os.path.join(output, "model_run")
-    places = {
-        "Model": model if file_io.isdir(model) else "none: the script wrote none",
-        "Report": path_in(model_run),
-        "Record": model_run,
-    }
-    with warned_after_publishing():
-        print_summary({**places, **summary_lines(record)}, record.metrics)
+    run_and_summarize(fn_args, lambda: run_training(file, fn_args, options, callbacks=[OnStart(start)]), places)
 
 
 def _module_to_run(name: str) -> str:

@@ -14,21 +14,12 @@ from ..executors.options import TrainingOptions
 from ..executors.runtime.logs.error_output import one_line, traceback_lines
 from ..executors.runtime.quantities import duration_text
 from ..pipelines.history.runs import Run, find_run
-from .history_flags import LocationFlags, location_flags, pop_locations
+from .history_flags import Locations, location_flags
 from .run_name import RunName
 from .summary import summary_lines
-from .tables import (
-    Column,
-    format_number,
-    format_time,
-    print_json,
-    print_pairs,
-    print_table,
-)
+from .tables import format_time, print_json, print_pairs, print_section
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from ..executors.monitoring.run_record import RunRecord
 
 
@@ -36,7 +27,7 @@ if TYPE_CHECKING:
 @click.argument("run", type=RunName())
 @location_flags
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: the fields of Run, and its run.json as `record`.")
-def show(run: str, as_json: bool, **flags: Unpack[LocationFlags]) -> None:
+def show(run: str, as_json: bool, locations: Locations) -> None:
     """Shows the inputs, duration, metrics and outputs of one RUN.
 
     RUN is `last`, a run id or a prefix of one, the name of a pipeline run, or a directory: an --output of train, a
@@ -49,7 +40,7 @@ def show(run: str, as_json: bool, **flags: Unpack[LocationFlags]) -> None:
 
     With --json: the keys of `runs --json`, and record, the contents of the run's run.json.
     """  # noqa: D301 (click's mark of lines to keep)
-    found = find_run(run, **pop_locations(flags))
+    found = find_run(run, **locations)
     if as_json:
         print_json({**found.to_json(), "record": found.record.to_json() if found.record.id else {}})
         return
@@ -134,21 +125,14 @@ def _data(record: RunRecord) -> str:
 def _print_metrics(run: Run) -> None:
     splits = [split for split in ("train", "eval") if run.metrics.get(split)]
     names = list(dict.fromkeys(name for split in splits for name in run.metrics[split]))
-    rows = [[name, *(_cell(run.metrics[split].get(name)) for split in splits)] for name in names]
-    if rows:
-        click.echo()
-        print_table([Column("metric"), *(Column(split, right=True) for split in splits)], rows)
-
-
-def _cell(value: float | None) -> str:
-    return "" if value is None else format_number(value)
+    print_section(
+        ["metric", *splits], [[name, *(run.metrics[split].get(name) for split in splits)] for name in names], splits
+    )
 
 
 def _print_phases(phases: dict[str, float]) -> None:
-    if phases:
-        click.echo()
-        rows = [["  " * ("/" in name) + name.rpartition("/")[2], f"{took:.3f}"] for name, took in _in_order(phases)]
-        print_table([Column("phase"), Column("seconds", right=True)], rows)
+    rows = [["  " * ("/" in name) + name.rpartition("/")[2], f"{took:.3f}"] for name, took in _in_order(phases)]
+    print_section(["phase", "seconds"], rows, right=["seconds"])
 
 
 def _in_order(phases: dict[str, float]) -> list[tuple[str, float]]:

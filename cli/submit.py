@@ -27,6 +27,7 @@ from ..pipelines.submit.secrets import require_no_secrets
 from ..pipelines.submit.submission import SubmittedJob
 from .cluster_flag import parse_counts
 from .number_type import NumberType
+from .path_type import FILE
 from .pod_flags import pod_flags, pop_pod_settings
 from .submitted_command import CommandLine, read_command_line
 from .submitted_files import pack_modules, require_reachable
@@ -55,7 +56,7 @@ _kuberay, _trainer = (functools.partial(click.option, cls=PlatformOption, platfo
 @click.option("--to", "platform", type=click.Choice(PLATFORMS), required=True, help="Target platform.")
 @click.option("--image", default="", help="Container image with generic-trainer (kuberay: generic-trainer[kuberay]).")
 @click.option("--name", default="", help="Job name (default: the module's name).")
-@click.option("--output", default=STDOUT, metavar="FILE", help="Manifest file (default: standard output).")
+@click.option("--output", default=STDOUT, type=FILE, help="Manifest file (default: standard output).")
 @click.option("--send", "sends", is_flag=True, help="Also create the job on the platform.")
 @click.option("--code-root", default="", metavar="URI", help="Where the module archive is uploaded for the job.")
 @click.option("--in-image", multiple=True, metavar="FOLDER", help="Directory that the image contains; may be repeated.")
@@ -67,7 +68,7 @@ _kuberay, _trainer = (functools.partial(click.option, cls=PlatformOption, platfo
     "--accelerator", default="", metavar="TYPE", help="GPU type: nvidia-tesla-t4, or a node label LABEL=VALUE."
 )
 @_kuberay(
-    "--from", "job_file", default="", metavar="FILE", hidden=not kinds(),
+    "--from", "job_file", default="", type=FILE, hidden=not kinds(),
     help=f"{' or '.join(kinds())} to convert.",
 )  # fmt: skip
 @click.option("--namespace", default="", help="Kubernetes: namespace (default: kubectl's).")

@@ -16,14 +16,14 @@ from ..executors.checkpoints.damage import Damage
 from ..executors.inputs.bad_records import SkippedRecords
 from ..executors.monitoring import run_record
 from ..executors.monitoring.metrics_origin import origin_line, weights_line
+from ..executors.monitoring.report_file import path_in
+from ..executors.monitoring.run_record import RunRecord
 from ..executors.monitoring.unchecked_model import unchecked_line
-from ..executors.runtime.logs.sanitize import printable
 from ..executors.tuning.tuner_fn import KERAS_TUNER_PREFIX
-from .tables import print_pairs
+from .tables import print_line, print_pairs
 
 if TYPE_CHECKING:
     from ..executors.monitoring.run_json import ClusterJson
-    from ..executors.monitoring.run_record import RunRecord
 
 Metrics = Mapping[str, Mapping[str, float]]
 
@@ -84,19 +84,12 @@ class PipelineSummary(RunSummary):
     cached: Sequence[str]
 
 
-def run_summary(record: RunRecord, model: str | None, model_run: str | None, report: str | None) -> RunSummary:
-    """Returns the summary of a run.
-
-    Args:
-      record: The content of `run.json`.
-      model: The folder of the model.
-      model_run: The folder of the model run.
-      report: The path of the report.
-    """
+def run_summary(record: RunRecord, model: str | None, model_run: str | None) -> RunSummary:
+    """Returns the summary of a run with its model's folder and its model run."""
     return RunSummary(
         model=model,
         model_run=model_run,
-        report=report,
+        report=path_in(model_run),
         metrics=record.metrics,
         metrics_of=origin_line(record) or None,
         hyperparameters=hyperparameters_of(record),
@@ -106,20 +99,12 @@ def run_summary(record: RunRecord, model: str | None, model_run: str | None, rep
     )
 
 
-def fields_of(summary: RunSummary) -> dict[str, object]:
-    """Returns a summary's fields by name, for JSON."""
-    return {field.name: getattr(summary, field.name) for field in dataclasses.fields(summary)}
-
-
 def summary_lines(record: RunRecord) -> dict[str, str]:
     """Returns a run's summary lines other than locations: {label: text, or "" if it does not apply}.
 
     These are the workers, the skipped records, the damaged checkpoints, what the model needs, why the check did not
     load it, the model weights to which the metrics belong, and weights of examples that the metrics do not
     use.
-
-    Args:
-      record: The content of `run.json`.
     """
     check = record.check
     return {
@@ -228,4 +213,4 @@ def _print_values(values: Mapping[str, object]) -> None:
     width = max(map(len, values))
     for name, value in values.items():
         shown = f"{value:.5g}" if isinstance(value, float) else value
-        click.echo(printable(f"  {name:<{width}}  {shown}"))
+        print_line(f"  {name:<{width}}  {shown}")

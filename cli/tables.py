@@ -1,16 +1,14 @@
 """Prints tables: in a terminal with colors and a wrapped last column, elsewhere as plain text without wrapping.
 
-print_table([Column("run"), Column("seconds", right=True)], [["4f0c1a2b", "12.3"]])
+print_table(["run", "seconds"], [["4f0c1a2b", 12.3]], right=["seconds"])
 print_json([run.to_json() for run in runs])
 """
 
 from __future__ import annotations
 
-import dataclasses
-import io
 import json
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
 
 import click
 
@@ -27,46 +25,48 @@ _STYLES = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Column:
-    """A column's heading, and whether it is right-aligned, as for numbers."""
-
-    name: str
-    right: bool = False
-
-
-def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int = 0) -> None:
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]], right: Collection[str] = ()) -> None:
     """Prints rows with headings to standard output; columns that are empty in all rows are left out.
 
     Args:
-      columns: The columns, one for each cell of a row.
-      rows: The cells' texts; words such as "failed" are colored in a terminal.
-      indent: Number of spaces before each line, if standard output is not a terminal.
+      heads: The headings, one for each cell of a row.
+      rows: The cells: texts, of which words such as "failed" are colored in a terminal; numbers; None for an empty one.
+      right: The headings of columns to align at the right, as numbers.
     """
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    used = [number for number in range(len(columns)) if any(row[number] for row in rows)]
-    table = Table(
-        box=box.SIMPLE_HEAD if _is_terminal() else None, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0)
-    )
+    console = Console()
+    cells = [[_text(cell) for cell in row] for row in rows]
+    used = [number for number in range(len(heads)) if any(row[number] for row in cells)]
+    head = box.SIMPLE_HEAD if console.is_terminal else None
+    table = Table(box=head, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0))
     for number in used:
-        column = columns[number]
-        is_last = number == used[-1]
-        head = Text(printable(column.name))
-        table.add_column(head, justify="right" if column.right else "left", no_wrap=not is_last, overflow="fold")
-    for row in rows:
+        title, is_last = heads[number], number == used[-1]
+        justify: Literal["left", "right"] = "right" if title in right else "left"
+        table.add_column(Text(printable(title)), justify=justify, no_wrap=not is_last, overflow="fold")
+    for row in cells:
         table.add_row(*(Text(printable(row[number]), style=_STYLES.get(row[number], "")) for number in used))
-    if _is_terminal():
-        console = Console()
-        widths = [max(len(text) for text in (columns[number].name, *(row[number] for row in rows))) for number in used]
-        Console(width=max(console.width, sum(widths[:-1]) + 3 * len(widths) + _MIN_LAST_COLUMN)).print(table)
-        return
-    text = io.StringIO()
-    Console(file=text, width=_UNLIMITED_WIDTH, color_system=None, legacy_windows=False).print(table)
-    click.echo("\n".join(" " * indent + line.rstrip() for line in text.getvalue().splitlines()))
+    widths = [max(len(row[number]) for row in (heads, *cells)) for number in used]
+    least = sum(widths[:-1]) + 3 * len(widths) + _MIN_LAST_COLUMN
+    console.width = max(console.width, least) if console.is_terminal else _UNLIMITED_WIDTH
+    with console.capture() as printed:
+        console.print(table)
+    click.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
+
+
+def print_section(heads: Sequence[str], rows: Sequence[Sequence[object]], right: Collection[str] = ()) -> None:
+    """Prints a table below an empty line; nothing without rows."""
+    if rows:
+        click.echo()
+        print_table(heads, rows, right)
+
+
+def print_line(text: str) -> None:
+    """Prints a text without its control characters."""
+    click.echo(printable(text))
 
 
 def print_pairs(pairs: Mapping[str, str | None]) -> None:
@@ -74,9 +74,9 @@ def print_pairs(pairs: Mapping[str, str | None]) -> None:
     for label, text in pairs.items():
         if text:
             first, *later = text.splitlines()
-            click.echo(f"{label + ': ':<{_LABEL_WIDTH}}{printable(first)}")
+            print_line(f"{label + ': ':<{_LABEL_WIDTH}}{first}")
             for line in later:
-                click.echo(f"{'':{_LABEL_WIDTH}}{printable(line)}")
+                print_line(f"{'':{_LABEL_WIDTH}}{line}")
 
 
 def print_json(value: object) -> None:
@@ -94,8 +94,10 @@ def format_time(started: str) -> str:
     return started[:19].replace("T", " ")
 
 
-def _is_terminal() -> bool:
-    return sys.stdout.isatty()
+def _text(cell: object) -> str:
+    if isinstance(cell, (int, float)):
+        return format_number(cell)
+    return "" if cell is None else str(cell)
 
 
 def _finite(value: object) -> object:

@@ -1,8 +1,7 @@
 """Progress display and log files of commands.
 
-    start = logs_kept_on_start(model_run)
-    with live_display():
-        train(…, callbacks=[OnStart(start)])
+    with logs_of_pipeline(root), live_display():
+        run_pipeline(…)
 
 If standard error is a terminal, a progress line is shown at its bottom, below all other output. Otherwise, and with all
 logs shown (-v), progress is logged periodically as plain lines.

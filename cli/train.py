@@ -4,69 +4,32 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from ..executors.distributed.tf_config import task_from_environment
-from ..executors.fn_args import FnArgs
-from ..executors.monitoring import run_record
-from ..executors.monitoring.report_file import path_in
-from ..executors.number_range import STEPS
-from ..executors.runtime.files import file_io
+from ..executors.monitoring.run_record import RunRecord
 from ..executors.runtime.files.artifact_files import read_hyperparameters
-from ..executors.runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS, latest
+from ..executors.runtime.files.artifact_layout import latest
 from ..executors.saved_models.base_model import base_model_path
-from ..executors.training.after_publishing import warned_after_publishing
 from ..executors.training.run import train as run_training
 from .cluster_flag import local_cluster, parse_counts
-from .first_write import OnStart
-from .format_flags import examples_format, format_flags
-from .number_type import NumberType
+from .fn_args_flags import fn_args_flags, fn_args_of
+from .path_type import DIR, MODULE_NAME
 from .submitted_command import JobCommand, Submittable
-from .summary import fields_of, json_flag, print_summary, run_summary, summary_lines
-from .tables import print_json
-from .terminal import live_display, logs_kept_on_start, module_output, quiet_flag
-from .training_flags import (
-    custom_config_flag,
-    options_from,
-    parse_custom_config,
-    training_flags,
-)
-
-if TYPE_CHECKING:
-    from ..executors.monitoring.run_record import RunRecord
+from .summary import json_flag
+from .terminal import quiet_flag
+from .training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
+from .training_run import OnStart, on_start, output_folders, run_and_summarize
 
 
 @click.command(cls=JobCommand, submittable=Submittable("module"))
-@click.argument("module")
-@click.option(
-    "--train-files",
-    multiple=True,
-    metavar="GLOB",
-    help="Training data, fn_args.train_files: patterns of example files, or any file or folder that the module reads; "
-    "may be repeated.",
-)
-@click.option("--eval-files", multiple=True, metavar="GLOB", help="Evaluation data, as --train-files.")
-@click.option("--output", required=True, metavar="DIR", help="Output directory of model/ and model_run/.")
-@click.option(
-    "--train-steps", type=NumberType(STEPS), help="Training steps, fn_args.train_steps (default: set by the module)."
-)
-@click.option(
-    "--eval-steps", type=NumberType(STEPS), help="Evaluation steps, fn_args.eval_steps (default: set by the module)."
-)
-@click.option("--schema", metavar="FILE", help="Schema of the examples, in protobuf text format.")
-@click.option("--transform-graph", metavar="DIR", help="The transform_graph output of a Transform component.")
-@click.option(
-    "--base-model", metavar="DIR", help="Model to start from: a SavedModel, or the --output of an earlier run."
-)
-@click.option("--hyperparameters", metavar="FILE", help="JSON file with KerasTuner's configuration.")
-@format_flags
+@click.argument("module", type=MODULE_NAME)
+@fn_args_flags
+@click.option("--output", required=True, type=DIR, help="Output directory of model/ and model_run/.")
 @click.option(
     "--cluster", metavar="ROLES", help="Train on a cluster of local processes: chief=1,worker=2,ps=1,evaluator=1."
 )
-@click.option("--function", help="Name of the function to run (default: chosen by the dialect).")
 @custom_config_flag
 @json_flag
 @quiet_flag
@@ -94,75 +57,24 @@ def train(
     """  # noqa: D301 (click's mark of lines to keep)
     sys.path.insert(0, os.getcwd())  # as `python -m package.module` does
     options = options_from(flags)
-    base, hyperparameters = flags["base_model"], flags["hyperparameters"]
-    fn_args = FnArgs(
-        train_files=[latest(pattern) for pattern in flags["train_files"]],
-        eval_files=[latest(pattern) for pattern in flags["eval_files"]],
-        train_steps=flags["train_steps"] or None,
-        eval_steps=flags["eval_steps"] or None,
-        schema_path=flags["schema"],
-        transform_graph_path=latest(flags["transform_graph"]) if flags["transform_graph"] else None,
-        serving_model_dir=os.path.join(output, "model", SERVING_DIRS[0]),
-        eval_model_dir=os.path.join(output, "model", EVAL_DIR),
-        model_run_dir=os.path.join(output, "model_run"),
+    for name in ("train_files", "eval_files"):
+        flags[name] = [latest(pattern) for pattern in flags[name]]
+    graph, base, hyperparameters = (flags[name] for name in ("transform_graph", "base_model", "hyperparameters"))
+    flags["transform_graph"] = latest(graph) if graph else None
+    fn_args = fn_args_of(
+        flags,
+        **output_folders(output),
         base_model=base_model_path(base) if base else None,
         hyperparameters=read_hyperparameters(hyperparameters, "--hyperparameters") if hyperparameters else None,
         custom_config=parse_custom_config(custom_config),
-        examples_format=examples_format(flags, flags["train_files"]),
         seed=options.seed,
     )
     counts = parse_counts(flags["cluster"]) if flags["cluster"] else None
-    task = None if counts else task_from_environment()
     start = on_start(fn_args.model_run_dir, (module, *fn_args.train_files, *fn_args.eval_files))
-    with module_output(as_json), live_display():
+
+    def run() -> RunRecord:
         if counts:
-            record = local_cluster()(counts, module, fn_args, options, function=function, on_start=start)
-        else:
-            record = run_training(module, fn_args, options, function=function, callbacks=[OnStart(start)])
-    if task is not None and not task.is_chief:
-        click.echo(f"The {task} has finished.", err=as_json)
-        return
-    with warned_after_publishing():
-        _print_outcome(record, fn_args, as_json)
+            return local_cluster()(counts, module, fn_args, options, function=function, on_start=start)
+        return run_training(module, fn_args, options, function=function, callbacks=[OnStart(start)])
 
-
-def _print_outcome(record: RunRecord, fn_args: FnArgs, as_json: bool) -> None:
-    report = path_in(fn_args.model_run_dir)
-    summary = run_summary(record, fn_args.serving_model_dir, fn_args.model_run_dir, report)
-    if as_json:
-        print_json(fields_of(summary))
-        return
-    places = {"Model": summary.model, "Report": report, "TensorBoard": summary.model_run}
-    print_summary({**places, **summary_lines(record)}, summary.metrics, summary.hyperparameters)
-
-
-def on_start(model_run_dir: str, paths: Iterable[str] = ()) -> Callable[[], None]:
-    """Returns what a command does when nothing can refuse its run any more: it keeps the finished run, and the logs.
-
-    Args:
-      model_run_dir: The run's folder.
-      paths: Other paths that the run reads.
-    """
-    keep_logs = logs_kept_on_start(model_run_dir, paths)
-
-    def start() -> None:
-        keep_finished_run(model_run_dir)
-        keep_logs()
-
-    return start
-
-
-def keep_finished_run(model_run_dir: str) -> None:
-    """Renames the folder with logs and checkpoints of a finished run; an unfinished run is resumed from its folder.
-
-    The caller holds the folder's lock, because a finished run may still be writing its report. In a cluster only the
-    chief renames it.
-    """
-    task = task_from_environment()
-    if (task is not None and not task.is_chief) or run_record.status_of(model_run_dir) != run_record.SUCCEEDED:
-        return
-    number = 1
-    while file_io.exists(f"{model_run_dir}.{number}"):
-        number += 1
-    file_io.move(model_run_dir, f"{model_run_dir}.{number}")
-    click.echo(f"The logs of the previous run were moved to {model_run_dir}.{number}.", err=True)
+    run_and_summarize(fn_args, run, as_json=as_json)

@@ -13,15 +13,25 @@ from ..executors.options import TrainingOptions, declared_options
 from ..executors.runtime.files.plain_values import parsed_json, require_plain
 from ..executors.runtime.files.user_text import read_user_file
 from .number_type import NumberType
+from .path_type import BY_METAVAR, JSON
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
+def adding(*flags: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Returns a decorator that adds flags to a command, in this order."""
+
+    def add(command: Command) -> Command:
+        for flag in reversed(flags):
+            command = flag(command)
+        return command
+
+    return add
+
+
 def training_flags(command: Command) -> Command:
     """Adds one flag per field of `TrainingOptions` to a command."""
-    for option in reversed(declared_options()):
-        command = click.option(*_names(option), **_settings(option))(command)
-    return command
+    return adding(*(click.option(*_names(option), **_settings(option)) for option in declared_options()))(command)
 
 
 def _names(option: Option) -> list[str]:
@@ -39,7 +49,8 @@ def _settings(option: Option) -> dict[str, Any]:
     settings |= {"default": option.default, "show_default": option.default is not None}
     if option.numbers:
         return {**settings, "type": NumberType(option.numbers)}
-    return settings if option.kind is bool else {**settings, "type": choices or option.kind}
+    kind = choices or BY_METAVAR.get(option.metavar or "") or option.kind
+    return settings if option.kind is bool else {**settings, "type": kind}
 
 
 def options_from(flags: dict[str, Any]) -> TrainingOptions:
@@ -48,9 +59,7 @@ def options_from(flags: dict[str, Any]) -> TrainingOptions:
 
 
 custom_config_flag = click.option(
-    "--custom-config",
-    metavar="JSON|@FILE",
-    help="JSON object for fn_args.custom_config, or @FILE to read it from a file.",
+    "--custom-config", type=JSON, help="JSON object for fn_args.custom_config, or @FILE to read it from a file."
 )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.server
 import socket
 import webbrowser
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,12 +13,9 @@ from ..executors.number_range import PORTS_OR_ANY
 from ..executors.reporting.live import RUNNING, live_report
 from ..executors.reporting.page import html_of
 from ..pipelines.history.runs import find_run
-from .history_flags import LocationFlags, location_flags, pop_locations
+from .history_flags import Locations, location_flags
 from .number_type import NumberType
 from .run_name import RunName
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 _HOST = "127.0.0.1"
 _SECONDS = 3  # between two updates of the page
@@ -30,7 +26,7 @@ _SECONDS = 3  # between two updates of the page
 @click.option("--port", type=NumberType(PORTS_OR_ANY), default=0, help="Port (default: any free one).")
 @click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
 @location_flags
-def watch(run: str, port: int, opened: bool, **flags: Unpack[LocationFlags]) -> None:
+def watch(run: str, port: int, opened: bool, locations: Locations) -> None:
     """Shows progress, curves, resources and the log of a running training in the browser.
 
     RUN is as for `report`; by default the last run. The page is updated until the training ends, and is then its
@@ -41,7 +37,7 @@ def watch(run: str, port: int, opened: bool, **flags: Unpack[LocationFlags]) -> 
     Example:
       generic-trainer watch out
     """  # noqa: D301 (click's mark of lines to keep)
-    found = find_run(run, **pop_locations(flags))
+    found = find_run(run, **locations)
     if not found.model_run or not found.record.id:
         raise InputError(f"{run}: the run {found.id[:12]} ({found.status}) has no run.json to watch.")
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import yaml
 from click.testing import CliRunner
 
 from generic_trainer.cli.commands import names
+from generic_trainer.cli.help_panels import _PANELS
 from generic_trainer.cli.main import cli
 from generic_trainer.executors.errors import InputError
 
@@ -127,7 +129,7 @@ def test_elasticdl_commands_have_separate_sections(config: Any) -> None:
         ("slice-by: {a: b}\n", "line 1: slice-by: must be a value or a list, not a mapping"),
         ("slice-by: [[a]]\n", "line 1: slice-by: the items of a list must be plain values"),
         ("task: ternary\n", "line 1: task: 'ternary' is not one of"),
-        ("- data\n", "line 1: must be a mapping"),
+        ("- data\n", "must be a mapping of options"),
         ("data: a\n\ndata: b\n", "line 3: duplicate key data, also in line 1"),
         ("train-steps: 1\ntrain_steps: 2\n", "line 2: train_steps is in line 1 already"),
         ("data: [\n", "invalid YAML"),
@@ -150,6 +152,7 @@ def test_an_empty_file_and_an_empty_value_leave_defaults(config: Any) -> None:
     words = ("run", "--data", "d", "--module-file", "m", "--config")
     assert effective(*words, config(""))[0]["label"] == ""
     assert effective(*words, config("label:\nseed: ~\n"))[0]["seed"] is None
+    assert effective(*words, config("label: 08\n"))[0]["label"] == "08"
 
 
 def commands(group: click.Group = cli, path: tuple[str, ...] = ()) -> Any:
@@ -173,6 +176,17 @@ def test_each_command_has_an_example_and_takes_a_configuration() -> None:
             assert {"config", "print_config"} <= {parameter.name for parameter in command.params}, path
         for parameter in command.params:
             assert not isinstance(parameter, click.Option) or parameter.help or parameter.hidden, (path, parameter.name)
+
+
+def test_the_help_of_a_command_with_many_options_has_panels() -> None:
+    shown = {name: CliRunner().invoke(cli, [name, "--help"]).output for name in ("run", "show")}
+    titles = re.findall(r"^(\S.*):$", shown["run"], re.MULTILINE)
+    assert titles[:2] == ["Options", "The data"]
+    assert {"The evaluation", "Pushing the model", "Workers and clusters"} < set(titles)
+    assert shown["run"].index("--data ") < shown["run"].index("--label ") < shown["run"].index("The data:")
+    assert re.findall(r"^(\S.*):$", shown["show"], re.MULTILINE) == ["Options"]
+    flags = {flag for _, command in commands() for parameter in command.params for flag in parameter.opts}
+    assert [flag for panel in _PANELS.values() for flag in panel if flag not in flags] == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

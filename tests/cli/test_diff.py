@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from generic_trainer import FnArgs, TrainingOptions, train
-from generic_trainer.cli.diff_tables import print_drift
+from generic_trainer.cli.diff import print_drift
 from generic_trainer.pipelines.history.drift import VALUES, DataDrift, Distance
 
 from ..world.data import outputs_in

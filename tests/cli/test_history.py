@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from generic_trainer import FnArgs, InputError, TrainingOptions, train
-from generic_trainer.cli.tables import Column, print_json, print_table
-from generic_trainer.cli.train import keep_finished_run
+from generic_trainer.cli.tables import print_json, print_table
+from generic_trainer.cli.training_run import keep_finished_run
 
 from ..world.data import outputs_in
 from ..world.modules import with_tiny
@@ -190,9 +190,7 @@ def test_the_run_keeps_its_source(lab: pathlib.Path) -> None:
 
 
 def test_tables_are_not_truncated_in_files_and_contain_no_control_sequences(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table(
-        [Column("name"), Column("empty"), Column("n", right=True)], [["x" * 500, "", "1"], ["\x1b[31m", "", "23"]]
-    )
+    print_table(["name", "empty", "n"], [["x" * 500, "", "1"], ["\x1b[31m", None, 23]], right=["n"])
     first, second, third = capsys.readouterr().out.splitlines()
     assert first == "name" + " " * (500 - 4) + "   n"
     assert second == "x" * 500 + "   1"

@@ -10,11 +10,10 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from generic_trainer.cli import tables
 from generic_trainer.cli.live_display import LiveDisplay
 from generic_trainer.cli.main import cli
 from generic_trainer.cli.summary import print_summary
-from generic_trainer.cli.tables import Column, print_pairs, print_table
+from generic_trainer.cli.tables import print_pairs, print_table
 from generic_trainer.executors.monitoring.progress_reports import Progress
 from generic_trainer.executors.runtime.logs.sanitize import printable, printable_lines
 
@@ -40,7 +39,7 @@ def test_history_commands_print_no_terminal_control_sequences(line: str, hostile
 
 
 def test_tables_pairs_and_summaries_are_clean(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table([Column(NASTY), Column("b", right=True)], [[NASTY, NASTY]])
+    print_table([NASTY, "b"], [[NASTY, NASTY]], right=["b"])
     print_pairs({"Label": f"{NASTY}\n{NASTY}"})
     print_summary({"Model": NASTY}, {"eval": {NASTY: 1.0}}, {NASTY: NASTY})
     said = capsys.readouterr().out
@@ -51,9 +50,9 @@ def test_tables_pairs_and_summaries_are_clean(capsys: pytest.CaptureFixture[str]
 def test_tables_in_a_terminal_are_sanitized(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(tables, "_is_terminal", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")
-    print_table([Column(NASTY)], [[NASTY]])
+    print_table([NASTY], [[NASTY]])
     said = capsys.readouterr().out
     assert "\x07" not in said
     assert "]0;taken" in said

@@ -7,28 +7,19 @@ import sys
 
 import click
 
-from .....cli.abbreviations import abbreviations
-from .....cli.first_write import OnStart
+from .....cli.foreign_flags import abbreviations, removed_flags, without_removed
 from .....cli.number_type import NumberType
-from .....cli.removed_flags import removed_flags, without_removed
+from .....cli.path_type import DIR, ReferenceType
 from .....cli.submitted_command import JobCommand, Submittable
-from .....cli.summary import print_summary, summary_lines
-from .....cli.terminal import live_display, logs_kept_on_start
-from .....cli.training_flags import (
-    custom_config_flag,
-    options_from,
-    parse_custom_config,
-    training_flags,
-)
+from .....cli.terminal import logs_kept_on_start
+from .....cli.training_flags import custom_config_flag, options_from, parse_custom_config, training_flags
+from .....cli.training_run import OnStart, output_folders, run_and_summarize
 from .....cli.worker_counts import CountFlags, with_counts
-from ....distributed.tf_config import task_from_environment
 from ....errors import InputError, did_you_mean
 from ....fn_args import FnArgs
 from ....monitoring import run_record
 from ....number_range import TASKS, WORKERS
 from ....options import LOCAL, TrainingOptions
-from ....runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
-from ....training.after_publishing import warned_after_publishing
 from ....training.run import train as run_training
 from ..conf import HAS_TRAINED, LABEL_IN_SIGNATURE, RESTART_DATA, USE_CONF_MODEL_DIR
 
@@ -55,7 +46,9 @@ _SUBMITTABLE = Submittable(
 
 
 @click.command(context_settings=abbreviations(_ABBREVIATED), cls=JobCommand, submittable=_SUBMITTABLE)
-@click.option("--conf", required=True, metavar="MODULE.CLASS|FILE", help="Conf class, or a file that defines one.")
+@click.option(
+    "--conf", required=True, type=ReferenceType("module.class|file"), help="Conf class, or a file that defines one."
+)
 @click.option(
     "--platform", default="Local", show_default=True, help="Platform; must be Local. For a cluster, use `submit`."
 )
@@ -63,7 +56,7 @@ _SUBMITTABLE = Submittable(
     "--output",
     default="dlrover_output",
     show_default=True,
-    metavar="DIR",
+    type=DIR,
     help="Output directory of the checked model and the run record.",
 )
 @click.option(
@@ -104,9 +97,7 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
     fn_args = FnArgs(
         train_files=[],
         eval_files=[],
-        serving_model_dir=os.path.join(output, "model", SERVING_DIRS[0]),
-        eval_model_dir=os.path.join(output, "model", EVAL_DIR),
-        model_run_dir=model_run,
+        **output_folders(output),
         custom_config={
             **(parse_custom_config(custom_config) or {}),
             USE_CONF_MODEL_DIR: True,
@@ -116,16 +107,9 @@ def dlrover(conf: str, platform: str, output: str, custom_config: str | None, **
         },
         seed=options.seed,
     )
-    task = task_from_environment()
-    start = logs_kept_on_start(fn_args.model_run_dir)
-    with live_display():
-        record = run_training(conf, fn_args, options, callbacks=[OnStart(start)])
-    if task is None or task.is_chief:
-        places = {"Model": fn_args.serving_model_dir, "Record": model_run}
-        with warned_after_publishing():
-            print_summary({**places, **summary_lines(record)}, record.metrics)
-    else:
-        click.echo(f"The {task} has finished.")
+    places = {"Model": fn_args.serving_model_dir, "Record": model_run}
+    callbacks = [OnStart(logs_kept_on_start(model_run))]
+    run_and_summarize(fn_args, lambda: run_training(conf, fn_args, options, callbacks=callbacks), lambda: places)
 
 
 def _require_local(platform: str) -> None:

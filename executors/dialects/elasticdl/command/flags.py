@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 import click
 
+from .....cli.foreign_flags import removed_flags, without_removed
 from .....cli.number_type import NumberType
-from .....cli.removed_flags import removed_flags, without_removed
 from ....errors import InputError, did_you_mean
 from ....modules.archive import archive_in
 from ....number_range import INT64, POSITIVE, STEPS, TASKS, WORKERS, NumberRange

@@ -9,20 +9,18 @@ from typing import Any, NoReturn
 
 import click
 
-from .....cli.abbreviations import abbreviations
-from .....cli.first_write import OnStart
+from .....cli.foreign_flags import abbreviations
 from .....cli.submitted_command import JobCommand, Submittable
-from .....cli.summary import print_summary, summary_lines
-from .....cli.terminal import live_display
-from .....cli.train import on_start
+from .....cli.summary import print_summary
 from .....cli.training_flags import options_from, training_flags
+from .....cli.training_run import OnStart, on_start, run_and_summarize
 from .....cli.worker_counts import CountFlags, with_counts
 from ....errors import InputError
 from ....fn_args import FnArgs
+from ....monitoring.run_record import RunRecord
 from ....options import LOCAL
 from ....runtime.files import file_io
 from ....runtime.logs.setup import LOG_NAME, keep_logs
-from ....training.after_publishing import warned_after_publishing
 from ....training.run import train as run_training
 from .. import worker
 from .flags import DEFAULT_OUTPUT, IMAGE, effective_flags, elasticdl_flags, flags_of, model_file
@@ -86,13 +84,19 @@ def train(**flags: object) -> None:
     given = {name: value for name, value in given.items() if name not in (_COUNTS.workers, _COUNTS.servers)}
     module, model_name, fn_args = _make_job(given)
     fn_args.seed = options.seed
+
+    def places() -> dict[str, str | None]:
+        return {
+            "Model": fn_args.serving_model_dir,
+            "Checkpoints": _checkpoints(fn_args),
+            "TensorBoard": fn_args.model_run_dir,
+        }
+
+    def run() -> RunRecord:
+        return run_training(module, fn_args, options, function=model_name, callbacks=[OnStart(start)])
+
     start = on_start(fn_args.model_run_dir)
-    with live_display():
-        record = run_training(module, fn_args, options, function=model_name, callbacks=[OnStart(start)])
-    with warned_after_publishing():
-        places = {"Model": fn_args.serving_model_dir, "Checkpoints": _checkpoints(fn_args)}
-        places |= {"TensorBoard": fn_args.model_run_dir, **summary_lines(record)}
-        print_summary(places, record.metrics)
+    run_and_summarize(fn_args, run, places)
 
 
 @elasticdl.command(context_settings=abbreviations(flags_of("evaluate")))

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from .....cli.number_type import NumberType
+from .....cli.path_type import DIR
 from ....number_range import POSITIVE, WORKERS
 from ..prepare.command import FORMATS, TF_RECORD, PreparationJob
 from ..prepare.command import prepare as prepare_data
@@ -15,12 +16,12 @@ from .flags import model_file
 
 
 @click.command()
-@click.option("--model_zoo", required=True, metavar="DIR", help="Directory of model files, or a zip archive of one.")
+@click.option("--model_zoo", required=True, type=DIR, help="Directory of model files, or a zip archive of one.")
 @click.option("--model_def", required=True, help="Model in the zoo: package.module.function_or_class.")
 @click.option(
-    "--input", "folder", required=True, metavar="DIR", help="Directory of the files to prepare, searched recursively."
+    "--input", "folder", required=True, type=DIR, help="Directory of the files to prepare, searched recursively."
 )
-@click.option("--output", required=True, metavar="DIR", help="Output directory of the shards.")
+@click.option("--output", required=True, type=DIR, help="Output directory of the shards.")
 @click.option(
     "--records-per-shard", type=NumberType(POSITIVE), default=1024, show_default=True, help="Maximum records per shard."
 )

@@ -1,10 +1,10 @@
-"""Obsolete flags of other projects: accepted so that existing command lines work, and ignored with a message.
+"""Command lines of other projects: obsolete flags are ignored with a message, others may be abbreviated.
 
 Usage:
 
     REMOVED = {"image_name": "processes are started by the platform"}
 
-    @click.command()
+    @click.command(context_settings=abbreviations(["num_ps_pods", "num_workers"]))      # --num_ps=2
     @removed_flags(REMOVED)
     def train(**flags):
         flags = without_removed(flags, REMOVED)     # --image_name is ignored: processes are started by the platform.
@@ -12,13 +12,30 @@ Usage:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 import click
 
 Command = TypeVar("Command", bound=Callable[..., object])
 Value = TypeVar("Value")
+_SHORTEST = 2  # characters of an abbreviation; click passes the letters of short options such as -h, too
+
+
+def abbreviations(names: Collection[str]) -> dict[str, Callable[[str], str]]:
+    """Returns the context settings of a command that accepts each unique beginning of some of its flags.
+
+    Args:
+      names: The flags of the other project, without dashes. The command's own flags cannot be abbreviated.
+    """
+
+    def full_name(given: str) -> str:
+        if given in names or len(given) < _SHORTEST:
+            return given
+        matches = [name for name in names if name.startswith(given)]
+        return matches[0] if len(matches) == 1 else given
+
+    return {"token_normalize_func": full_name}
 
 
 def removed_flags(removed: Mapping[str, str]) -> Callable[[Command], Command]:
