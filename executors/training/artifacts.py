@@ -20,7 +20,7 @@ from ..examples_format import PROTO, TF_EXAMPLE, ExamplesFormat, payload_formats
 from ..fn_args import FnArgs
 from ..number_range import STEPS
 from ..runtime.files import file_io
-from ..runtime.files.artifact_files import only_file_in, read_hyperparameters
+from ..runtime.files.artifact_files import only_file_in, read_json_object
 from ..runtime.files.artifact_layout import EVAL_DIR, SERVING_DIRS
 from ..runtime.files.plain_values import parsed_json
 from ..runtime.logs.redaction import masked_text, remember_secrets
@@ -278,7 +278,9 @@ def _hyperparameters(inputs: Artifacts) -> dict[str, object] | None:
     """Reads the Tuner's artifact: a folder with one file, or the file itself if the artifact was imported."""
     if not inputs.get("hyperparameters"):
         return None
-    return read_hyperparameters(_only(inputs, "hyperparameters").uri, "hyperparameters")
+    uri = _only(inputs, "hyperparameters").uri
+    is_file = file_io.exists(uri) and not file_io.isdir(uri)
+    return read_json_object(uri if is_file else only_file_in(uri, "hyperparameters"), "hyperparameters")
 
 
 def _num_examples(statistics: Artifact) -> dict[str, int]:
