@@ -25,9 +25,7 @@ _PANELS: dict[str, tuple[str, ...]] = {
     PROCESS: (),
     CLUSTER: ("--cluster",),
     "The pods": (
-        *("--image-pull-policy", "--image-pull-secret", "--pod-patch", "--env", "--env-secret", "--volume", "--shm-gb"),
-        *("--job-label", "--job-annotation", "--queue", "--priority-class", "--node-selector", "--toleration"),
-        *("--run-as-user", "--fs-group"),
+        *("--image-pull-secret", "--pod-patch", "--env", "--env-secret", "--volume", "--queue"),
     ),
 }
 _MANY = 20  # options of a command, of which fewer are not divided
