@@ -19,14 +19,12 @@ _PANELS: dict[str, tuple[str, ...]] = {
     MODULE: ("--function", "--transform-module", "--tuner-module"),
     TRAINING: ("--base-model", "--warm-start", "--hyperparameters", "--tune", "--tune-steps"),
     "The evaluation": ("--scores", "--eval-signature", "--eval-output", "--eval-config", "--slice-by"),
-    "Pushing the model": (*("--push", "--push-to", "--baseline-model", "--allow-trivial", "--allow-batch-dependent"),),
+    "Pushing the model": ("--push", "--push-to", "--baseline-model", "--allow-trivial", "--allow-batch-dependent"),
     MODEL: (),
     "The pipeline": ("--pipeline-name", "--runner", "--cache", "--beam-arg", "--metadata"),
     PROCESS: (),
     CLUSTER: ("--cluster",),
-    "The pods": (
-        *("--image-pull-secret", "--pod-patch", "--env", "--env-secret", "--volume", "--queue"),
-    ),
+    "The pods": ("--image-pull-secret", "--pod-patch", "--env", "--env-secret", "--volume", "--queue"),
 }
 _MANY = 20  # options of a command, of which fewer are not divided
 _TERM_WIDTH = 30  # characters of an option with its placeholder; the text of a longer one is on the next line
