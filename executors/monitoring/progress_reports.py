@@ -23,8 +23,6 @@ import threading
 import time
 from typing import TypedDict
 
-from ..runtime.rate_limiter import RateLimiter
-
 VARIABLE = "GENERIC_TRAINER_PROGRESS"
 _COUNTS = struct.Struct("=6d")
 _METRICS_SECONDS = 0.4  # minimum interval between two reports of metrics
@@ -111,6 +109,8 @@ class ReportWriter:
     """
 
     def __init__(self, path: str) -> None:
+        from ..runtime.rate_limiter import RateLimiter  # the process that only reads does not load it
+
         self._file = os.open(path, os.O_RDWR)
         self._counts = mmap.mmap(self._file, _COUNTS.size)
         self._first: float | None = None
