@@ -98,7 +98,9 @@ def read_config(path: str, context: click.Context) -> dict[str, str | list[str]]
     """
     file = _File(path, context)
     with yaml_errors(file.where):
-        entries = _Loader(read_user_file(path, "--config").decode("utf-8"), file.where).get_single_data() or {}
+        entries = _Loader(read_user_file(path, "--config").decode("utf-8"), file.where).get_single_data()
+    if entries is None or (isinstance(entries, _Text) and entries.value is None):
+        return {}
     if not isinstance(entries, dict):
         raise InputError(f"{file.where}: must be a mapping of options, such as `label: big_tip`.")
     names = commands.names()
@@ -128,7 +130,7 @@ class _Loader(PlainLoader):
                 ("bool", "true|false"),
                 ("null", "~|null|"),
                 ("int", "[-+]?(0[0-7]*|[1-9][0-9]*)"),
-                ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"),
+                ("float", r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|(0|[1-9][0-9]*))([eE][-+]?[0-9]+)?"),
                 ("float", r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"),
             )
         ]

@@ -20,6 +20,7 @@ from ..executors.runtime.files.output_file import STDOUT, is_stdout, require_out
 _OUTPUT = "--output"
 _OUTPUT_FOLDERS = (_OUTPUT, "--pipeline-root", "--push-to")
 _REMOTE_COMMANDS = ("compile", "submit")  # paths other than --output may be on the file systems of other machines
+SUBMITTED = "submitted"  # `obj` of the context in which the command line of a job is parsed: all its paths are remote
 _STORE_COMMANDS = ("train", "show", "report")  # read and write s3://, see executors/features/object_stores
 
 
@@ -50,13 +51,14 @@ class PathType(click.Path):
         if what == _OUTPUT and is_stdout(value):
             return STDOUT
         try:
-            self._check(value, what, str(ctx.command.name) if ctx else "")
+            user_paths.require_valid(value, what)
+            if ctx is None or ctx.obj != SUBMITTED:
+                self._check(value, what, str(ctx.command.name) if ctx else "")
         except InputError as error:
             raise click.BadParameter(str(error), ctx, param) from error
         return value
 
     def _check(self, value: str, what: str, command: str) -> None:
-        user_paths.require_valid(value, what)
         if command in _REMOTE_COMMANDS and what != _OUTPUT:
             return
         user_paths.require_scheme(value, what)

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from ..executors.distributed.tf_config import CHIEF, EVALUATOR, MASTER, PS, WORKER
 from ..executors.errors import InputError
@@ -165,10 +164,11 @@ def submit(
 
 def _require_flags_of(platform: str) -> None:
     """Raises InputError if a flag of another platform is given."""
-    context = click.get_current_context()
+    values = click.get_current_context().params
     for option in submit.params:
-        is_given = context.get_parameter_source(str(option.name)) != ParameterSource.DEFAULT
-        if isinstance(option, PlatformOption) and option.platform != platform and is_given:
+        if not isinstance(option, PlatformOption) or option.platform == platform:
+            continue
+        if values[str(option.name)] not in (None, "", option.default):
             raise InputError(f"{option.opts[0]} requires --to {option.platform}, not --to {platform}.")
 
 

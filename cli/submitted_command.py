@@ -21,6 +21,7 @@ import click
 from ..executors.errors import InputError, did_you_mean
 from ..executors.options import TrainingOptions
 from . import commands
+from .path_type import SUBMITTED
 from .training_flags import options_from
 from .worker_counts import CountFlags, with_counts
 
@@ -134,7 +135,11 @@ def read_command_line(words: Sequence[str]) -> CommandLine:
     """
     name, command, arguments = _command(words)
     context = command.make_context(
-        f"generic-trainer {name}", list(arguments), help_option_names=["-h", "--help"], max_content_width=120
+        f"generic-trainer {name}",
+        list(arguments),
+        obj=SUBMITTED,
+        help_option_names=["-h", "--help"],
+        max_content_width=120,
     )
     parsed, _, order = command.make_parser(context).parse_args(list(arguments))
     values = {key: list(value) if isinstance(value, (list, tuple)) else [value] for key, value in parsed.items()}

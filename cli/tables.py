@@ -7,6 +7,7 @@ print_json([run.to_json() for run in runs])
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
@@ -41,7 +42,8 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]], right: C
     console = Console()
     cells = [[_text(cell) for cell in row] for row in rows]
     used = [number for number in range(len(heads)) if any(row[number] for row in cells)]
-    head = box.SIMPLE_HEAD if console.is_terminal else None
+    is_terminal = sys.stdout.isatty()  # Rich's own answer follows FORCE_COLOR, which says nothing of the width
+    head = box.SIMPLE_HEAD if is_terminal else None
     table = Table(box=head, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0))
     for number in used:
         title, is_last = heads[number], number == used[-1]
@@ -51,7 +53,7 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]], right: C
         table.add_row(*(Text(printable(row[number]), style=_STYLES.get(row[number], "")) for number in used))
     widths = [max(len(row[number]) for row in (heads, *cells)) for number in used]
     least = sum(widths[:-1]) + 3 * len(widths) + _MIN_LAST_COLUMN
-    console.width = max(console.width, least) if console.is_terminal else _UNLIMITED_WIDTH
+    console.width = max(console.width, least) if is_terminal else _UNLIMITED_WIDTH
     with console.capture() as printed:
         console.print(table)
     click.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))

@@ -77,4 +77,4 @@ def train(
             return local_cluster()(counts, module, fn_args, options, function=function, on_start=start)
         return run_training(module, fn_args, options, function=function, callbacks=[OnStart(start)])
 
-    run_and_summarize(fn_args, run, as_json=as_json)
+    run_and_summarize(fn_args, run, as_json=as_json, starts_cluster=bool(counts))

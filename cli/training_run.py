@@ -37,13 +37,18 @@ def output_folders(output: str) -> dict[str, Any]:
 
 
 def run_and_summarize(
-    fn_args: FnArgs, train: Callable[[], RunRecord], places: Callable[[], Places] | None = None, as_json: bool = False
+    fn_args: FnArgs,
+    train: Callable[[], RunRecord],
+    places: Callable[[], Places] | None = None,
+    *,
+    as_json: bool = False,
+    starts_cluster: bool = False,
 ) -> None:
     """Calls a function that trains, with a progress display; prints the summary, with `places` of the ended run.
 
-    A task of a cluster that publishes no model prints no summary.
+    A task of a cluster that publishes no model prints no summary, unless the function itself starts a cluster.
     """
-    task = task_from_environment()
+    task = None if starts_cluster else task_from_environment()
     with module_output(as_json), live_display():
         record = train()
     if task is not None and not task.is_chief:

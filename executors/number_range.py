@@ -69,7 +69,6 @@ POSITIVE = NumberRange(1, _INT64)
 PIPELINE_STEPS = NumberRange(0, _INT32)  # the type of num_steps in TFX's TrainArgs
 RETRIES = NumberRange(0, _INT32)  # the type in Kubernetes and Kubeflow Pipelines
 RETRIES_OR_NO_LIMIT = NumberRange(-1, _INT32)
-USERS = NumberRange(0, _INT32)  # Kubernetes' range of user and group ids
 PORTS = NumberRange(1, 65_535)
 PORTS_OR_ANY = NumberRange(0, 65_535)
 TASKS = NumberRange(0, 1_000_000)  # workers, servers, processes; Kubernetes' clusters have at most 5,000 nodes

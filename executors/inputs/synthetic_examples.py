@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+from typing import Any
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -55,7 +56,16 @@ def _value(
         word: str = generator.choice(list(domain.value) or _WORDS)
         return word.encode()
     if feature.type == schema_pb2.FLOAT:
-        low = feature.float_domain.min
-        return generator.uniform(low, feature.float_domain.max if feature.float_domain.HasField("max") else low + 1)
-    low = feature.int_domain.min
-    return generator.randint(low, feature.int_domain.max if feature.int_domain.HasField("max") else low + 1)
+        return generator.uniform(*_bounds(feature.float_domain))
+    return generator.randint(*_bounds(feature.int_domain))
+
+
+def _bounds(domain: schema_pb2.IntDomain | schema_pb2.FloatDomain) -> tuple[Any, Any]:
+    """Returns the bounds of a domain; 0 and 1, or the one beside the other, where it has none or an infinite one."""
+    low, high = (
+        getattr(domain, name) if domain.HasField(name) and math.isfinite(getattr(domain, name)) else None
+        for name in ("min", "max")
+    )
+    if low is None:
+        low = 0 if high is None or high > 0 else high - 1
+    return low, low + 1 if high is None else high

@@ -84,10 +84,10 @@ def create_progress_file(folder: str) -> str:
 
 def read(path: str) -> Progress | None:
     """Returns the last progress that a process of this machine reported, or None without any report."""
-    with open(path, "rb") as file:
-        # A concurrent write may mix the numbers of two consecutive steps, which is close enough.
-        first, step, steps, examples, began, last = _COUNTS.unpack(file.read(_COUNTS.size))
-        line = file.readline()
+    with open(path, "rb", buffering=0) as file:
+        content = file.read()  # at once; a concurrent write may mix the numbers of two steps, which is close enough
+    first, step, steps, examples, began, last = _COUNTS.unpack_from(content)
+    line = content[_COUNTS.size :].partition(b"\n")[0]
     details: Details = {}
     with contextlib.suppress(ValueError):  # none, or a concurrent write
         details = json.loads(line)

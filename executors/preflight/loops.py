@@ -50,7 +50,8 @@ class Loops(KerasObserver, EstimatorObserver):
         with watch.loop():
             history = proceed()
         watch.model = _describe(call.model)
-        watch.batch_size = watch.batch_size or batch_size(given.get("x"), given.get("batch_size"))
+        x = given.get("x")
+        watch.batch_size = watch.batch_size or batch_size(x, given.get("batch_size")) or _size_of_first_batch(x)
         return history
 
     def train_and_evaluate(self, call: EstimatorCall, proceed: Callable[[], None]) -> None:
@@ -106,6 +107,19 @@ class Loops(KerasObserver, EstimatorObserver):
             return proceed()
         finally:
             self._watch.in_loop = in_loop
+
+
+def _size_of_first_batch(x: object) -> int:
+    """Returns the batch size of a dataset without `batch`, such as one of a generator; 0 if it cannot be determined."""
+    import tensorflow as tf
+
+    try:
+        batch = tf.nest.flatten(x.element_spec)[0]  # type: ignore[attr-defined]
+        if batch.shape[0] is None:
+            batch = tf.nest.flatten(next(iter(x.take(1))))[0]  # type: ignore[attr-defined]
+        return int(batch.shape[0])
+    except Exception:  # elements may have any structure, and the batch size is optional for the estimate
+        return 0
 
 
 def _step_callback(model: keras.Model, watch: Watch) -> keras.callbacks.Callback:

@@ -68,6 +68,8 @@ def holds_records(patterns: Sequence[str]) -> bool:
 
 
 def _is_foreign(path: str) -> bool:
+    if path.removesuffix(".gz").endswith(".txt"):
+        return False
     form = recognized(path)
     return (form is None or (form.is_text and not form.header)) and bool(binary_format(path))
 
@@ -100,7 +102,7 @@ def take(patterns: Sequence[str], folder: str) -> Sample:
         form = recognized(path) or TextFormat()
         copied, first = form.copy(path, target, None if whole else limit)
         originals[target] = path
-        count += copied - form.header
+        count += copied - (form.header and copied > 1)  # a module may read the only line as a record
         records += first
         read += os.path.getsize(target)
     if not count:

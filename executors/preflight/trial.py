@@ -78,11 +78,12 @@ def failure(
     else:
         text, code = error_line(error), 1
         line = place.source if place else ""
-        advice = advice or [remedy_for(error, files, _names_beside(source), list(fn_args.custom_config or ()), line)]
+        advice.append(remedy_for(error, files, _names_beside(source), list(fn_args.custom_config or ()), line))
     if isinstance(error, SystemExit):
         text = f"the module exited with SystemExit({error.code!r}){describe_handled(error)}"
     described = describe(error)
-    return Verdict(item, FAILED, text, place, " ".join(advice), code, described["traceback"], described)
+    remedy = " ".join(dict.fromkeys(filter(None, advice)))
+    return Verdict(item, FAILED, text, place, remedy, code, described["traceback"], described)
 
 
 def verdicts(watch: Watch, fn_args: FnArgs, seconds: float, error: BaseException | None = None) -> Iterator[Verdict]:

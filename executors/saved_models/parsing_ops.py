@@ -77,7 +77,8 @@ def parsings_of(graph: Graph, nodes: Iterable[Node]) -> dict[str, Parsing]:
 
 def _parsers_among(graph: Graph, nodes: Iterable[Node]) -> Iterator[Node]:
     for outer in nodes:
-        yield from (node for node in (outer, *graph.nodes_in_bodies(outer)) if node.op in _PARSERS)
+        inner = () if graph.is_transparent(outer) else graph.nodes_in_bodies(outer)  # a call's are among `nodes`
+        yield from (node for node in (outer, *inner) if node.op in _PARSERS)
 
 
 def _strings_behind(graph: Graph, node: Node) -> list[Tensor]:

@@ -19,11 +19,12 @@ from ...executors.errors import InputError, did_you_mean
 from ...executors.monitoring import run_record
 from ...executors.runtime.files import file_io
 from ...executors.training import metadata_pointer
+from ...executors.training.metadata_pointer import PipelineStore
 from .metadata_runs import runs_in_store
 from .metadata_store import SQLITE
 from .metadata_url import display_url
 from .run import CACHED, MODEL_RUN, Run, Selection, metric_of, read_run
-from .search import FoundRuns, is_in, is_same, search
+from .search import FoundRuns, is_in, real_path, search
 
 __all__ = ["Run", "find_run", "find_runs", "metric_of"]
 
@@ -108,8 +109,11 @@ def _load(found: FoundRuns, selection: Selection) -> Iterator[Run]:
             logging.warning("Skipped a run: %s", error)
         else:
             yield from [run] if selection.includes(run) else []
+    by_path: dict[str, list[PipelineStore]] = {}
+    for store in found.stores:
+        by_path.setdefault(real_path(store.metadata), []).append(store)
     for store in dict.fromkeys(found.stores):
-        same = [other for other in found.stores if is_same(other.metadata, store.metadata)]
+        same = by_path[real_path(store.metadata)]
         if store.pipeline and not all(other.pipeline for other in same):
             continue  # all pipelines of the store are read
         roots = [other.root for other in same if other.root]
@@ -139,8 +143,12 @@ def _runs_at(place: str) -> list[Run]:
 
 def _runs_in_root(folder: str) -> list[Run]:
     """Returns the runs of a pipeline root, newest first; [] if the folder is not a pipeline root."""
-    found = FoundRuns(stores=metadata_pointer.read_stores(folder))
-    if os.path.isfile(sqlite := os.path.join(folder, SQLITE)):
+    sqlite = os.path.join(folder, SQLITE)
+    stores = metadata_pointer.read_stores(folder)
+    if os.path.isfile(sqlite):  # no other store has the runs of this root
+        stores = [store for store in stores if real_path(store.metadata) == real_path(sqlite)]
+    found = FoundRuns(stores=stores)
+    if os.path.isfile(sqlite):
         found.add_store(sqlite)
     return _ALL.first(_load(found, _ALL))
 

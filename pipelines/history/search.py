@@ -109,14 +109,10 @@ def _may_contain_runs(name: str) -> bool:
 
 def is_in(place: str, folder: str) -> bool:
     """Whether a path is a folder or below it; symbolic links are resolved."""
-    place, folder = _real_path(place), _real_path(folder)
+    place, folder = real_path(place), real_path(folder)
     return place == folder or place.startswith(f"{folder}/")
 
 
-def is_same(first: str, second: str) -> bool:
-    """Whether two paths are of the same file or folder."""
-    return _real_path(first) == _real_path(second)
-
-
-def _real_path(path: str) -> str:
+def real_path(path: str) -> str:
+    """Returns the path of a file or folder without links; a remote one without a slash at its end."""
     return path.rstrip("/") if file_io.is_remote(path) else os.path.realpath(path)

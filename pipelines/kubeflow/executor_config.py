@@ -12,31 +12,35 @@ from ...executors.errors import InputError
 
 KUBEFLOW, VERTEX = "kubeflow", "vertex"
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  # nosec B108
-# The fields of a pod template that a platform has, too. None stands for any value, a list for its items.
+# The fields of a pod template that a platform has, too. A type stands for a value, a list for its items; dict for texts
+# by name.
 _FIELDS: dict[str, dict[str, Any]] = {
     KUBEFLOW: {
-        "metadata": {"labels": None, "annotations": None},
+        "metadata": {"labels": dict, "annotations": dict},
         "spec": {
-            "nodeSelector": None,
-            "tolerations": None,
-            "imagePullSecrets": [{"name": None}],
-            "securityContext": {"runAsUser": None},
-            "volumes": [{"name": None, "persistentVolumeClaim": {"claimName": None}, "emptyDir": None}],
+            "nodeSelector": dict,
+            "tolerations": list,
+            "imagePullSecrets": [{"name": str}],
+            "securityContext": {"runAsUser": int},
+            "volumes": [{"name": str, "persistentVolumeClaim": {"claimName": str}, "emptyDir": dict}],
             "containers": [
                 {
-                    "name": None,
-                    "imagePullPolicy": None,
-                    "env": [{"name": None, "value": None, "valueFrom": {"secretKeyRef": {"name": None, "key": None}}}],
-                    "volumeMounts": [{"name": None, "mountPath": None}],
+                    "name": str,
+                    "imagePullPolicy": str,
+                    "env": [{"name": str, "value": str, "valueFrom": {"secretKeyRef": {"name": str, "key": str}}}],
+                    "volumeMounts": [{"name": str, "mountPath": str}],
                 }
             ],
         },
     },
-    VERTEX: {"spec": {"containers": [{"name": None, "env": [{"name": None, "value": None}]}]}},
+    VERTEX: {"spec": {"containers": [{"name": str, "env": [{"name": str, "value": str}]}]}},
 }
+_KINDS = {dict: "an object, of texts only", list: "a list", str: "a text", int: "a whole number"}
 _REMEDIES = {
     "envFrom": "Write --env-secret NAME=SECRET/KEY for each variable.",
     "readOnly": "Claims are mounted writable only: omit :ro of --volume.",
+    "volumes": "Mount it in spec.containers[0].volumeMounts.",
+    "volumeMounts": "A step mounts claims, and at /dev/shm a volume with emptyDir: {medium: Memory, sizeLimit: SIZE}.",
 }
 _REMEDY = {
     KUBEFLOW: "Set it for all pods of the namespace, with an admission policy or the installation's default pod "
@@ -73,7 +77,10 @@ def executor_config(template: Mapping[str, Any], platform: str = KUBEFLOW) -> di
         "pvcMount": [],
         "secretAsEnv": [],
     }
-    for mount in main.get("volumeMounts", []):
+    mounts = main.get("volumeMounts", [])
+    if unused := volumes.keys() - {mount.get("name") for mount in mounts}:
+        raise _unsupported("spec.volumes", volumes[min(unused)], platform)
+    for mount in mounts:
         match volumes.get(mount.get("name")), mount["mountPath"]:
             case {"persistentVolumeClaim": {"claimName": claim}}, path:
                 config["pvcMount"].append({"constant": claim, "mountPath": path})
@@ -99,13 +106,21 @@ def _require_supported(value: object, fields: Any, where: str, platform: str) ->
         for name, part in value.items():
             place = f"{where}.{name}".lstrip(".")
             if name not in fields:
-                raise _unsupported(place, part, platform)
+                raise _unsupported(place, value if part is True else part, platform)  # the object of a readOnly
             _require_supported(part, fields[name], place, platform)
-    elif fields is not None:
-        kind = "a list" if isinstance(fields, list) else "an object"
+    elif not _is_of_type(value, fields):
+        kind = _KINDS[fields if isinstance(fields, type) else type(fields)]
         raise InputError(f"--pod-patch: {where}: {str(value)[:80]} must be {kind}.")
+
+
+def _is_of_type(value: object, kind: object) -> bool:
+    if kind is dict:
+        return isinstance(value, Mapping) and all(isinstance(text, str) for text in value.values())
+    return isinstance(kind, type) and isinstance(value, kind)
 
 
 def _unsupported(where: str, value: object, platform: str) -> InputError:
     remedy = _REMEDIES.get(where.rpartition(".")[2] if platform == KUBEFLOW else "", _REMEDY[platform])
-    return InputError(f"{where}: {str(value)[:80]}: a pipeline --to {platform} has no such field. {remedy}")
+    return InputError(
+        f"pod template: {where}: {str(value)[:80]}: a pipeline --to {platform} has no such field. {remedy}"
+    )

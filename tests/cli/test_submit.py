@@ -177,6 +177,28 @@ def test_a_config_file_goes_into_the_manifest(submit: Callable[..., Any], tmp_pa
     assert '--custom-config={"epochs": 3}' in words_of(manifest)
 
 
+def test_paths_are_those_of_the_job(submit: Callable[..., Any], tmp_path: pathlib.Path) -> None:
+    """This machine may have no file system for them, or a file where the job has a folder."""
+    (tmp_path / "out").touch()
+    files = ("--train-files", "hdfs://host/train*", "--output", f"{tmp_path}/out")
+    words = words_of(submit(*KUBERAY, "--volume", f"data:{tmp_path}", "--", "train", "p.taxi", *files, "--engine=ray"))
+    assert "--train-files=hdfs://host/train*" in words
+    assert f"--output={tmp_path}/out" in words
+
+
+@pytest.mark.parametrize("platform", [KUBERAY, TRAINER])
+def test_printed_options_can_be_read_again(
+    platform: tuple[str, ...],
+    submit: Callable[..., Any],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: pathlib.Path,
+) -> None:
+    cli.main(["submit", *platform, "--print-config"], standalone_mode=False)
+    (tmp_path / "submit.yaml").write_text(capsys.readouterr().out)
+    command = ON_RAY if platform == KUBERAY else TRAIN
+    assert submit("--config", tmp_path / "submit.yaml", "--", *command)["kind"] in ("RayJob", "TrainJob")
+
+
 def test_an_elastic_job_is_converted(submit: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     trainer = "cd /work && python -m dlrover.trainer.entry.local_entry --platform=Kubernetes --conf=c.TrainConf"
     container = {"name": "main", "image": "own:1", "command": ["bash", "-c", trainer]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pathlib
+import sys
 from typing import Any
 
 import pytest
@@ -50,6 +51,7 @@ def test_tables_pairs_and_summaries_are_clean(capsys: pytest.CaptureFixture[str]
 def test_tables_in_a_terminal_are_sanitized(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")
     print_table([NASTY], [[NASTY]])

@@ -1,9 +1,8 @@
 """Reads the part of YAML that JSON has: no aliases, tags, duplicate keys, times, NaN, or values nested without limit.
 
 [job] = yaml_documents("job.yaml", "--from")
-loader = PlainLoader(text, "--config taxi.yaml")    # for the nodes, with line numbers
 with yaml_errors("--config taxi.yaml"):
-    node = loader.get_single_node()
+    options = PlainLoader(text, "--config taxi.yaml").get_single_data()
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
+import math
 import os
 import pathlib
 import tempfile
@@ -12,6 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
 
 from generic_trainer import FnArgs, InputError, TrainingOptions
 from generic_trainer.executors.inputs import synthetic_examples
@@ -311,6 +314,11 @@ def test_a_csv_is_cut_between_rows_with_its_header(tmp_path: pathlib.Path) -> No
     assert text.endswith('two lines"\n')
 
 
+def test_the_only_line_of_a_csv_may_be_a_record(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "data.csv").write_text("1.0,2.0,0\n")
+    assert sample.take([str(tmp_path / "data.csv")], str(tmp_path / "copy")).count == 1
+
+
 def test_parquet_stays_parquet(tmp_path: pathlib.Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -345,6 +353,7 @@ def test_a_sample_has_the_form_of_the_data(tmp_path: pathlib.Path) -> None:
         (["weights.bin"], b"\0\0\0\0", False),
         (["data.json"], b"\x89PNG\r\n\x1a\n", False),
         (["part-0"], b"a,b\n1,2\n", True),
+        (["a.txt"], "a\tb\n".encode("utf-16"), True),  # no text, which its reader says
         (["part-0.tfrecord"], b"\0\0", True),  # damaged, which its reader says
         (["part-0.parquet"], b"PAR1", True),
     ],
@@ -443,6 +452,15 @@ def test_synthetic_examples_follow_the_schema_and_differ(tmp_path: pathlib.Path)
     assert 1 <= facts["count"].least < facts["count"].most <= 4
     assert facts["rare"].examples < 100
     assert contradictions(facts, schema) == ([], [])
+
+
+@pytest.mark.parametrize("bounds", ["int_domain { max: -3 }", "int_domain { min: 7 }", "float_domain { min: -inf }"])
+def test_synthetic_numbers_of_an_open_domain(bounds: str) -> None:
+    kind = bounds[: bounds.index("_")].upper()
+    schema = text_format.Parse(f'feature {{ name: "x" type: {kind} {bounds} }}', schema_pb2.Schema())
+    facts = facts_of(synthetic_examples.generate(schema, 50, missing=0))
+    assert contradictions(facts, schema) == ([], [])
+    assert math.isfinite(facts["x"].highest)
 
 
 def test_schema_violations_are_distinguished_from_oddities(tmp_path: pathlib.Path) -> None:

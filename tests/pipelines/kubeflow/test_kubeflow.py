@@ -278,8 +278,11 @@ def test_an_image_without_this_package_is_reported(tmp_path: pathlib.Path, monke
         (patched(containers=[{"name": "log"}]), r"spec.containers\[1\]: .*log.*: a pipeline"),
         (
             patched(containers=[{"volumeMounts": [{"name": "a", "mountPath": "/a"}]}]),
-            r"\[0\].volumeMounts: .*/a",
+            r"\[0\].volumeMounts: .*/a.*A step mounts claims, and at /dev/shm",
         ),
+        (patched(volumes=[{"name": "x", "emptyDir": {}}]), r"spec.volumes: .*'x'.*Mount it in"),
+        (patched(nodeSelector="gpu"), r"--pod-patch: spec.nodeSelector: gpu must be an object, of texts only"),
+        (patched(containers=[{"env": [{"name": "A", "value": 5}]}]), r"env\[\d\].value: 5 must be a text"),
         (
             patched(containers=[{"env": [{"name": "A", "valueFrom": {}}]}]),
             r"\[0\].env: .*A",

@@ -20,6 +20,7 @@ import pyarrow as pa
 import tensorflow as tf
 
 from ....errors import InputError
+from ....inputs.message_text import shorten
 from ....inputs.parquet.format import Parquet, opened_parquet
 from ....inputs.readers.reader_errors import MAX_COLUMNS
 from ....inputs.tables.columns import place_of_row
@@ -114,9 +115,11 @@ def _values(path: str, name: str, column: pa.Array, kind: tf.DType, first: int |
     wanted = pa.large_binary() if kind == tf.string else pa.from_numpy_dtype(kind.as_numpy_dtype)
     try:
         column = column.cast(wanted)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        index, problem = next(refused(column, operator.methodcaller("cast", wanted)))
-        where = path if first is None else place_of_row(path, first + index)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        is_of_type = not isinstance(error, pa.ArrowNotImplementedError)  # otherwise no row is at fault
+        cast = operator.methodcaller("cast", wanted)
+        index, problem = next(refused(column, cast) if is_of_type else iter(()), (None, shorten(str(error))))
+        where = path if first is None or index is None else place_of_row(path, first + index)
         what = f"column {name!r} is {column.type}, but {kind.name} in the first file: {problem}"
         raise InputError(f"{where}: {what}") from None  # Arrow's message quotes a value without truncation
     if column.null_count and not kind.is_floating:
