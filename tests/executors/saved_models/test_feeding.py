@@ -35,6 +35,12 @@ def parsed(examples: Any, **features: Any) -> Any:
     return tf.io.parse_example(examples, features)
 
 
+@tf.function
+def parsed_in_vain(one: tf.Tensor) -> tf.Tensor:
+    parsed(one, x=X)
+    return tf.cast(tf.strings.length(one), tf.float32)
+
+
 def one_by_one(examples: Any) -> Any:
     return tf.map_fn(lambda one: tf.io.parse_single_example(one, {"x": X})["x"], examples, tf.float32)
 
@@ -137,6 +143,9 @@ KINDS = {
     ),
     "raw strings in a table": Kind(
         {"query": STRINGS}, lambda model, one: model.table.lookup(one) * 2, TEXT, 2.0, "input query: feature query",
+    ),
+    "a parsing op without effect on the output": Kind(
+        {"query": STRINGS}, lambda _, one: parsed_in_vain(one), TEXT, 4.0, "input query: feature query",
     ),
     "a string under another name": Kind(
         {"text": STRINGS}, lambda model, one: model.table.lookup(one) * 2, TEXT, 2.0,
