@@ -145,7 +145,8 @@ KINDS = {
         {"query": STRINGS}, lambda model, one: model.table.lookup(one) * 2, TEXT, 2.0, "input query: feature query",
     ),
     "a parsing op without effect on the output": Kind(
-        {"query": STRINGS}, lambda _, one: parsed_in_vain(one), TEXT, 4.0, "input query: feature query",
+        {"query": STRINGS}, lambda _, one: parsed_in_vain(one), {"x": [1.5], "query": [b"good"]}, 4.0,
+        "input query: feature query",
     ),
     "a string under another name": Kind(
         {"text": STRINGS}, lambda model, one: model.table.lookup(one) * 2, TEXT, 2.0,
