@@ -116,10 +116,10 @@ def _values(path: str, name: str, column: pa.Array, kind: tf.DType, first: int |
     try:
         column = column.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        is_of_type = not isinstance(error, pa.ArrowNotImplementedError)  # otherwise no row is at fault
-        cast = operator.methodcaller("cast", wanted)
-        index, problem = next(refused(column, cast) if is_of_type else iter(()), (None, shorten(str(error))))
-        where = path if first is None or index is None else place_of_row(path, first + index)
+        where, problem = path, shorten(str(error))
+        if first is not None and isinstance(error, pa.ArrowInvalid):  # of a value, not of the type
+            index, problem = next(refused(column, operator.methodcaller("cast", wanted)))
+            where = place_of_row(path, first + index)
         what = f"column {name!r} is {column.type}, but {kind.name} in the first file: {problem}"
         raise InputError(f"{where}: {what}") from None  # Arrow's message quotes a value without truncation
     if column.null_count and not kind.is_floating:

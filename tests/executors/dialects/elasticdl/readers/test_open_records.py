@@ -282,6 +282,25 @@ def test_parquet_yields_selected_columns(tmp_path: pathlib.Path) -> None:
         open_records(str(tmp_path / "a.parquet"), {"columns": ["c"]})
 
 
+@pytest.mark.parametrize(
+    ("given", "kind", "said"),
+    [
+        (["1", "x"], pa.string(), r"2\.parquet, row 2: column 'a' is string, but int64 in the first file: .*'x'"),
+        ([None, None], pa.time32("ms"), r"2\.parquet: column 'a' is time32\[ms\], but int64 in the first file"),
+        ([[], []], pa.list_(pa.struct({"x": pa.int64()})), r"2\.parquet: column 'a' is struct<x: int64>, but int64 in"),
+    ],
+)
+def test_another_type_in_a_later_parquet_file(
+    given: list[Any], kind: pa.DataType, said: str, tmp_path: pathlib.Path
+) -> None:
+    first = [[1]] if pa.types.is_list(kind) else [1]
+    pq.write_table(pa.table({"a": first}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"a": pa.array(given, kind)}), tmp_path / "2.parquet")
+    records = open_records([str(tmp_path / name) for name in ("1.parquet", "2.parquet")])
+    with pytest.raises(InputError, match=said):
+        values(records)
+
+
 def test_a_missing_number_in_parquet_is_reported(tmp_path: pathlib.Path) -> None:
     pq.write_table(pa.table({"a": [1, None]}), tmp_path / "a.parquet")
 
