@@ -27,7 +27,7 @@ def entries(group: str) -> tuple[EntryPoint, ...]:
     Raises:
       InputError: If two packages register the same name.
     """
-    everything = _all_entries(tuple(dict.fromkeys(map(_version_of, sys.path))))
+    everything = _all_entries(tuple(filter(_has_packages, dict.fromkeys(map(_version_of, sys.path)))))
     registered = tuple(entry for entry in everything if entry.group == group)
     for entry, other in itertools.pairwise(registered):
         if entry.name == other.name:
@@ -72,6 +72,18 @@ def _all_entries(folders: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]
     installed = importlib.metadata.entry_points()
     own = [entry for group in installed.groups if group.startswith(_PREFIX) for entry in installed.select(group=group)]
     return tuple(sorted(own, key=lambda entry: (entry.group, entry.name)))
+
+
+@functools.cache
+def _has_packages(version: tuple[str, int]) -> bool:
+    """Whether packages may be installed in a folder, or a zip file, of the module search path."""
+    folder, _ = version
+    try:
+        return any(name.endswith((".dist-info", ".egg-info", ".egg")) for name in os.listdir(folder or os.curdir))
+    except NotADirectoryError:
+        return True
+    except OSError:
+        return False
 
 
 def _version_of(folder: str) -> tuple[str, int]:

@@ -122,7 +122,7 @@ class _Server:
     ) -> None:
         self._control, self._signals, self._set_by_imports = control, signals, set_by_imports
         self._connections: dict[int, socket.socket] = {}
-        self._marks: dict[int, str] = {}
+        self._requests: dict[int, ForkRequest] = {}
         self._later, self._later_after = later, _LATER_AFTER_SECONDS
         self._wake, wake_end = socket.socketpair()
         for end in (self._wake, wake_end):
@@ -188,7 +188,7 @@ class _Server:
             os.setpgid(pid, pid)
         for file in files[1:]:
             os.close(file)
-        self._connections[pid], self._marks[pid] = connection, request["environment"].get(process_tree.VARIABLE, "")
+        self._connections[pid], self._requests[pid] = connection, request
         if not _send(connection, {"pid": pid}):
             self._kill(pid)
         return None
@@ -199,9 +199,12 @@ class _Server:
         for pid in list(self._connections):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
-                del self._marks[pid]
                 with self._connections.pop(pid) as connection:
                     _send(connection, {"status": os.waitstatus_to_exitcode(status)})
+                worker = self._requests.pop(pid)["worker"]
+                if worker in self._later:  # the next worker of this kind comes before there is time for it
+                    self._later.remove(worker)
+                    _import_later(worker)
 
     def _kill_all(self) -> None:
         for pid in self._connections:
@@ -210,7 +213,7 @@ class _Server:
     def _kill(self, pid: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
-        if mark := self._marks.get(pid):
+        if mark := self._requests[pid]["environment"].get(process_tree.VARIABLE):
             process_tree.kill_all(mark)
 
 

@@ -27,7 +27,7 @@ from ..modules.keras_version import VARIABLE, version_in_use
 
 _WHEEL = "tensorflow_estimator.python.estimator"
 _OLD_NAME = "tensorflow.python.estimator"
-_COMPAT_MODULE = re.compile(r"^tensorflow(\._api\.v2)?(\.compat\.v[12]){1,2}$")
+_COMPAT_MODULE = re.compile(r"tensorflow(\._api\.v2)?(\.compat\.v[12]){1,2}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +86,7 @@ def tensorflow_modules() -> list[tuple[ModuleType, str]]:
 
     for version in ("v1", "v2"):
         sys.modules.setdefault(f"tensorflow.compat.{version}", getattr(tf.compat, version))
-    found = [(module, name[-2:]) for name, module in list(sys.modules.items()) if _COMPAT_MODULE.search(name)]
+    found = [(module, name[-2:]) for name, module in list(sys.modules.items()) if _COMPAT_MODULE.fullmatch(name)]
     return [(tf, "v2"), *found]
 
 

@@ -78,7 +78,7 @@ def _importable(source: ModuleSource, roots: Sequence[str]) -> Iterator[None]:
     hook = _hook_for(own)
     sys.path[:0] = roots
     sys.path_hooks.insert(0, hook)
-    _forget_finders(own)
+    sys.path_importer_cache.clear()  # the finders of other folders are made again when they are needed
     importlib.invalidate_caches()
     try:
         yield
@@ -87,7 +87,7 @@ def _importable(source: ModuleSource, roots: Sequence[str]) -> Iterator[None]:
             with contextlib.suppress(ValueError):  # the module may have removed it from sys.path itself
                 sys.path.remove(root)
         sys.path_hooks.remove(hook)
-        _forget_finders(own)
+        sys.path_importer_cache.clear()
         # Collect all before deleting any: a namespace package computes its path from its parent package.
         for name in _user_modules(own, set(sys.modules) - before):
             del sys.modules[name]
@@ -116,21 +116,11 @@ def _hook_for(own: list[str]) -> Callable[[str], PathEntryFinder]:
     finder = importlib.machinery.FileFinder.path_hook(*_LOADERS)
 
     def hook(folder: str) -> PathEntryFinder:
-        if not _is_own(folder, own):
+        if not is_below(os.path.join(folder, "a_file"), own):
             raise ImportError(f"{folder} is not the user's", path=folder)
         return finder(folder)
 
     return hook
-
-
-def _is_own(folder: str, own: list[str]) -> bool:
-    return is_below(os.path.join(folder, "a_file"), own)
-
-
-def _forget_finders(own: list[str]) -> None:
-    for folder in list(sys.path_importer_cache):  # a copy: other threads import modules meanwhile
-        if _is_own(folder, own):
-            sys.path_importer_cache.pop(folder, None)
 
 
 def _user_modules(folders: list[str], names: set[str]) -> list[str]:

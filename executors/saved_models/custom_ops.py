@@ -83,17 +83,18 @@ def imported_op_packages() -> dict[str, OpPackage]:
 
 def _owned(libraries: Sequence[ModuleType]) -> Iterator[tuple[str, ModuleType]]:
     """Yields the libraries whose package is known, with the package."""
-    others = {}
+    modules = list(sys.modules.items())
     for library in libraries:
         if library.__package__:
             yield library.__package__, library
-        else:
-            others[id(library)] = library
-    for name, module in list(sys.modules.items()) if others else ():
-        # The attributes are not read, which could load a lazy module.
-        values = list(vars(module).values()) if isinstance(module, ModuleType) else []
-        for reference in others.keys() & set(map(id, values)):
-            yield name.partition(".")[0], others.pop(reference)
+            continue
+        # Python adds the module that loads a library before TensorFlow adds the library's module.
+        before = next((index for index, (_, module) in enumerate(modules) if module is library), len(modules))
+        for name, module in (*reversed(modules[:before]), *modules[before:]):
+            # The attributes are not read, which could load a lazy module.
+            if isinstance(module, ModuleType) and any(value is library for value in list(vars(module).values())):
+                yield name.partition(".")[0], library
+                break
 
 
 def _described(libraries: Sequence[ModuleType]) -> OpPackage:

@@ -54,21 +54,24 @@ _COUNTABLE = ("keys", "secrets", "cookies", "webhooks")  # "secrets: 3"
 _TOKEN_OWNERS = any_of("api auth access refresh bearer session secret personal id deploy bot oauth")
 # The sensitivity of names as words in lower case: "db_pass"; the first rule that matches counts.
 _RULES = (
-    (PUBLIC, rf"\w+_{_ABOUT}"),
-    (PUBLIC, rf"(?:\w+_)?{_FLAGS}_(?:secrets?|(?:\w+_)?o?auth)"),
+    (PUBLIC, re.compile(rf"\w+_{_ABOUT}")),
+    (PUBLIC, re.compile(rf"(?:\w+_)?{_FLAGS}_(?:secrets?|(?:\w+_)?o?auth)")),
     (
         SECRET,
-        r"\w*(?:pass_?(?:word|wd|phrase|code|wort)|pswd|user_?pwd|secret(?!ar|s?_?manager)|credential|authorization)\w*",
+        re.compile(
+            r"\w*(?:pass_?(?:word|wd|phrase|code|wort)|pswd|user_?pwd|secret(?!ar|s?_?manager)|credential"
+            r"|authorization)\w*"
+        ),
     ),
-    (SECRET, r"\w*(?:cookie(?!_?cutter)|web_?hook|conn(?:ection)?_?str|mnemonic)\w*"),
-    (SECRET, r"(?:\w+_)?(?:pw|passwd|psk|jwt|dsn|otp|totp|creds|bearer|sas)|\w*pwd"),
-    (SECRET, rf"(?:\w+_)?{_KEY_OF}(?:_\w+)?_?keys?(?:_(?:data|value|pem))?"),
-    (COUNTED, rf"(?:\w+_)?{_KEY_OF}_(?:\w+_)?(?:pat|licen[cs]e)"),
-    (COUNTED, rf"(?:(?:\w+_)?{_PASS_OF}(?:_\w+)?_?)?pass"),
-    (COUNTED, r"(?:\w+_)?o?auth"),
-    (COUNTED, rf"(?:\w+_)?{_TOKEN_OWNERS}_(?:\w+_)?tokens"),
-    (PUBLIC, rf"(?:\w+_)?{_TOKEN_FOR}_\w+|\w+(?:keys?|pass|tokens)"),
-    (COUNTED, r"\w*token|(?:\w+_)?token_\w+"),
+    (SECRET, re.compile(r"\w*(?:cookie(?!_?cutter)|web_?hook|conn(?:ection)?_?str|mnemonic)\w*")),
+    (SECRET, re.compile(r"(?:\w+_)?(?:pw|passwd|psk|jwt|dsn|otp|totp|creds|bearer|sas)|\w*pwd")),
+    (SECRET, re.compile(rf"(?:\w+_)?{_KEY_OF}(?:_\w+)?_?keys?(?:_(?:data|value|pem))?")),
+    (COUNTED, re.compile(rf"(?:\w+_)?{_KEY_OF}_(?:\w+_)?(?:pat|licen[cs]e)")),
+    (COUNTED, re.compile(rf"(?:(?:\w+_)?{_PASS_OF}(?:_\w+)?_?)?pass")),
+    (COUNTED, re.compile(r"(?:\w+_)?o?auth")),
+    (COUNTED, re.compile(rf"(?:\w+_)?{_TOKEN_OWNERS}_(?:\w+_)?tokens")),
+    (PUBLIC, re.compile(rf"(?:\w+_)?{_TOKEN_FOR}_\w+|\w+(?:keys?|pass|tokens)")),
+    (COUNTED, re.compile(r"\w*token|(?:\w+_)?token_\w+")),
 )
 SCHEMES = any_of("""
     basic bearer digest negotiate ntlm kerberos oauth oauth2 oidc saml iam google github ldap sso jwt token apikey
@@ -106,7 +109,7 @@ def sensitivity(name: str) -> str:
 @functools.lru_cache(maxsize=4096)
 def _sensitivity(name: str) -> str:
     words = "_".join(_WORDS.findall(name)).lower()
-    kind = next((kind for kind, pattern in _RULES if re.fullmatch(pattern, words)), PUBLIC)
+    kind = next((kind for kind, pattern in _RULES if pattern.fullmatch(words)), PUBLIC)
     return COUNTED if kind == SECRET and words.endswith(_COUNTABLE) else kind
 
 

@@ -98,6 +98,13 @@ def test_a_prepared_server_has_imported_what_a_module_imports(
     assert found["threads"] == run(worker, SEEN_BY_WORKER="a server without them")["threads"]
 
 
+def test_the_next_worker_finds_what_a_short_one_has_imported(worker: str, tmp_path: pathlib.Path) -> None:
+    report = "generic_trainer.executors.features.report.process"
+    own_server = {"SEEN_BY_WORKER": "a server of its own for short workers"}
+    run(report, {"folder": str(tmp_path)}, **own_server)
+    assert report in run(worker, **own_server)["libraries"]
+
+
 def test_a_caller_with_many_open_files_gets_a_forked_worker(worker: str) -> None:
     with open(os.devnull) as null, contextlib.ExitStack() as files:
         for _ in range(1100):  # `select.select` accepts no descriptors above 1023

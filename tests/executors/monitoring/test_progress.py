@@ -256,6 +256,18 @@ def test_the_work_of_a_step_is_displayed_once_it_has_taken_a_while(monkeypatch: 
     advance(1)  # no step: a no-op
 
 
+def test_the_line_names_the_innermost_phase() -> None:
+    console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None, legacy_windows=False)
+    live = LiveDisplay(console)
+    with live.phase("training"):
+        with live.phase("check"):
+            console.print(live.line())
+        console.print(live.line())
+    checking, training = console.file.getvalue().splitlines()
+    assert "Checking the model 0 s" in checking
+    assert "Training" in training
+
+
 @pytest.mark.parametrize("width", [200, 120, 80, 60, 40])
 def test_a_narrow_line_keeps_percentage_loss_and_time_left(width: int) -> None:
     console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None, legacy_windows=False)
