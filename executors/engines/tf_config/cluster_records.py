@@ -43,7 +43,8 @@ def delete_finished_tasks(model_run_dir: str) -> None:
     """Removes the task records of an earlier run; called by the chief when it begins."""
     folder = os.path.join(model_run_dir, run_record.TASKS_DIR)
     for name in file_io.listdir(folder) if file_io.isdir(folder) else ():
-        if run_record.status_of(folder, name) in _ENDED:
+        # Another task may be writing its record, to a temporary file beside it.
+        if name.endswith(".json") and run_record.status_of(folder, name) in _ENDED:
             file_io.file_system(folder).remove(os.path.join(folder, name))
 
 
